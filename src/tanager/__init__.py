@@ -1,0 +1,40 @@
+"""Bayesian network classifiers: calibrated, explainable probabilities from any table.
+
+>>> from tanager import BayesNetClassifier
+>>> X = [["sunny", "hot"], ["rainy", "mild"], ["sunny", "mild"], ["rainy", "cool"]]
+>>> clf = BayesNetClassifier(structure="tan", parameters="laplace").fit(X, ["no", "yes", "no", "yes"])
+>>> clf.predict([["sunny", "cool"]]).tolist()
+['no']
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "save"]
+
+# Public names resolve on first use, so that `import tanager` loads neither
+# numba nor scikit-learn.
+_HOME = {
+    "BayesNetClassifier": "tanager.classifiers",
+    "MDLDiscretizer": "tanager.codes",
+    "load": "tanager.classifiers",
+    "save": "tanager.classifiers",
+}
+
+if TYPE_CHECKING:
+    from tanager.classifiers import BayesNetClassifier, load, save
+    from tanager.codes import MDLDiscretizer
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'tanager' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

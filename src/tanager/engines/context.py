@@ -1,0 +1,65 @@
+"""What every learner is given besides its data."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tanager.engines.local import LocalEngine
+from tanager.engines.passes import Engine
+from tanager.progress import Progress
+
+__all__ = ["FitContext"]
+
+
+@dataclass
+class FitContext:
+    """Engine, randomness, progress and the record of one fit.
+
+    Attributes
+    ----------
+    engine : Engine
+        Runs the passes.
+    seed : numpy.random.SeedSequence
+        Root of all randomness of this fit; use `generator`.
+    progress : Progress
+        Where long work reports.
+    info : dict
+        What each stage reports, by stage: becomes the estimator's `info_`.
+    carry : dict
+        What a structure learner leaves for a parameter learner of the same fit
+        (a table that was learned jointly, say).
+    """
+
+    engine: Engine = field(default_factory=LocalEngine)
+    seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
+    progress: Progress = field(default_factory=Progress)
+    info: dict[str, dict[str, Any]] = field(default_factory=dict)
+    carry: dict[str, Any] = field(default_factory=dict)
+
+    def generator(self, *key: int) -> np.random.Generator:
+        """Return the random stream of one independent unit, named by integers.
+
+        The same key gives the same stream whatever else was drawn, so results
+        do not depend on scheduling.
+        """
+        child = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
+        return np.random.Generator(np.random.PCG64(child))
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[dict[str, Any]]:
+        """Time a stage; yields its record in `info`."""
+        record = self.info.setdefault(name, {})
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield record
+        record["seconds"] = record.get("seconds", 0.0) + time.perf_counter() - wall
+        record["cpu_seconds"] = record.get("cpu_seconds", 0.0) + time.process_time() - cpu
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        record["peak_memory_mb"] = peak / (2**20 if sys.platform == "darwin" else 2**10)

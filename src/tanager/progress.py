@@ -1,0 +1,88 @@
+"""Progress of long work: silent by default, a live bar where a person watches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Progress", "RichProgress"]
+
+
+class Progress:
+    """Receives what long work reports; this base class is silent.
+
+    Work is a sequence of stages. Each is opened by `start`, fed by `advance`
+    and closed by `finish`. All calls come from one thread.
+    """
+
+    def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
+        """Open a stage of `total` units (None: unknown)."""
+
+    def advance(self, n: float = 1, **info: object) -> None:
+        """Report `n` more units done, with facts worth showing (loss, sweep, ...)."""
+
+    def finish(self) -> None:
+        """Close the stage."""
+
+
+class RichProgress(Progress):
+    """A live bar with rate and remaining time on a terminal or in a notebook.
+
+    Use it as a context manager; stages appear one below the other.
+    """
+
+    def __init__(self, *, transient: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as Bars
+
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[info]}"),
+            console=Console(stderr=True),
+            transient=transient,
+        )
+        self._task: Any = None
+        self._unit = "rows"
+
+    def __enter__(self) -> RichProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
+        """Open a bar for the stage."""
+        self._unit = unit
+        self._task = self._bars.add_task(stage, total=total, rate="", info="")
+
+    def advance(self, n: float = 1, **info: object) -> None:
+        """Move the bar of the current stage."""
+        if self._task is None:
+            return
+        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
+        rate = f"{task.speed:,.0f} {self._unit}/s" if task.speed else ""
+        text = "  ".join(f"{key} {_short(value)}" for key, value in info.items())
+        self._bars.update(self._task, advance=n, rate=rate, info=text)
+
+    def finish(self) -> None:
+        """Fill the bar of the current stage."""
+        if self._task is not None:
+            task = self._bars.tasks[self._bars.task_ids.index(self._task)]
+            self._bars.update(self._task, total=task.completed)
+        self._task = None
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,102 @@
+"""A structure: the features kept, and the ordered parents of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["Structure"]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Which features condition which; the class is always a parent.
+
+    Attributes
+    ----------
+    names : tuple of str
+        All features of the table, in the order of the codes.
+    selected : tuple of int
+        The features kept, as indices into `names`. Parents are among them.
+    parent_indices : tuple of tuple of int
+        For each selected feature its parents, in back-off order: the last is
+        the first to be dropped where a context was never seen.
+
+    Examples
+    --------
+    >>> s = Structure(("a", "b", "c"), (0, 1), ((), (0,)))
+    >>> s.features
+    ('a', 'b')
+    >>> dict(s.parents)
+    {'a': (), 'b': ('a',)}
+    """
+
+    names: tuple[str, ...]
+    selected: tuple[int, ...]
+    parent_indices: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        kept = set(self.selected)
+        if len(kept) != len(self.selected) or len(self.parent_indices) != len(self.selected):
+            raise ConfigurationError("A structure lists each feature once, with its parents.")
+        for feature, parents in zip(self.selected, self.parent_indices, strict=True):
+            name = self.names[feature]
+            if feature in parents or len(set(parents)) != len(parents):
+                raise ConfigurationError(
+                    f"The parents of {name!r} must be distinct features other than itself."
+                )
+            if not kept.issuperset(parents):
+                missing = next(self.names[p] for p in parents if p not in kept)
+                raise ConfigurationError(
+                    f"{missing!r} is a parent of {name!r} but is not in the structure itself."
+                )
+        self.topological_order()
+
+    @classmethod
+    def from_parents(
+        cls, names: Sequence[str], parents: Sequence[Sequence[int]]
+    ) -> Structure:
+        """Build the structure that keeps every feature, from each one's parents."""
+        return cls(
+            tuple(names), tuple(range(len(names))), tuple(tuple(int(p) for p in ps) for ps in parents)
+        )
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """Names of the features kept."""
+        return tuple(self.names[i] for i in self.selected)
+
+    @property
+    def parents(self) -> Mapping[str, tuple[str, ...]]:
+        """Each feature's ordered parents, by name."""
+        return MappingProxyType(
+            {
+                self.names[i]: tuple(self.names[p] for p in ps)
+                for i, ps in zip(self.selected, self.parent_indices, strict=True)
+            }
+        )
+
+    @property
+    def max_parents(self) -> int:
+        """The largest number of parent features (the class not counted)."""
+        return max((len(ps) for ps in self.parent_indices), default=0)
+
+    def topological_order(self) -> tuple[int, ...]:
+        """Return positions into `selected`, parents before children; an error if cyclic."""
+        waiting = dict(zip(self.selected, self.parent_indices, strict=True))
+        position = {feature: at for at, feature in enumerate(self.selected)}
+        order: list[int] = []
+        placed: set[int] = set()
+        while waiting:
+            ready = [f for f, ps in waiting.items() if placed.issuperset(ps)]
+            if not ready:
+                cycle = ", ".join(repr(self.names[f]) for f in waiting)
+                raise ConfigurationError(f"The structure has a cycle among {cycle}.")
+            for feature in ready:
+                del waiting[feature]
+                order.append(position[feature])
+            placed.update(ready)
+        return tuple(order)
