@@ -1,16 +1,9 @@
-"""Bayesian network classifiers: calibrated, explainable probabilities from any table.
-
->>> from tanager import BayesNetClassifier
->>> X = [["sunny", "hot"], ["rainy", "mild"], ["sunny", "mild"], ["rainy", "cool"]]
->>> clf = BayesNetClassifier(structure="tan", parameters="laplace").fit(X, ["no", "yes", "no", "yes"])
->>> clf.predict([["sunny", "cool"]]).tolist()
-['no']
-"""
+"""Bayesian network classifiers: calibrated, explainable probabilities from any table."""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -24,10 +17,6 @@ _HOME = {
     "load": "tanager.classifiers",
     "save": "tanager.classifiers",
 }
-
-if TYPE_CHECKING:
-    from tanager.classifiers import BayesNetClassifier, load, save
-    from tanager.codes import MDLDiscretizer
 
 
 def __getattr__(name: str) -> Any:

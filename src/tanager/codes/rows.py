@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ __all__ = ["Chunk", "CodedRows", "Codes", "Domain", "MemoryRows", "code_dtype", 
 
 # uint8 or uint16, one dtype for all features of a chunk: two specialisations
 # of every kernel, not one per mix of columns.
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
+Codes = NDArray[np.unsignedinteger[Any]]
 
 MAX_ARITY = 65_535  # codes are uint16 at most, and one code is kept for "unknown"
 BLOCK_ROWS = 65_536
@@ -67,7 +67,7 @@ class Chunk(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.labels.shape[0]
+        return int(self.labels.shape[0])
 
 
 class CodedRows(Protocol):

@@ -64,12 +64,12 @@ class Level(NamedTuple):
     @property
     def n_nodes(self) -> int:
         """Number of contexts seen."""
-        return self.parent.shape[0]
+        return int(self.parent.shape[0])
 
     @property
     def n_cells(self) -> int:
         """Number of (context, value) pairs seen."""
-        return self.cell_value.shape[0]
+        return int(self.cell_value.shape[0])
 
     def node_counts(self) -> Floats:
         """Return N(context) for every node, shape (n_nodes,)."""
@@ -109,6 +109,4 @@ class ContextTree:
     def truncate(self, depth: int) -> ContextTree:
         """Return the tree of the first `depth` context variables (at least the class)."""
         last = self.levels[depth]._replace(child=np.zeros(self.levels[depth].n_nodes + 1, np.int64))
-        return ContextTree(
-            self.arity, self.context_arities[:depth], (*self.levels[:depth], last)
-        )
+        return ContextTree(self.arity, self.context_arities[:depth], (*self.levels[:depth], last))

@@ -2,6 +2,6 @@
 
 from tanager.engines.context import FitContext
 from tanager.engines.local import LocalEngine
-from tanager.engines.passes import Blocks, Engine, Pass, resolve_engine
+from tanager.engines.passes import Blocks, Engine, Pass, Together, resolve_engine
 
-__all__ = ["Blocks", "Engine", "FitContext", "LocalEngine", "Pass", "resolve_engine"]
+__all__ = ["Blocks", "Engine", "FitContext", "LocalEngine", "Pass", "Together", "resolve_engine"]

@@ -31,7 +31,7 @@ class LocalEngine:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         if n_jobs == 0:
-            raise ConfigurationError("n_jobs=0 has no meaning. Use None for one thread, -1 for all.")
+            raise ConfigurationError("n_jobs=0 has no meaning: give None for one, -1 for all.")
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = 1 if n_jobs is None else n_jobs
         self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
-__all__ = ["Blocks", "Engine", "Pass", "resolve_engine"]
+__all__ = ["Blocks", "Engine", "Pass", "Together", "resolve_engine"]
 
 Block = TypeVar("Block")
 Chunk = TypeVar("Chunk")
@@ -55,6 +55,30 @@ class Pass(Protocol[Chunk_contra, State, Result_co]):
 
     def finish(self, state: State) -> Result_co:
         """Turn the statistic of all rows into the result."""
+
+
+class Together:
+    """Two passes over the same rows as one; the result is the pair of results."""
+
+    def __init__(self, first: Pass[Any, Any, Any], second: Pass[Any, Any, Any]) -> None:
+        self.passes = (first, second)
+
+    def zero(self) -> tuple[Any, Any]:
+        """Return both statistics of no rows."""
+        return self.passes[0].zero(), self.passes[1].zero()
+
+    def update(self, state: tuple[Any, Any], chunk: Any) -> tuple[Any, Any]:
+        """Add the chunk to both."""
+        first, second = self.passes
+        return first.update(state[0], chunk), second.update(state[1], chunk)
+
+    def merge(self, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Merge both."""
+        return self.passes[0].merge(a[0], b[0]), self.passes[1].merge(a[1], b[1])
+
+    def finish(self, state: tuple[Any, Any]) -> tuple[Any, Any]:
+        """Finish both."""
+        return self.passes[0].finish(state[0]), self.passes[1].finish(state[1])
 
 
 class Engine(Protocol):

@@ -1,14 +1,21 @@
 """Parameter learners: the probability tables of a given structure."""
 
+from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
 from tanager.parameters.learner import CountLearner, ParameterLearner
+from tanager.parameters.registry import PARAMETERS, resolve_parameters
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable, log_posterior
 
 __all__ = [
+    "PARAMETERS",
     "CountLearner",
     "DenseTable",
     "FamilyTable",
+    "Laplace",
+    "MEstimate",
+    "MaximumLikelihood",
     "ParameterLearner",
     "Tables",
     "TreeTable",
     "log_posterior",
+    "resolve_parameters",
 ]

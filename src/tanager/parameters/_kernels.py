@@ -9,7 +9,7 @@ ROW_BLOCK = 512  # rows whose log-joint stays in the first-level cache over all 
 
 
 @njit(nogil=True, cache=True)
-def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out):  # type: ignore[no-untyped-def]
+def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out):
     """Add every dense family's log P(x | y, parents) to the log-joint.
 
     codes (n_features, n_rows); members: parents then child of each family, one
@@ -49,7 +49,7 @@ def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out
 
 
 @njit(nogil=True, cache=True)
-def _find(values, low, high, wanted):  # type: ignore[no-untyped-def]
+def _find(values, low, high, wanted):
     """Return the position of `wanted` in sorted distinct ``values[low:high]``, or -1.
 
     Distinct non-negative integers put value v at offset v at the latest; where
@@ -71,7 +71,21 @@ def _find(values, low, high, wanted):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def add_tree_terms(codes, arities, members, node_child, node_value, node_parent, node_start, node_log_escape, cell_value, cell_log_prob, inherit, backoff, out):  # type: ignore[no-untyped-def]  # noqa: E501
+def add_tree_terms(
+    codes,
+    arities,
+    members,
+    node_child,
+    node_value,
+    node_parent,
+    node_start,
+    node_log_escape,
+    cell_value,
+    cell_log_prob,
+    inherit,
+    backoff,
+    out,
+):
     """Add one tree-shaped family's log P(x | y, parents) to the log-joint.
 
     members: parents in back-off order, then the child; the node arrays are
@@ -124,7 +138,7 @@ def add_tree_terms(codes, arities, members, node_child, node_value, node_parent,
 
 
 @njit(nogil=True, cache=True)
-def posterior_in_place(log_joint):  # type: ignore[no-untyped-def]
+def posterior_in_place(log_joint):
     """Turn a log-joint (n_rows, n_classes) into log-posteriors; returns log-evidence (n_rows,)."""
     n_rows, n_classes = log_joint.shape
     evidence = np.empty(n_rows)

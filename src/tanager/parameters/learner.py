@@ -47,7 +47,17 @@ class CountLearner(ParameterLearner):
 
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn the tables from the structure's context trees."""
-        return self.from_counts(counts.classes, counts.trees(structure), context)
+        settled = self.settle(structure, counts, context)
+        return settled.from_counts(counts.classes, counts.trees(structure), context)
+
+    def settle(
+        self,
+        structure: Structure,  # noqa: ARG002
+        counts: Counts,  # noqa: ARG002
+        context: FitContext,  # noqa: ARG002
+    ) -> CountLearner:
+        """Return this learner with all its choices made, from which on counts suffice."""
+        return self
 
     def from_counts(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -244,8 +244,7 @@ class Tables:
     def _pack(self, structure: Structure) -> _Packed:
         if structure is not self._packed[0]:
             self._packed[:] = [structure, _pack(self, structure)]
-        packed: _Packed = self._packed[1]
-        return packed
+        return cast(_Packed, self._packed[1])
 
     @cached_property
     def _packed(self) -> list[object]:

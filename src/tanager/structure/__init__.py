@@ -1,6 +1,20 @@
 """Structure learners: which features condition which."""
 
+from tanager.structure.fixed import Fixed
+from tanager.structure.kdb import KDB
 from tanager.structure.learner import StructureLearner
+from tanager.structure.naive import Naive
+from tanager.structure.registry import STRUCTURES, resolve_structure
 from tanager.structure.structure import Structure
+from tanager.structure.tan import TAN
 
-__all__ = ["Structure", "StructureLearner"]
+__all__ = [
+    "KDB",
+    "STRUCTURES",
+    "TAN",
+    "Fixed",
+    "Naive",
+    "Structure",
+    "StructureLearner",
+    "resolve_structure",
+]

@@ -56,13 +56,10 @@ class Structure:
         self.topological_order()
 
     @classmethod
-    def from_parents(
-        cls, names: Sequence[str], parents: Sequence[Sequence[int]]
-    ) -> Structure:
+    def from_parents(cls, names: Sequence[str], parents: Sequence[Sequence[int]]) -> Structure:
         """Build the structure that keeps every feature, from each one's parents."""
-        return cls(
-            tuple(names), tuple(range(len(names))), tuple(tuple(int(p) for p in ps) for ps in parents)
-        )
+        ordered = tuple(tuple(int(p) for p in ps) for ps in parents)
+        return cls(tuple(names), tuple(range(len(names))), ordered)
 
     @property
     def features(self) -> tuple[str, ...]:

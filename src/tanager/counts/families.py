@@ -1,0 +1,167 @@
+"""Context trees of many families, by one pass over the rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from math import prod
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Chunk, CodedRows, Domain
+from tanager.counts.runs import Radix, RunStack, collapse, recode
+from tanager.counts.tree import ContextTree, Level
+from tanager.engines import FitContext
+
+__all__ = ["Family", "build_trees", "tree_from_dense"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off order
+
+DENSE_CELLS = 1 << 18  # a family up to this size is counted in an array of all its cells
+TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
+LEAST_CELLS = 1 << 16  # what one family may always have
+
+
+def build_trees(
+    rows: CodedRows,
+    families: Sequence[Family],
+    context: FitContext,
+    stage: str = "family counts",
+    max_cells: int | None = None,
+) -> list[ContextTree]:
+    """Count the given families in one pass and return their context trees.
+
+    Memory is bounded: a family with more than `max_cells` distinct (context,
+    value) pairs is counted without its last parents, which is said in a
+    warning; the tree then has no nodes at those depths, and every estimator
+    backs off.
+    """
+    if max_cells is None:
+        max_cells = max(LEAST_CELLS, TREE_CELLS // max(1, len(families)))
+    gather = _FamilyPass(rows.domain, families, max_cells)
+    trees = context.engine.run(gather, rows, context.progress, stage)
+    for (feature, parents), tree in zip(families, trees, strict=True):
+        depth = sum(level.n_nodes > 0 for level in tree.levels) - 2
+        if tree.levels[0].n_cells and depth < len(parents):
+            warnings.warn(
+                f"Feature {rows.domain.names[feature]!r}: more than {max_cells:,} combinations of "
+                f"its value with the class and {len(parents)} parents occur; only the first "
+                f"{depth} parents were counted. Merge rare values of its parents, or lower k.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return trees
+
+
+class _FamilyPass:
+    """Counts families: in dense arrays where they are small, in sorted runs elsewhere."""
+
+    def __init__(self, domain: Domain, families: Sequence[Family], max_cells: int) -> None:
+        arities = domain.arities
+        self.radices = [
+            Radix(
+                (domain.n_classes, *(int(arities[m]) for m in (*parents, feature))),
+                (*parents, feature),
+            )
+            for feature, parents in families
+        ]
+        self.max_cells = max_cells
+
+    def zero(self) -> list[Floats | RunStack]:
+        return [
+            np.zeros(prod(radix.arities))
+            if prod(radix.arities) <= DENSE_CELLS
+            else RunStack(radix, self.max_cells)
+            for radix in self.radices
+        ]
+
+    def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
+        from tanager.counts._kernels import add_keys
+
+        for radix, counts in zip(self.radices, state, strict=True):
+            keys, weights = radix.encode(chunk)
+            if isinstance(counts, RunStack):
+                run = collapse(keys, weights)
+                if len(counts.radix.members) < len(radix.members):
+                    run = recode(radix, counts.radix, *run)
+                counts.add(*run)
+            else:
+                add_keys(keys[0], weights, counts)
+        return state
+
+    def merge(
+        self, a: list[Floats | RunStack], b: list[Floats | RunStack]
+    ) -> list[Floats | RunStack]:
+        for mine, other in zip(a, b, strict=True):
+            if isinstance(mine, RunStack):
+                mine.absorb(cast(RunStack, other))
+            else:
+                mine += cast(Floats, other)
+        return a
+
+    def finish(self, state: list[Floats | RunStack]) -> list[ContextTree]:
+        trees = []
+        for radix, counts in zip(self.radices, state, strict=True):
+            if isinstance(counts, RunStack):
+                keys, cells = counts.total()
+                trees.append(_tree(counts.radix.decode(keys), cells, radix.arities))
+            else:
+                trees.append(tree_from_dense(counts.reshape(radix.arities)))
+        return trees
+
+
+def tree_from_dense(counts: Floats) -> ContextTree:
+    """Build the context tree of dense counts (class, *parents, feature)."""
+    flat = counts.ravel()
+    keys = np.flatnonzero(flat)
+    codes = np.stack(np.unravel_index(keys, counts.shape))
+    return _tree(codes, flat[keys], counts.shape)
+
+
+def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
+    """Build the tree from cells in lexicographic order.
+
+    codes (n_variables, n_cells): class, parents, feature; possibly without the
+    last parents, whose levels then stay empty.
+    """
+    from tanager.counts._kernels import gather_level
+
+    arity = arities[-1]
+    n_cells = cells.shape[0]
+    depth = codes.shape[0] - 1
+    empty, nowhere = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    nothing = Level(empty, empty, nowhere, nowhere, empty, np.zeros(0), empty)
+    levels = [nothing] * (len(arities) - 1 - depth)
+    # new[d] marks the cells that open a node of depth d: a change among the first d variables.
+    new = np.zeros((depth + 1, n_cells), np.bool_)
+    new[:, :1] = True
+    for d in range(1, depth + 1):
+        new[d, 1:] = new[d - 1, 1:] | (codes[d - 1, 1:] != codes[d - 1, :-1])
+    opens = [np.flatnonzero(row) for row in new]
+    below = np.zeros(opens[depth].shape[0] + 1, np.int64)
+    start = np.append(opens[depth], n_cells)
+    value, count = np.ascontiguousarray(codes[-1]), cells
+    for d in range(depth, 0, -1):
+        node_of = np.cumsum(new[d - 1]) - 1
+        parent = node_of[opens[d]]
+        child = np.searchsorted(parent, np.arange(opens[d - 1].shape[0] + 1))
+        up_start = np.empty(child.shape[0], np.int64)
+        up_value, up_count = np.empty_like(value), np.empty(value.shape[0])
+        cell_parent = np.empty(value.shape[0], np.int64)
+        n = gather_level(
+            child, start, value, count, arity, up_start, up_value, up_count, cell_parent
+        )
+        levels.append(
+            Level(parent, codes[d - 1][opens[d]], below, start, value, count, cell_parent)
+        )
+        below, start, value, count = child, up_start, up_value[:n].copy(), up_count[:n].copy()
+    if n_cells == 0:  # the root stands even where nothing was counted
+        below = start = np.zeros(2, np.int64)
+    zero = np.zeros(1, np.int64)
+    levels.append(Level(zero, zero, below, start, value, count, np.zeros(value.shape[0], np.int64)))
+    return ContextTree(arity, tuple(arities[:-1]), tuple(reversed(levels)))

@@ -1,0 +1,189 @@
+r"""Sparse counts of one family: sorted runs of (key, count).
+
+The key of a row is its mixed-radix number over :math:`(y, p_1, \dots, p_k, x)`.
+Where the product of the arities passes 62 bits the key is split into parts,
+each within 62 bits, that sort one after the other; it never wraps around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Chunk
+
+__all__ = ["NO_WEIGHTS", "Radix", "RunStack"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NO_WEIGHTS: Floats = np.empty(0)  # the kernels' word for "every row weighs one"
+KEY_LIMIT = 2**62
+
+
+@dataclass(frozen=True)
+class Radix:
+    """The variables of a family's key and how they split into 62-bit parts.
+
+    Attributes
+    ----------
+    arities : tuple of int
+        Of the class, the parents in back-off order, the feature.
+    members : tuple of int
+        The code rows of the parents, then of the feature.
+    """
+
+    arities: tuple[int, ...]
+    members: tuple[int, ...]
+
+    def parts(self) -> list[range]:
+        """Return the runs of variables that share a part, as ranges of positions."""
+        ends = [0]
+        size = 1
+        for at, arity in enumerate(self.arities):
+            if size * arity >= KEY_LIMIT:
+                ends.append(at)
+                size = 1
+            size *= arity
+        ends.append(len(self.arities))
+        return [range(a, b) for a, b in pairwise(ends)]
+
+    def encode(self, chunk: Chunk) -> tuple[Ints, Floats]:
+        """Return keys (n_parts, n_known) and weights of the rows without an unknown member."""
+        from tanager.counts._kernels import extend_keys
+
+        keys = np.zeros((len(self.parts()), chunk.n_rows), np.int64)
+        keys[0] = chunk.labels
+        for part, positions in zip(keys, self.parts(), strict=True):
+            variables = [at for at in positions if at > 0]
+            members = np.array([self.members[at - 1] for at in variables], np.int64)
+            arities = np.array([self.arities[at] for at in variables], np.int64)
+            extend_keys(chunk.codes, members, arities, part)
+        weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
+        known = (keys >= 0).all(axis=0)
+        if known.all():
+            return keys, weights
+        return keys[:, known], weights[known] if weights.size else weights
+
+    def decode(self, keys: Ints) -> Ints:
+        """Return the codes (n_variables, n) of keys (n_parts, n)."""
+        codes = np.empty((len(self.arities), keys.shape[1]), np.int64)
+        for part, positions in zip(keys, self.parts(), strict=True):
+            rest = part
+            for at in reversed(positions):
+                rest, codes[at] = np.divmod(rest, self.arities[at])
+        return codes
+
+    def without_last_parent(self) -> Radix:
+        """Return the key's variables without the last parent."""
+        return Radix((*self.arities[:-2], self.arities[-1]), (*self.members[:-2], self.members[-1]))
+
+
+def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
+    """Sort keys (n_parts, n) and sum the weights of equal ones."""
+    from tanager.counts._kernels import run_lengths
+
+    if keys.shape[0] == 1:
+        if weights.size:
+            order = np.argsort(keys[0], kind="stable")
+            ordered, weights = keys[0][order], weights[order]
+        else:
+            ordered = np.sort(keys[0])
+        out, counts = np.empty_like(ordered), np.empty(ordered.shape[0])
+        n = run_lengths(ordered, weights, out, counts)
+        return out[None, :n].copy(), counts[:n].copy()
+    if keys.shape[1] == 0:
+        return keys, np.empty(0)
+    order = np.lexsort(keys[::-1])
+    keys = keys[:, order]
+    new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
+    counts = weights[order] if weights.size else np.ones(keys.shape[1])
+    return keys[:, new], np.add.reduceat(counts, np.flatnonzero(new))
+
+
+class RunStack:
+    """Sorted runs, merged so that each is at least twice as long as the next.
+
+    Adding a run costs its length times a logarithm on average, and at most
+    three times the distinct keys are held.
+    """
+
+    def __init__(self, radix: Radix, max_cells: int) -> None:
+        self.radix = radix
+        self.max_cells = max_cells
+        self._runs: list[tuple[Ints, Floats]] = []
+
+    def add(self, keys: Ints, counts: Floats) -> None:
+        """Add a sorted run of distinct keys of this stack's radix."""
+        self._runs.append((keys, counts))
+        while len(self._runs) > 1 and _size(self._runs[-2]) < 2 * _size(self._runs[-1]):
+            self._merge_last_two()
+        if _size(self._runs[0]) > self.max_cells:
+            self.total()
+
+    def total(self) -> tuple[Ints, Floats]:
+        """Return all keys and counts as one sorted run, at most `max_cells` long.
+
+        A longer one loses its last parent, again and again: the depth that
+        remains depends on the rows alone, not on how they were cut.
+        """
+        while len(self._runs) > 1:
+            self._merge_last_two()
+        keys, counts = self._runs[0] if self._runs else self._empty()
+        while counts.shape[0] > self.max_cells and len(self.radix.members) > 1:
+            shorter = self.radix.without_last_parent()
+            keys, counts = recode(self.radix, shorter, keys, counts)
+            self.radix = shorter
+            self._runs = [(keys, counts)]
+        return keys, counts
+
+    def absorb(self, other: RunStack) -> None:
+        """Add all of another stack, at the shorter of the two depths."""
+        keys, counts = other.total()
+        mine, my_counts = self.total()
+        while len(self.radix.members) > len(other.radix.members):
+            shorter = self.radix.without_last_parent()
+            mine, my_counts = recode(self.radix, shorter, mine, my_counts)
+            self.radix = shorter
+        radix = other.radix
+        while len(radix.members) > len(self.radix.members):
+            shorter = radix.without_last_parent()
+            keys, counts = recode(radix, shorter, keys, counts)
+            radix = shorter
+        self._runs = [(mine, my_counts)]
+        self.add(keys, counts)
+
+    def _merge_last_two(self) -> None:
+        from tanager.counts._kernels import merge_runs
+
+        (keys_b, counts_b), (keys_a, counts_a) = self._runs.pop(), self._runs.pop()
+        if keys_a.shape[0] > 1:
+            joined = np.concatenate([keys_a, keys_b], axis=1)
+            self._runs.append(collapse(joined, np.concatenate([counts_a, counts_b])))
+            return
+        keys = np.empty(keys_a.shape[1] + keys_b.shape[1], np.int64)
+        counts = np.empty(keys.shape[0])
+        n = merge_runs(keys_a[0], counts_a, keys_b[0], counts_b, keys, counts)
+        self._runs.append((keys[None, :n].copy(), counts[:n].copy()))
+
+    def _empty(self) -> tuple[Ints, Floats]:
+        return np.empty((len(self.radix.parts()), 0), np.int64), np.empty(0)
+
+
+def _size(run: tuple[Ints, Floats]) -> int:
+    return int(run[1].shape[0])
+
+
+def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Floats]:
+    """Rewrite keys of one radix in another that lacks some parents, and sum."""
+    codes = old.decode(keys)
+    kept = [*range(len(new.arities) - 1), len(old.arities) - 1]
+    out = np.zeros((len(new.parts()), keys.shape[1]), np.int64)
+    for part, positions in zip(out, new.parts(), strict=True):
+        for at in positions:
+            part *= new.arities[at]
+            part += codes[kept[at]]
+    return collapse(out, counts)

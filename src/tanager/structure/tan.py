@@ -1,0 +1,72 @@
+"""Tree-augmented naive Bayes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.structure.learner import StructureLearner
+from tanager.structure.structure import Structure
+
+__all__ = ["TAN", "maximum_spanning_tree"]
+
+
+class TAN(StructureLearner):
+    r"""Tree-augmented naive Bayes: each feature has at most one parent beside the class.
+
+    The tree is the maximum spanning tree on the conditional mutual information
+    :math:`I(X_i; X_j \mid Y)`, rooted at the first feature: the tree of
+    greatest likelihood. A fast, strong default for up to a few thousand rows
+    per class.
+
+    Notes
+    -----
+    One pass over the rows; time :math:`O(N n^2)`, memory the counts of all
+    pairs, :math:`O(n^2 v^2 C)`. Information is rounded to ten decimals, and of
+    equal edges the first wins.
+
+    References
+    ----------
+    N. Friedman, D. Geiger, M. Goldszmidt, "Bayesian network classifiers",
+    Machine Learning 29 (1997), doi:10.1023/A:1007465528199.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 0, 1, 1] * 5)
+    >>> clf.predict(X[:4]).tolist()  # an exclusive or, beyond naive Bayes
+    [0, 0, 1, 1]
+    """
+
+    def learn(self, counts: Counts, context: FitContext) -> Structure:
+        """Learn the tree."""
+        information = counts.cmi()
+        parents = maximum_spanning_tree(information)
+        edges = [information[i, p] for i, p in enumerate(parents) if p >= 0]
+        context.info["structure"]["tree_weight"] = float(sum(edges))
+        return Structure.from_parents(
+            counts.domain.names, [() if p < 0 else (int(p),) for p in parents]
+        )
+
+
+def maximum_spanning_tree(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return each node's parent in the maximum spanning tree rooted at node 0.
+
+    Prim's algorithm on a symmetric matrix; of equal weights the lowest node,
+    and the earliest attachment, win. The root's parent is -1.
+    """
+    n = weights.shape[0]
+    parents = np.full(n, -1, np.int64)
+    best = np.full(n, -np.inf)
+    outside = np.ones(n, np.bool_)
+    node = 0
+    for _ in range(n - 1):
+        outside[node] = False
+        closer = outside & (weights[node] > best)
+        best[closer] = weights[node][closer]
+        parents[closer] = node
+        node = int(np.argmax(np.where(outside, best, -np.inf)))
+    return parents

@@ -1,0 +1,18 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Return the folder of tables and reference numbers, or skip where it is absent."""
+    folder = ROOT.parent / "shared"
+    if not (folder / "data" / "manifest.json").is_file():
+        pytest.skip("the folder '../shared' with tables and reference numbers is not here")
+    return folder
