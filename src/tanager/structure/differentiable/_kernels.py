@@ -1,0 +1,175 @@
+"""Forward, structure gradient and Adam step of gradient training, one mini-batch a call.
+
+Shapes: n features, S slots (candidate parents of a feature; slot 0 is the class
+alone), B rows of the batch, C classes. A slot's table is
+(n_contexts, arity, C), class last, all tables end to end in `theta`; one
+context's (arity, C) cells are a *block*::
+
+    theta   | slot 0 of feature 0 | slot 1 of feature 0 | ... | slot 0 of feature 1 | ...
+              block: context 0      context 0, 1, 2, ...
+
+`theta` holds log-probabilities: it is brought back to normal form after every
+step, which neither the loss nor Adam can tell from free logits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+BETA_1 = 0.9
+BETA_2 = 0.999
+EPSILON = 1e-8
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _effective(layout, contexts, i, s, r):  # type: ignore[no-untyped-def]
+    """Return the slot and context that answer for slot s in row r; slot -1 if none does.
+
+    An unknown parent is answered by the class alone (slot 0), where the
+    feature has that choice.
+    """
+    column = layout.column[i, s]
+    if column < 0:
+        return s, np.int64(0)
+    context = np.int64(contexts[column, r])
+    if context < layout.n_contexts[i, s]:
+        return s, context
+    if s > 0:
+        return np.int64(0), np.int64(0)
+    return np.int64(-1), np.int64(0)
+
+
+@njit(nogil=True, cache=True)
+def add_log_joint(layout, contexts, children, chosen, theta, out):  # type: ignore[no-untyped-def]
+    """Add log p(x_i | chosen parent, c) of every feature to out (B, C); equation 9."""
+    n_rows, n_classes = out.shape
+    for i in range(children.shape[0]):
+        arity = layout.arity[i]
+        for r in range(n_rows):
+            x = np.int64(children[i, r])
+            if x >= arity:
+                continue
+            slot, context = _effective(layout, contexts, i, chosen[i], r)
+            if slot < 0:
+                continue
+            at = layout.cell[i, slot] + (context * arity + x) * n_classes
+            for c in range(n_classes):
+                out[r, c] += theta[at + c]
+
+
+@njit(nogil=True, cache=True)
+def add_choice_gradient(layout, contexts, children, gradient, theta, out):  # type: ignore[no-untyped-def]
+    """Write dL/ds, the loss's derivative by the one-hot choice, to out (n, S).
+
+    gradient (B, C) is the loss's derivative by the log-joint.
+    """
+    n_rows, n_classes = gradient.shape
+    sums = np.empty(n_classes)
+    for i in range(children.shape[0]):
+        arity = layout.arity[i]
+        for s in range(layout.n_slots[i]):
+            sums[:] = 0.0
+            for r in range(n_rows):
+                x = np.int64(children[i, r])
+                if x >= arity:
+                    continue
+                slot, context = _effective(layout, contexts, i, s, r)
+                if slot < 0:
+                    continue
+                at = layout.cell[i, slot] + (context * arity + x) * n_classes
+                for c in range(n_classes):
+                    sums[c] += gradient[r, c] * theta[at + c]
+            total = 0.0
+            for c in range(n_classes):
+                total += sums[c]
+            out[i, s] = total
+
+
+@njit(nogil=True, cache=True)
+def _step_block(sums, totals, arity, at, step, rate, state):  # type: ignore[no-untyped-def]
+    """Take one Adam step on the block at `at`, then renormalise and clear sums (arity * C).
+
+    The derivative by the logits follows from that by the log-probabilities, g:
+    g(x, c) - p(x | c) sum_x' g(x', c).
+    """
+    theta, first, second = state.theta, state.first, state.second
+    n_classes = totals.shape[0]
+    correct_1 = 1.0 / (1.0 - BETA_1**step)
+    correct_2 = 1.0 / (1.0 - BETA_2**step)
+    totals[:] = 0.0
+    for x in range(arity):
+        for c in range(n_classes):
+            totals[c] += sums[x * n_classes + c]
+    for x in range(arity):
+        for c in range(n_classes):
+            k = x * n_classes + c
+            sums[k] -= np.exp(theta[at + k]) * totals[c]
+    size = arity * n_classes
+    for k in range(size):
+        g = sums[k]
+        sums[k] = 0.0
+        m = BETA_1 * first[at + k] + (1.0 - BETA_1) * g
+        v = BETA_2 * second[at + k] + (1.0 - BETA_2) * g * g
+        first[at + k] = m
+        second[at + k] = v
+        theta[at + k] -= rate * (m * correct_1) / (np.sqrt(v * correct_2) + EPSILON)
+    # No maximum is taken out: a step moves a log-probability by little, so the
+    # exponentials can neither overflow nor all vanish.
+    totals[:] = 0.0
+    for x in range(arity):
+        for c in range(n_classes):
+            totals[c] += np.exp(theta[at + x * n_classes + c])
+    for c in range(n_classes):
+        totals[c] = np.log(totals[c])
+    for x in range(arity):
+        for c in range(n_classes):
+            theta[at + x * n_classes + c] -= totals[c]
+
+
+@njit(nogil=True, cache=True)
+def step_tables(layout, contexts, children, chosen, gradient, rate, state, space):  # type: ignore[no-untyped-def]
+    """Take an Adam step on every block that a row of the batch falls into.
+
+    Writes `state` (a `TableState`); `space` (a `Workspace`) is left as it was
+    found, with sums zero and seen False.
+    """
+    n_rows, n_classes = gradient.shape
+    sums, touched, seen = space.sums, space.touched, space.seen
+    for i in range(children.shape[0]):
+        arity = layout.arity[i]
+        size = arity * n_classes
+        # The chosen slot, then slot 0 for the rows that fell back to it.
+        for turn in range(2):
+            target = chosen[i] if turn == 0 else 0
+            if turn == 1 and chosen[i] == 0:
+                continue
+            n_touched = 0
+            for r in range(n_rows):
+                x = np.int64(children[i, r])
+                if x >= arity:
+                    continue
+                slot, context = _effective(layout, contexts, i, chosen[i], r)
+                if slot != target:
+                    continue
+                if not seen[context]:
+                    seen[context] = True
+                    touched[n_touched] = context
+                    n_touched += 1
+                at = context * size + x * n_classes
+                for c in range(n_classes):
+                    sums[at + c] += gradient[r, c]
+            for u in range(n_touched):
+                context = touched[u]
+                seen[context] = False
+                block = layout.block[i, target] + context
+                state.steps[block] += 1
+                _step_block(
+                    sums[context * size : (context + 1) * size],
+                    space.totals,
+                    arity,
+                    layout.cell[i, target] + context * size,
+                    state.steps[block],
+                    rate,
+                    state,
+                )

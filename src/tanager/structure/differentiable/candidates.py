@@ -1,0 +1,196 @@
+"""Which parents a feature may choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["Request", "image_order", "resolve_candidates"]
+
+Ints = NDArray[np.int64]
+Candidates = str | Mapping[str, Sequence[str]]
+
+IMAGE_ORDERS = ("A", "B", "C")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the learner was asked for; see `Differentiable`."""
+
+    candidates: Candidates
+    k: int
+    order: str | Sequence[str]
+    image_shape: tuple[int, int] | None
+    free: bool
+
+
+def resolve_candidates(
+    request: Request, names: Sequence[str], rng: np.random.Generator
+) -> list[list[int]]:
+    """Return each feature's candidate parents, best known first where that is known.
+
+    For the same stream a smaller `k` gives subsets of what a larger one gives.
+    """
+    if isinstance(request.candidates, Mapping):
+        return _given(request.candidates, names, free=request.free)
+    if request.candidates not in ("subset", "all", "neighbours"):
+        raise ConfigurationError(
+            f"candidates={request.candidates!r} is not known. Allowed: 'subset', 'all', "
+            "'neighbours', or a mapping from feature names to candidate parents."
+        )
+    if request.k < 1:
+        raise ConfigurationError(f"k={request.k!r} must be at least 1: candidates per feature.")
+    pixels = request.candidates == "neighbours"
+    shape = _image_shape(request.image_shape, len(names)) if pixels else None
+    order = feature_order(request.order, names, shape, rng)
+    earlier = _rivals(order) if request.free else {f: order[:p] for p, f in enumerate(order)}
+    chosen: list[list[int]] = [[] for _ in names]
+    for feature in order:
+        pool = earlier[feature]
+        if request.candidates == "subset":
+            pool = [int(j) for j in rng.permutation(pool)[: request.k]] if pool else []
+        elif shape is not None:
+            pool = _nearest(feature, pool, shape[1])[: request.k]
+        chosen[feature] = pool
+    return chosen
+
+
+def _rivals(order: list[int]) -> dict[int, list[int]]:
+    return {f: [g for g in order if g != f] for f in order}
+
+
+def feature_order(
+    order: str | Sequence[str],
+    names: Sequence[str],
+    shape: tuple[int, int] | None,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Return the features in the order asked for; parents come before children."""
+    n = len(names)
+    if isinstance(order, str):
+        choice = ("C" if shape is not None else "random") if order == "auto" else order
+        if choice == "random":
+            return [int(i) for i in rng.permutation(n)]
+        if choice == "columns":
+            return list(range(n))
+        if choice in IMAGE_ORDERS and shape is not None:
+            return image_order(choice, *shape)
+        raise ConfigurationError(
+            f"order={order!r} is not allowed here. Allowed: 'auto', 'random', 'columns', all "
+            "feature names in a sequence, and with candidates='neighbours' 'A', 'B' or 'C'."
+        )
+    place = {name: i for i, name in enumerate(names)}
+    if len(order) != n or set(order) != set(place):
+        raise ConfigurationError(
+            f"order must name each of the {n} features once; got {len(order)} names, "
+            f"{len(set(order) & set(place))} of them known. Hint: 'columns' takes them as is."
+        )
+    return [place[name] for name in order]
+
+
+def image_order(choice: str, height: int, width: int) -> list[int]:
+    """Return pixel numbers (row by row) in ordering A, B or C of Roth and Pernkopf, section 4.4.
+
+    A goes row by row. B goes through the lower triangle row by row, each pixel
+    followed by its mirror image. C goes outwards from the centre: around an
+    ordered H x H region first the rows above and below, then the columns left
+    and right, then the corners. B and C are for square images; C starts from
+    the one central pixel (odd side) or from the central four, row by row.
+
+    Examples
+    --------
+    >>> image_order("B", 3, 3)
+    [0, 3, 1, 4, 6, 2, 7, 5, 8]
+    >>> image_order("C", 3, 3)
+    [4, 1, 7, 3, 5, 0, 2, 6, 8]
+    """
+    if choice == "A":
+        return list(range(height * width))
+    if height != width:
+        raise ConfigurationError(
+            f"order={choice!r} needs a square image, not {height} x {width}. Hint: use 'A'."
+        )
+    pixels = _diagonal(width) if choice == "B" else _outwards(width)
+    return [row * width + column for row, column in pixels]
+
+
+def _diagonal(side: int) -> list[tuple[int, int]]:
+    pixels = []
+    for row in range(side):
+        for column in range(row + 1):
+            pixels.append((row, column))
+            if column < row:
+                pixels.append((column, row))
+    return pixels
+
+
+def _outwards(side: int) -> list[tuple[int, int]]:
+    low = (side - 1) // 2
+    high = side // 2  # the ordered region is rows and columns low..high
+    pixels = [(row, column) for row in range(low, high + 1) for column in range(low, high + 1)]
+    while low > 0:
+        inner = range(low, high + 1)
+        low, high = low - 1, high + 1
+        pixels += [(low, at) for at in inner] + [(high, at) for at in inner]
+        pixels += [(at, low) for at in inner] + [(at, high) for at in inner]
+        pixels += [(low, low), (low, high), (high, low), (high, high)]
+    return pixels
+
+
+def _nearest(feature: int, pool: list[int], width: int) -> list[int]:
+    """Sort a pool by Euclidean distance in the image; the earlier wins a tie."""
+    row, column = divmod(feature, width)
+    distance = [(j // width - row) ** 2 + (j % width - column) ** 2 for j in pool]
+    return [pool[at] for at in np.argsort(distance, kind="stable")]
+
+
+def _image_shape(given: tuple[int, int] | None, n: int) -> tuple[int, int]:
+    height, width = given if given is not None else (isqrt(n), isqrt(n))
+    if height * width != n:
+        raise ConfigurationError(
+            f"The {n} features are not the pixels of a {height} x {width} image. "
+            "Hint: give image_shape=(height, width), or candidates='subset'."
+        )
+    return height, width
+
+
+def _given(
+    candidates: Mapping[str, Sequence[str]], names: Sequence[str], *, free: bool
+) -> list[list[int]]:
+    place = {name: i for i, name in enumerate(names)}
+    chosen: list[list[int]] = [[] for _ in names]
+    for child, parents in candidates.items():
+        unknown = [name for name in (child, *parents) if name not in place]
+        if unknown:
+            raise ConfigurationError(
+                f"candidates names {unknown[0]!r}, which is not a feature. "
+                f"Allowed: {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}."
+            )
+        if child in parents or len(set(parents)) != len(parents):
+            raise ConfigurationError(
+                f"The candidates of {child!r} must be distinct features other than itself."
+            )
+        chosen[place[child]] = [place[name] for name in parents]
+    if not free:
+        _require_ordering(chosen, names)
+    return chosen
+
+
+def _require_ordering(chosen: list[list[int]], names: Sequence[str]) -> None:
+    waiting = {i: set(parents) for i, parents in enumerate(chosen)}
+    while waiting:
+        ready = [i for i, parents in waiting.items() if not parents & waiting.keys()]
+        if not ready:
+            some = ", ".join(repr(names[i]) for i in list(waiting)[:8])
+            raise ConfigurationError(
+                f"No ordering of the features admits these candidates: a cycle among {some}. "
+                "Hint: ordering='free' allows any candidates and still returns no cycle."
+            )
+        for i in ready:
+            del waiting[i]

@@ -1,0 +1,286 @@
+"""What gradient training moves: tables, class prior and the distribution over parents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codes
+from tanager.errors import MemoryBoundError
+
+__all__ = ["JointTables", "Layout", "Model", "TrainingRows", "log_joint"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MAX_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
+INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits
+NO_PARENT = -1
+
+
+class Layout(NamedTuple):
+    """Where every table stands; see the drawing in the kernels.
+
+    Attributes
+    ----------
+    column : (n_features, n_slots)
+        The column of contexts that each slot reads, -1 for the class alone.
+    n_contexts : (n_features, n_slots)
+    block : (n_features, n_slots)
+        Number of the table's first context among all tables.
+    cell : (n_features, n_slots)
+        Where the table starts in the array of all cells.
+    arity : (n_features,)
+    n_slots : (n_features,)
+        How many slots the feature has; the rest of its rows above is padding.
+    """
+
+    column: Ints
+    n_contexts: Ints
+    block: Ints
+    cell: Ints
+    arity: Ints
+    n_slots: Ints
+
+    @classmethod
+    def build(
+        cls, columns: list[list[int]], n_contexts: list[list[int]], arities: Ints, n_classes: int
+    ) -> Layout:
+        """Lay out the tables of each feature's slots end to end."""
+        n, width = len(columns), max(len(slots) for slots in columns)
+        column = np.full((n, width), NO_PARENT, np.int64)
+        sizes = np.zeros((n, width), np.int64)
+        for i, slots in enumerate(columns):
+            column[i, : len(slots)] = slots
+            sizes[i, : len(slots)] = n_contexts[i]
+        cells = sizes * arities[:, None] * n_classes
+        total = sum(
+            size * int(arity) * n_classes
+            for slots, arity in zip(n_contexts, arities, strict=True)
+            for size in slots
+        )
+        if total > MAX_CELLS:
+            widest = int(np.argmax(cells.sum(axis=1)))
+            raise MemoryBoundError(
+                f"Gradient training would need {total:,} table cells; the bound is {MAX_CELLS:,}. "
+                f"Feature number {widest} has the most. Hint: fewer parents or candidates (k), "
+                "or features with fewer values."
+            )
+        return cls(
+            column,
+            sizes,
+            _starts(sizes),
+            _starts(cells),
+            arities.astype(np.int64),
+            np.array([len(slots) for slots in columns], np.int64),
+        )
+
+    def used(self) -> NDArray[np.bool_]:
+        """Return which slots exist, shape (n_features, n_slots)."""
+        used: NDArray[np.bool_] = np.arange(self.column.shape[1]) < self.n_slots[:, None]
+        return used
+
+
+def _starts(sizes: Ints) -> Ints:
+    """Return where each piece starts if all stand end to end in row order."""
+    flat = sizes.ravel()
+    starts: Ints = (np.cumsum(flat) - flat).reshape(sizes.shape)
+    return starts
+
+
+class TableState(NamedTuple):
+    """The arrays of a `Model` that a step on its tables changes."""
+
+    theta: Floats
+    first: Floats
+    second: Floats
+    steps: Ints
+
+
+class Workspace(NamedTuple):
+    """What a step on the tables needs besides, so that a batch allocates nothing.
+
+    Attributes
+    ----------
+    sums : (largest table,)
+        Zero between steps.
+    totals : (n_classes,)
+    touched : (largest n_contexts,) of int64
+    seen : (largest n_contexts,) of bool
+        False between steps.
+    """
+
+    sums: Floats
+    totals: Floats
+    touched: Ints
+    seen: NDArray[np.bool_]
+
+    @classmethod
+    def for_layout(cls, layout: Layout, n_classes: int) -> Workspace:
+        """Return work space that is large enough for every table."""
+        contexts = layout.n_contexts.max(axis=1, initial=1)
+        widest = int(contexts.max(initial=1))
+        return cls(
+            np.zeros(int((contexts * layout.arity).max(initial=1)) * n_classes),
+            np.zeros(n_classes),
+            np.zeros(widest, np.int64),
+            np.zeros(widest, np.bool_),
+        )
+
+
+class TrainingRows(NamedTuple):
+    """Rows for training, row by row, so that a shuffled batch is a few cache lines a row.
+
+    Attributes
+    ----------
+    contexts : (n_rows, n_columns)
+        What slots read; a value at or past the slot's `n_contexts` is unknown.
+    children : (n_rows, n_features)
+        The features' codes; may be the same array.
+    labels : (n_rows,) of int64
+    weights : (n_rows,) of float64, or None
+    """
+
+    contexts: NDArray[np.integer]
+    children: NDArray[np.integer]
+    labels: Ints
+    weights: Floats | None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.labels.shape[0])
+
+    def take(self, rows: Ints) -> TrainingRows:
+        """Return a copy of some rows."""
+        contexts = self.contexts[rows]
+        children = contexts if self.children is self.contexts else self.children[rows]
+        weights = None if self.weights is None else self.weights[rows]
+        return TrainingRows(contexts, children, self.labels[rows], weights)
+
+    def columns(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Return contexts and children as the kernels read them, column by column."""
+        contexts = np.ascontiguousarray(self.contexts.T)
+        if self.children is self.contexts:
+            return contexts, contexts
+        return contexts, np.ascontiguousarray(self.children.T)
+
+
+@dataclass
+class Model:
+    """Parameters and Adam's state, changed in place by training.
+
+    Attributes
+    ----------
+    theta, theta_first, theta_second : (n_cells,)
+        Log-probabilities of all tables and Adam's moments of their logits.
+    theta_steps : (n_blocks,) of int64
+        How many steps each context's block has taken.
+    prior, prior_first, prior_second : (n_classes,)
+        Log class prior and its moments.
+    phi, phi_first, phi_second : (n_features, n_slots)
+        Logits of the distribution over parents and their moments.
+    n_steps : (1,) of int64
+        Batches so far.
+    """
+
+    theta: Floats
+    theta_first: Floats
+    theta_second: Floats
+    theta_steps: Ints
+    prior: Floats
+    prior_first: Floats
+    prior_second: Floats
+    phi: Floats
+    phi_first: Floats
+    phi_second: Floats
+    n_steps: Ints
+
+    @classmethod
+    def start(cls, layout: Layout, n_classes: int, rng: np.random.Generator) -> Model:
+        """Return the initial model: U(-0.1, 0.1) logits, uniform over parents."""
+        used = layout.used()
+        tables = [np.zeros(0)]
+        for i, s in zip(*np.nonzero(used), strict=True):
+            shape = (int(layout.n_contexts[i, s]), int(layout.arity[i]), n_classes)
+            logits = rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, shape)
+            tables.append(_log_softmax(logits, axis=1).ravel())
+        theta = np.concatenate(tables)
+        prior = _log_softmax(rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, n_classes), axis=0)
+        n_blocks = int(layout.n_contexts[used].sum())
+        return cls.at(theta, n_blocks, prior, np.zeros(used.shape))
+
+    @classmethod
+    def at(cls, theta: Floats, n_blocks: int, prior: Floats, phi: Floats) -> Model:
+        """Return a model with given parameters and Adam at rest."""
+        zeros = np.zeros_like
+        steps = np.zeros(n_blocks, np.int64)
+        return cls(
+            *(theta, zeros(theta), zeros(theta), steps),
+            *(prior, zeros(prior), zeros(prior)),
+            *(phi, zeros(phi), zeros(phi)),
+            np.zeros(1, np.int64),
+        )
+
+    @property
+    def tables(self) -> TableState:
+        """The tables' part, as the kernel takes it."""
+        return TableState(self.theta, self.theta_first, self.theta_second, self.theta_steps)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Return every array by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def copy(self) -> Model:
+        """Return an independent copy."""
+        return Model(**{name: array.copy() for name, array in self.arrays().items()})  # type: ignore[arg-type]
+
+    def table(self, layout: Layout, i: int, slot: int) -> Floats:
+        """Return one log-table, shape (n_contexts, arity, n_classes)."""
+        shape = (int(layout.n_contexts[i, slot]), int(layout.arity[i]), self.prior.shape[0])
+        at = int(layout.cell[i, slot])
+        return self.theta[at : at + int(np.prod(shape))].reshape(shape)
+
+
+@dataclass(frozen=True)
+class JointTables:
+    """Tables that were learned together with a structure.
+
+    Attributes
+    ----------
+    parent_indices : tuple of tuple of int
+        The structure's parents that the tables belong to.
+    log_prior : ndarray of float64, shape (n_classes,)
+    log_prob : tuple of ndarray of float64, shape (*parent_arities, arity, n_classes)
+        One per feature.
+    """
+
+    parent_indices: tuple[tuple[int, ...], ...]
+    log_prior: Floats
+    log_prob: tuple[Floats, ...]
+
+
+def log_joint(model: Model, layout: Layout, rows: TrainingRows, chosen: Ints) -> Floats:
+    """Return the log-joint of rows under one choice of slots, shape (n_rows, n_classes)."""
+    from tanager.structure.differentiable._kernels import add_log_joint
+
+    out = np.empty((rows.n_rows, model.prior.shape[0]))
+    out[:] = model.prior
+    contexts, children = rows.columns()
+    add_log_joint(layout, contexts, children, chosen, model.theta, out)
+    return out
+
+
+def coded_rows(codes: Codes, labels: NDArray[np.integer], weights: Floats | None) -> TrainingRows:
+    """Return rows whose contexts are the features' codes themselves."""
+    rows: NDArray[np.integer] = np.ascontiguousarray(codes.T)
+    return TrainingRows(rows, rows, labels.astype(np.int64), weights)
+
+
+def _log_softmax(logits: Floats, axis: int) -> Floats:
+    with np.errstate(divide="ignore"):  # a feature without a value has no cells
+        shifted: Floats = logits - np.log(np.exp(logits).sum(axis=axis, keepdims=True))
+    return shifted
