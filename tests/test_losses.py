@@ -104,7 +104,7 @@ def test_names_resolve_and_mistakes_are_told():
         resolve_loss("hinge")
     with pytest.raises(ConfigurationError, match="gamma=0"):
         Margin(gamma=0)
-    with pytest.raises(ConfigurationError, match="eta=0.5"):
+    with pytest.raises(ConfigurationError, match=r"eta=0\.5"):
         HybridMargin(eta=0.5)
     with pytest.raises(ConfigurationError, match="lambda_=-1"):
         HybridMargin(lambda_=-1)

@@ -1,6 +1,7 @@
 """Parameter learners: the probability tables of a given structure."""
 
 from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
+from tanager.parameters.hybrid import Hybrid
 from tanager.parameters.learner import CountLearner, ParameterLearner
 from tanager.parameters.registry import PARAMETERS, resolve_parameters
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable, log_posterior
@@ -10,6 +11,7 @@ __all__ = [
     "CountLearner",
     "DenseTable",
     "FamilyTable",
+    "Hybrid",
     "Laplace",
     "MEstimate",
     "MaximumLikelihood",

@@ -10,6 +10,7 @@ from tanager.parameters.learner import ParameterLearner
 __all__ = ["PARAMETERS", "resolve_parameters"]
 
 PARAMETERS = {
+    "hybrid": "tanager.parameters.hybrid:Hybrid",
     "laplace": "tanager.parameters.frequencies:Laplace",
     "m-estimate": "tanager.parameters.frequencies:MEstimate",
     "ml": "tanager.parameters.frequencies:MaximumLikelihood",

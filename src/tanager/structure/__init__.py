@@ -1,5 +1,6 @@
 """Structure learners: which features condition which."""
 
+from tanager.structure.differentiable import Differentiable
 from tanager.structure.fixed import Fixed
 from tanager.structure.kdb import KDB
 from tanager.structure.learner import StructureLearner
@@ -12,6 +13,7 @@ __all__ = [
     "KDB",
     "STRUCTURES",
     "TAN",
+    "Differentiable",
     "Fixed",
     "Naive",
     "Structure",

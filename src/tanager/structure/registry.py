@@ -10,6 +10,7 @@ from tanager.structure.learner import StructureLearner
 __all__ = ["STRUCTURES", "resolve_structure"]
 
 STRUCTURES = {
+    "differentiable": "tanager.structure.differentiable:Differentiable",
     "kdb": "tanager.structure.kdb:KDB",
     "naive": "tanager.structure.naive:Naive",
     "tan": "tanager.structure.tan:TAN",

@@ -57,7 +57,7 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             found = str(arrays.pop(KEY))
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

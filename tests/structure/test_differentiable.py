@@ -1,0 +1,298 @@
+"""Structure by gradient: what it finds, what it promises, how it resumes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager.codes import Domain, MemoryRows
+from tanager.counts import Counts
+from tanager.engines import FitContext, LocalEngine
+from tanager.errors import ConfigurationError, ModelFileError
+from tanager.losses import HybridMargin, NegativeLogLikelihood
+from tanager.progress import Progress
+from tanager.structure import TAN, Structure
+from tanager.structure.differentiable import CARRIED, Differentiable
+from tanager.structure.differentiable.model import Layout
+from tanager.structure.differentiable.sampling import Arborescence, BestParent
+
+
+def draw_tree(rng, parents, n_rows, n_classes=2, arity=3, strength=1.5):
+    """Draw rows from a random tree-augmented network; parents come before children."""
+    labels = rng.integers(0, n_classes, n_rows)
+    codes = np.zeros((len(parents), n_rows), np.uint8)
+    for i, parent in enumerate(parents):
+        logits = strength * rng.normal(size=(n_classes, arity, arity))
+        given = codes[parent] if parent >= 0 else np.zeros(n_rows, np.int64)
+        noisy = logits[labels, given] + rng.gumbel(size=(n_rows, arity))
+        codes[i] = noisy.argmax(axis=1)
+    return codes, labels.astype(np.uint16)
+
+
+def counts_of(codes, labels, context, weights=None, arity=3):
+    names = tuple(f"f{i}" for i in range(codes.shape[0]))
+    domain = Domain(names, np.full(codes.shape[0], arity), int(labels.max()) + 1)
+    return Counts(MemoryRows(domain, codes, labels, weights, block_rows=97), context)
+
+
+def learn(learner, codes, labels, seed=0, weights=None, engine=None, progress=None):
+    context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed))
+    context.info["structure"] = {}
+    context.progress = progress or Progress()
+    return learner.learn(counts_of(codes, labels, context, weights), context), context
+
+
+def undirected(structure):
+    return {frozenset((i, p[0])) for i, p in enumerate(structure.parent_indices) if p}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return draw_tree(np.random.default_rng(1), [-1, 0, 0, 1, 2, 3], 600)
+
+
+@pytest.mark.parametrize("ordering", ["fixed", "free"])
+def test_the_generative_loss_recovers_the_chow_liu_tree(ordering):
+    codes, labels = draw_tree(np.random.default_rng(7), [-1, 0, 0, 1, 2, 2, 4], 4000)
+    chow_liu, _ = learn(TAN(), codes, labels)
+    order = [chow_liu.features[at] for at in chow_liu.topological_order()]
+    learner = Differentiable(
+        "all", ordering=ordering, order=order, loss="nll", epochs=40, learning_rate=0.3
+    )
+    structure, _ = learn(learner, codes, labels)
+    assert undirected(structure) == undirected(chow_liu)
+    if ordering == "fixed":
+        assert structure == chow_liu
+
+
+def test_a_free_ordering_finds_parents_that_a_fixed_one_forbids():
+    # f0 is a noisy exclusive or of the class and f1: it wants f1 as its parent.
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 1500)
+    codes = rng.integers(0, 2, (2, 1500))
+    codes[0] = labels ^ codes[1] ^ (rng.random(1500) < 0.05)
+    codes, labels = codes.astype(np.uint8), labels.astype(np.uint16)
+    fixed, _ = learn(Differentiable({"f0": ["f1"]}, epochs=30), codes, labels)
+    assert fixed.parent_indices == ((1,), ())
+    free, _ = learn(
+        Differentiable({"f0": ["f1"], "f1": ["f0"]}, ordering="free", epochs=30), codes, labels
+    )
+    assert len(undirected(free)) == 1
+
+
+def test_same_seed_same_model_on_any_threads_and_another_seed_another(rows):
+    learner = Differentiable(k=2, epochs=3)
+    one, first = learn(learner, *rows, seed=4)
+    two, second = learn(learner, *rows, seed=4, engine=LocalEngine(2))
+    assert one == two
+    assert first.info["structure"]["trace"] == second.info["structure"]["trace"]
+    for a, b in zip(first.carry[CARRIED].log_prob, second.carry[CARRIED].log_prob, strict=True):
+        assert np.array_equal(a, b)
+    _, third = learn(learner, *rows, seed=5)
+    assert third.info["structure"]["trace"] != first.info["structure"]["trace"]
+
+
+def test_tables_are_carried_normalised_and_traces_are_told(rows):
+    structure, context = learn(Differentiable("all", epochs=4), *rows)
+    joint = context.carry[CARRIED]
+    assert joint.parent_indices == structure.parent_indices
+    for parents, table in zip(joint.parent_indices, joint.log_prob, strict=True):
+        assert table.shape == (3,) * (len(parents) + 1) + (2,)
+        np.testing.assert_allclose(np.exp(table).sum(axis=-2), 1.0)
+    info = context.info["structure"]
+    assert {len(values) for values in info["trace"].values()} == {4}
+    assert info["trace"]["temperature"][0] == 10.0
+    assert info["trace"]["temperature"][-1] == pytest.approx(0.1)
+    assert info["trace"]["entropy"][-1] <= np.log(6)
+    assert all(0 < p <= 1 for p in info["probabilities"])
+
+
+class Killed(Exception):
+    pass
+
+
+class KillAt(Progress):
+    """Raises when an epoch is done, as a kill would."""
+
+    def __init__(self, epoch):
+        self.left = epoch
+
+    def advance(self, n=1, **info):
+        self.left -= n
+        if self.left < 0:
+            raise Killed
+
+
+@pytest.mark.parametrize(
+    ("more", "kills"),
+    [
+        ({}, (5, 6)),
+        ({"early_stopping": 5}, (5, 6)),
+        ({"tune": 2}, (12, 14, 6)),  # in the search's second training, then in the last one
+    ],
+)
+def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills):
+    def learner(path):
+        return Differentiable(
+            k=3, epochs=9, checkpoint=path, checkpoint_every=2, batch_size=50, **more
+        )
+
+    whole, expected = learn(learner(None), *rows)
+    path = tmp_path / "run" / "c.npz"
+    for epochs in kills:
+        with pytest.raises(Killed):
+            learn(learner(path), *rows, progress=KillAt(epochs))
+    structure, context = learn(learner(path), *rows)
+    assert structure == whole
+    assert context.info["structure"] == expected.info["structure"]
+    for a, b in zip(context.carry[CARRIED].log_prob, expected.carry[CARRIED].log_prob, strict=True):
+        assert np.array_equal(a, b)
+    assert not list(path.parent.glob("*.part"))
+
+
+def test_checkpoints_of_other_runs_and_broken_ones_are_refused(rows, tmp_path):
+    path = tmp_path / "c.npz"
+    learn(Differentiable(epochs=2, checkpoint=path), *rows)
+    with pytest.raises(ConfigurationError, match="another run"):
+        learn(Differentiable(epochs=2, checkpoint=path), *rows, seed=1)
+    with pytest.raises(ConfigurationError, match="another run"):
+        learn(Differentiable(epochs=3, checkpoint=path), *rows)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ModelFileError, match=r"c\.npz is not a readable checkpoint"):
+        learn(Differentiable(epochs=2, checkpoint=path), *rows)
+    np.savez(path, position=np.array([{"code": 1}], object))
+    with pytest.raises(ModelFileError, match="not a readable checkpoint"):
+        learn(Differentiable(epochs=2, checkpoint=path), *rows)
+
+
+def test_early_stopping_returns_the_best_epoch(rows):
+    learner = Differentiable(epochs=60, early_stopping=3, validation_fraction=0.3)
+    _, context = learn(learner, *rows)
+    info = context.info["structure"]
+    errors = list(
+        zip(info["trace"]["validation_error"], info["trace"]["validation_log_loss"], strict=True)
+    )
+    assert info["best_epoch"] == errors.index(min(errors))
+    assert info["stopped_early"]
+    assert info["epochs"] == info["best_epoch"] + 4
+
+
+def test_the_search_keeps_the_best_configuration_on_held_out_rows(rows):
+    _, context = learn(Differentiable(epochs=3, tune=4, validation_fraction=0.3), *rows)
+    info = context.info["structure"]
+    table = info["search"]
+    assert len(table) == 4
+    best = min(table, key=lambda row: (row["validation_error"], row["validation_log_loss"]))
+    loss = HybridMargin(best["lambda_"], best["gamma"], best["eta"])
+    assert info["loss"] == repr(loss)
+    assert info["learning_rate"] == best["learning_rate"]
+    assert all(1 <= row["lambda_"] <= 1000 and 0.1 <= row["gamma"] <= 100 for row in table)
+
+
+def test_a_loss_of_ones_own_plugs_in(rows):
+    def likelihood(log_joint, y):
+        at = np.arange(y.shape[0])
+        gradient = np.zeros_like(log_joint)
+        gradient[at, y] = -1 / y.shape[0]
+        return -log_joint[at, y].mean(), gradient
+
+    own, mine = learn(Differentiable(epochs=3, loss=likelihood), *rows)
+    ours, theirs = learn(Differentiable(epochs=3, loss=NegativeLogLikelihood()), *rows)
+    assert own == ours
+    np.testing.assert_allclose(
+        mine.info["structure"]["trace"]["loss"], theirs.info["structure"]["trace"]["loss"]
+    )
+
+
+def test_a_weight_of_two_equals_a_repeated_row(rows):
+    codes, labels = rows
+    twice = np.random.default_rng(0).random(labels.size) < 0.5
+    learner = Differentiable("all", order="columns", epochs=10, batch_size=10_000)
+    _, weighted = learn(learner, codes, labels, weights=1.0 + twice)
+    repeated = np.concatenate([np.arange(labels.size), np.nonzero(twice)[0]])
+    again = np.ascontiguousarray(codes[:, repeated]), labels[repeated]
+
+    # One batch an epoch; the Gumbel draws that follow the shuffle would differ.
+    class Quiet(np.random.Generator):
+        def gumbel(self, size):
+            return np.zeros(size)
+
+    context = FitContext()
+    results = []
+    for data, weights in (((codes, labels), 1.0 + twice), (again, None)):
+        context = FitContext()
+        context.generator = lambda *key: Quiet(np.random.PCG64(sum(key) % 1000))  # type: ignore[method-assign]
+        learner.learn(counts_of(*data, context, weights), context)
+        results.append((context.info["structure"]["trace"], context.carry[CARRIED]))
+    np.testing.assert_allclose(results[0][0]["loss"], results[1][0]["loss"], rtol=1e-9)
+    for a, b in zip(results[0][1].log_prob, results[1][1].log_prob, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-7)
+    assert weighted.carry[CARRIED].log_prior.shape == (2,)
+
+
+def test_the_best_parent_is_a_draw_from_the_softmax():
+    rng = np.random.default_rng(0)
+    phi = np.array([[0.0, 1.0, -0.5]])
+    draws = [int(BestParent()(phi + rng.gumbel(size=phi.shape))[0]) for _ in range(20_000)]
+    expected = np.exp(phi[0]) / np.exp(phi[0]).sum()
+    found = np.bincount(draws, minlength=3) / 20_000
+    error = np.sqrt(expected * (1 - expected) / 20_000)
+    assert np.all(np.abs(found - expected) < 4 * error)
+
+
+def test_a_free_draw_is_the_heaviest_forest_and_never_cyclic():
+    rng = np.random.default_rng(3)
+    candidates = [[1, 2], [0, 3], [3, 1, 0], [2]]
+    layout = Layout.build(
+        [[-1, *c] for c in candidates], [[1] + [2] * len(c) for c in candidates], np.full(4, 2), 2
+    )
+    sampler = Arborescence(layout)
+    for _ in range(100):
+        scores = np.where(layout.used(), rng.normal(size=layout.column.shape), -np.inf)
+        chosen = sampler(scores)
+        parents = [int(layout.column[i, s]) for i, s in enumerate(chosen)]
+        Structure.from_parents("abcd", [() if p < 0 else (p,) for p in parents])
+        ours = scores[np.arange(4), chosen].sum()
+        assert ours == pytest.approx(heaviest_forest(scores, layout))
+
+
+def heaviest_forest(scores, layout):
+    best = -np.inf
+    for chosen in np.ndindex(*layout.n_slots):
+        parents = [int(layout.column[i, s]) for i, s in enumerate(chosen)]
+        try:
+            Structure.from_parents("abcd", [() if p < 0 else (p,) for p in parents])
+        except ConfigurationError:
+            continue
+        best = max(best, sum(scores[i, s] for i, s in enumerate(chosen)))
+    return best
+
+
+@pytest.mark.parametrize(
+    ("learner", "match"),
+    [
+        (Differentiable("some"), "candidates='some'"),
+        (Differentiable(k=0), "k=0"),
+        (Differentiable(ordering="none"), "ordering='none'"),
+        (Differentiable(order="A"), "order='A'"),
+        (Differentiable(epochs=0), "epochs=0"),
+        (Differentiable(learning_rate=2.0), r"learning_rate=2\.0"),
+        (Differentiable(temperature=(1.0, 0.0)), "temperature"),
+        (Differentiable(loss="nll", tune=3), "tune=3"),
+        (Differentiable(early_stopping=0), "early_stopping=0"),
+        (Differentiable("neighbours"), "6 features are not the pixels"),
+        (Differentiable({"f0": ["f9"]}), "'f9'"),
+        (Differentiable({"f0": ["f1"], "f1": ["f0"]}), "cycle"),
+    ],
+)
+def test_mistakes_are_told(rows, learner, match):
+    with pytest.raises(ConfigurationError, match=match):
+        learn(learner, *rows)
+
+
+def test_a_diverging_loss_is_an_error_not_a_model(rows):
+    def bad(log_joint, y):
+        return float("nan"), np.zeros_like(log_joint)
+
+    with pytest.raises(ValueError, match="Training diverged in epoch 1"):
+        learn(Differentiable(epochs=2, loss=bad), *rows)

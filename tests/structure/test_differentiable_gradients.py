@@ -1,0 +1,174 @@
+"""Gradients by finite differences, and the trainer step by step against its slow twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager.losses import (
+    ConditionalLogLikelihood,
+    HybridMargin,
+    Margin,
+    NegativeLogLikelihood,
+)
+from tanager.structure.differentiable.model import Layout, Model, TrainingRows, log_joint
+from tanager.structure.differentiable.sampling import BestParent
+from tanager.structure.differentiable.training import Plan, Schedule, _Trainer, entropy, train
+from tests.oracles.gradient_training import Twin, log_softmax
+
+LOSSES = [
+    NegativeLogLikelihood(),
+    ConditionalLogLikelihood(),
+    Margin(3.0, 2.0),
+    HybridMargin(5.0, 2.0, 3.0),
+]
+N_CLASSES = 3
+ARITIES = np.array([2, 3, 4])
+COLUMNS = [[None], [None, 0], [None, 0, 1]]
+SIZES = [[1], [1, 2], [1, 2, 3]]
+
+
+@pytest.fixture
+def problem():
+    """Return a layout, its model and rows, some of whose values are unknown."""
+    rng = np.random.default_rng(11)
+    columns = [[-1 if c is None else c for c in slots] for slots in COLUMNS]
+    layout = Layout.build(columns, SIZES, ARITIES, N_CLASSES)
+    model = Model.start(layout, N_CLASSES, np.random.default_rng(2))
+    codes = np.stack([rng.integers(0, a + 1, 40) for a in ARITIES], axis=1).astype(np.uint8)
+    weights = rng.uniform(0.5, 2.0, 40)
+    rows = TrainingRows(codes, codes, rng.integers(0, N_CLASSES, 40), weights)
+    return layout, model, rows
+
+
+def twin_of(layout, model):
+    tables = {
+        (i, s): model.table(layout, i, s)
+        for i, slots in enumerate(COLUMNS)
+        for s in range(len(slots))
+    }
+    return Twin(COLUMNS, SIZES, ARITIES, tables, model.prior)
+
+
+def one_step(layout, model, rows, loss, sampler, schedule):
+    plan = Plan(schedule, loss, lambda epoch: np.random.default_rng(epoch), sampler)
+    trainer = _Trainer(rows, layout, model, plan)
+    trainer.epoch(0)
+    return trainer
+
+
+def test_log_joint_matches_the_twin_for_every_choice(problem):
+    layout, model, rows = problem
+    twin = twin_of(layout, model)
+    for chosen in np.ndindex(1, 2, 3):
+        ours = log_joint(model, layout, rows, np.array(chosen))
+        theirs = twin.log_joint(rows.contexts, rows.children, twin.one_hot(chosen))
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_table_and_prior_gradients_are_the_derivatives(problem, loss):
+    layout, model, rows = problem
+    rows = rows._replace(weights=None)
+    before = model.copy()
+    trainer = one_step(layout, model, rows, loss, BestParent(), Schedule(1, 40, 1e-3))
+    chosen = trainer.chosen
+    twin = twin_of(layout, before)
+
+    def value():
+        joint = twin.log_joint(rows.contexts, rows.children, twin.one_hot(chosen))
+        return loss(joint, rows.labels)[0]
+
+    def derivative(array, at, step=1e-6):
+        kept = array[at]
+        array[at] = kept + step
+        above = value()
+        array[at] = kept - step
+        below = value()
+        array[at] = kept
+        return (above - below) / (2 * step)
+
+    # From rest, Adam's first moment is a tenth of the gradient.
+    for i, slots in enumerate(COLUMNS):
+        for s in range(len(slots)):
+            table = twin.tables[i, s]
+            numeric = np.array([derivative(table, at) for at in np.ndindex(*table.shape)])
+            start = layout.cell[i, s]
+            ours = model.theta_first[start : start + table.size] / 0.1
+            np.testing.assert_allclose(ours, numeric, atol=1e-7)
+    numeric = np.array([derivative(twin.prior, at) for at in np.ndindex(N_CLASSES)])
+    np.testing.assert_allclose(model.prior_first / 0.1, numeric, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("tau", [10.0, 0.5])
+def test_structure_gradient_goes_straight_through_the_softmax(problem, loss, tau):
+    layout, model, rows = problem
+    rows = rows._replace(weights=None)
+    before = model.copy()
+    schedule = Schedule(1, 40, 1e-3, temperature=(tau, tau))
+    trainer = one_step(layout, model, rows, loss, BestParent(), schedule)
+    rng = np.random.default_rng(0)
+    rng.permutation(40)
+    noise = rng.gumbel(size=model.phi.shape)
+    twin = twin_of(layout, before)
+    hard = twin.one_hot(trainer.chosen)
+
+    def surrogate(i, phi):
+        # The loss is linearised at the one-hot draw: s moves by the softmax's change.
+        soft = np.exp(log_softmax((phi + noise[i, : phi.size]) / tau, 0))
+        rest = np.exp(log_softmax(noise[i, : phi.size] / tau, 0))
+        choice = [*hard]
+        choice[i] = hard[i] + soft - rest
+        return loss(twin.log_joint(rows.contexts, rows.children, choice), rows.labels)[0]
+
+    for i, slots in enumerate(COLUMNS):
+        for s in range(len(slots)):
+            step = 1e-6 * np.eye(len(slots))[s]
+            numeric = (surrogate(i, step) - surrogate(i, -step)) / 2e-6
+            assert model.phi_first[i, s] / 0.1 == pytest.approx(numeric, abs=1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ten_batches_match_the_twin(problem, weighted):
+    layout, model, rows = problem
+    loss = HybridMargin(5.0, 2.0, 3.0)
+    if not weighted:
+        rows = rows._replace(weights=None)
+    twin = twin_of(layout, model)
+    schedule = Schedule(2, 8, 0.05, 0.02, temperature=(3.0, 0.7))
+    plan = Plan(schedule, loss, lambda epoch: np.random.default_rng(epoch), BestParent())
+    train(rows, layout, model, plan)
+    for epoch in range(2):
+        rng = np.random.default_rng(epoch)
+        for batch in np.array_split(rng.permutation(40), 5):
+            noise = rng.gumbel(size=model.phi.shape)
+            noisy = [twin.phi[i] + noise[i, : len(slots)] for i, slots in enumerate(COLUMNS)]
+            chosen = [int(np.argmax(scores)) for scores in noisy]
+            part = rows.take(batch)
+            joint = twin.log_joint(part.contexts, part.children, twin.one_hot(chosen))
+            gradient = loss(joint, part.labels)[1]
+            if weighted:
+                gradient *= (part.weights / rows.weights.mean())[:, None]
+            rates = (schedule.rate(epoch), schedule.structure_learning_rate, schedule.tau(epoch))
+            twin.step(part.contexts, part.children, gradient, noisy, chosen, *rates)
+    for (i, s), table in twin.tables.items():
+        np.testing.assert_allclose(model.table(layout, i, s), log_softmax(table, 1), atol=1e-10)
+    np.testing.assert_allclose(model.prior, log_softmax(twin.prior, 0), atol=1e-10)
+    for i, phi in twin.phi.items():
+        np.testing.assert_allclose(model.phi[i, : phi.size], phi, atol=1e-10)
+
+
+def test_schedules_go_from_first_to_last():
+    schedule = Schedule(500, 100, 3e-2)
+    assert schedule.rate(0) == 3e-2
+    assert schedule.rate(500) == pytest.approx(3e-5)
+    assert schedule.tau(0) == 10.0
+    assert schedule.tau(499) == pytest.approx(0.1)
+    assert schedule.tau(100) / schedule.tau(99) == pytest.approx(schedule.tau(2) / schedule.tau(1))
+
+
+def test_entropy_of_uniform_logits_is_the_log_of_the_choices():
+    used = np.array([[True, False, False], [True, True, True]])
+    assert entropy(np.zeros((2, 3)), used) == pytest.approx(np.log(3))
+    assert entropy(np.zeros((1, 1)), np.ones((1, 1), np.bool_)) == 0.0
