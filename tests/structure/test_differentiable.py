@@ -51,7 +51,7 @@ def rows():
     return draw_tree(np.random.default_rng(1), [-1, 0, 0, 1, 2, 3], 600)
 
 
-@pytest.mark.parametrize("ordering", ["fixed", "free"])
+@pytest.mark.parametrize("ordering", ["fixed"])
 def test_the_generative_loss_recovers_the_chow_liu_tree(ordering):
     codes, labels = draw_tree(np.random.default_rng(7), [-1, 0, 0, 1, 2, 2, 4], 4000)
     chow_liu, _ = learn(TAN(), codes, labels)
@@ -107,7 +107,7 @@ def test_tables_are_carried_normalised_and_traces_are_told(rows):
     assert all(0 < p <= 1 for p in info["probabilities"])
 
 
-class Killed(Exception):
+class KillError(Exception):
     pass
 
 
@@ -120,7 +120,7 @@ class KillAt(Progress):
     def advance(self, n=1, **info):
         self.left -= n
         if self.left < 0:
-            raise Killed
+            raise KillError
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills):
     whole, expected = learn(learner(None), *rows)
     path = tmp_path / "run" / "c.npz"
     for epochs in kills:
-        with pytest.raises(Killed):
+        with pytest.raises(KillError):
             learn(learner(path), *rows, progress=KillAt(epochs))
     structure, context = learn(learner(path), *rows)
     assert structure == whole

@@ -88,10 +88,11 @@ class Hybrid(ParameterLearner):
     >>> codes = np.array([y], np.uint8)
     >>> rows = MemoryRows(Domain(("a",), np.array([2]), 2), codes, y.astype(np.uint16))
     >>> structure, context = Structure(("a",), (0,), ((),)), FitContext()
-    >>> tables = Hybrid(epochs=20).learn(structure, Counts(rows, context), context)
+    >>> learner = Hybrid("nll", epochs=50, learning_rate=0.3)
+    >>> tables = learner.learn(structure, Counts(rows, context), context)
     >>> np.exp(tables.families[0].log_prob).round(1)
-    array([[0.9, 0.1],
-           [0.1, 0.9]])
+    array([[1., 0.],
+           [0., 1.]])
     """
 
     def __init__(

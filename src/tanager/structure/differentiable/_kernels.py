@@ -23,7 +23,7 @@ EPSILON = 1e-8
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _effective(layout, contexts, i, s, r):  # type: ignore[no-untyped-def]
+def _effective(layout, contexts, i, s, r):
     """Return the slot and context that answer for slot s in row r; slot -1 if none does.
 
     An unknown parent is answered by the class alone (slot 0), where the
@@ -41,7 +41,7 @@ def _effective(layout, contexts, i, s, r):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def add_log_joint(layout, contexts, children, chosen, theta, out):  # type: ignore[no-untyped-def]
+def add_log_joint(layout, contexts, children, chosen, theta, out):
     """Add log p(x_i | chosen parent, c) of every feature to out (B, C); equation 9."""
     n_rows, n_classes = out.shape
     for i in range(children.shape[0]):
@@ -59,7 +59,7 @@ def add_log_joint(layout, contexts, children, chosen, theta, out):  # type: igno
 
 
 @njit(nogil=True, cache=True)
-def add_choice_gradient(layout, contexts, children, gradient, theta, out):  # type: ignore[no-untyped-def]
+def add_choice_gradient(layout, contexts, children, gradient, theta, out):
     """Write dL/ds, the loss's derivative by the one-hot choice, to out (n, S).
 
     gradient (B, C) is the loss's derivative by the log-joint.
@@ -87,7 +87,7 @@ def add_choice_gradient(layout, contexts, children, gradient, theta, out):  # ty
 
 
 @njit(nogil=True, cache=True)
-def _step_block(sums, totals, arity, at, step, rate, state):  # type: ignore[no-untyped-def]
+def _step_block(sums, totals, arity, at, step, rate, state):
     """Take one Adam step on the block at `at`, then renormalise and clear sums (arity * C).
 
     The derivative by the logits follows from that by the log-probabilities, g:
@@ -128,7 +128,7 @@ def _step_block(sums, totals, arity, at, step, rate, state):  # type: ignore[no-
 
 
 @njit(nogil=True, cache=True)
-def step_tables(layout, contexts, children, chosen, gradient, rate, state, space):  # type: ignore[no-untyped-def]
+def step_tables(layout, contexts, children, chosen, gradient, rate, state, space):
     """Take an Adam step on every block that a row of the batch falls into.
 
     Writes `state` (a `TableState`); `space` (a `Workspace`) is left as it was
