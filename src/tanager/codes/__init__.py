@@ -1,5 +1,13 @@
 """From columns to small integers, and rows of them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tanager.codes.codebook import Codebook
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.codes.learning import learn_codebook
+from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import (
     Chunk,
     CodedRows,
@@ -9,15 +17,36 @@ from tanager.codes.rows import (
     code_dtype,
     exact_weights,
 )
+from tanager.codes.streaming import StreamedRows
 from tanager.codes.subset import SubsetRows
 
+if TYPE_CHECKING:
+    from tanager.codes.discretizer import MDLDiscretizer
+
 __all__ = [
+    "CategoricalColumn",
     "Chunk",
+    "Codebook",
     "CodedRows",
     "Codes",
+    "Column",
     "Domain",
+    "MDLDiscretizer",
     "MemoryRows",
+    "NumericColumn",
+    "StreamedRows",
     "SubsetRows",
     "code_dtype",
     "exact_weights",
+    "learn_codebook",
+    "mdl_cuts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Only the transformer needs scikit-learn, whose import takes longest.
+    if name == "MDLDiscretizer":
+        from tanager.codes.discretizer import MDLDiscretizer
+
+        return MDLDiscretizer
+    raise AttributeError(f"module 'tanager.codes' has no attribute {name!r}")

@@ -1,0 +1,333 @@
+"""How one column's values become codes.
+
+The codes of a column are 0 .. arity-1: its values in ascending order, or its
+intervals from left to right, and last, under ``missing="value"``, one code for
+"missing" if the training rows had any. Code `arity` means unknown.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes.rows import Codes
+from tanager.codes.values import FAMILY_TYPES, to_family, to_numbers
+from tanager.errors import DataError
+
+__all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict"]
+
+# A look-up table reaches over this range of integers; past it values are searched for.
+LOOKUP_RANGE = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalColumn:
+    """A column of distinct values.
+
+    Attributes
+    ----------
+    name : str
+    values : pyarrow.Array
+        The values seen in training, ascending: int64, float64, bool or string.
+        Empty, of type null, where every training row was missing.
+    missing_code : int or None
+        The code of "missing", None where missing is unknown.
+    """
+
+    name: str
+    values: pa.Array
+    missing_code: int | None
+
+    kind = "categorical"
+
+    @property
+    def arity(self) -> int:
+        """Number of codes."""
+        return len(self.values) + (self.missing_code is not None)
+
+    @property
+    def family(self) -> str:
+        """What the values are: 'integer', 'real', 'boolean', 'text' or 'null'."""
+        return next(name for name, kind in FAMILY_TYPES.items() if kind == self.values.type)
+
+    def labels(self) -> list[str]:
+        """Return the codes' names for people."""
+        names = [str(value) for value in self.values.to_pylist()]
+        return names if self.missing_code is None else [*names, "missing"]
+
+    @cached_property
+    def index(self) -> dict[Any, int]:
+        """From value to code; 'missing' under None."""
+        found = {value: code for code, value in enumerate(self.values.to_pylist())}
+        found[None] = self.arity if self.missing_code is None else self.missing_code
+        return found
+
+    def code_cell(self, value: Any) -> int:
+        """Return the code of one Python value of this column's family."""
+        if isinstance(value, float) and value - value != 0:  # NaN or infinite
+            if value == value:
+                raise infinite_error(self.name)
+            value = None
+        return self.index.get(value, self.arity)
+
+    def code_values(self, values: pa.Array) -> NDArray[np.uint16]:
+        """Return the code of each of some values of any type, shape (len(values),)."""
+        import pyarrow.compute as pc
+
+        missing = self.arity if self.missing_code is None else self.missing_code
+        codes = np.full(len(values), self.arity, dtype=np.uint16)
+        if len(self.values):
+            found = pc.index_in(to_family(values, self.family, self.name), value_set=self.values)
+            known = found.is_valid().to_numpy(zero_copy_only=False)
+            codes[known] = found.drop_null().to_numpy(zero_copy_only=False)
+        codes[values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = missing
+        return codes
+
+    def encode(self, array: pa.Array, out: Codes) -> None:
+        """Write the codes of a column to `out`, shape (n_rows,)."""
+        if self.family in ("integer", "boolean", "real") and not pa.types.is_dictionary(array.type):
+            numbers, nulls = to_numbers(array, self.name)
+            _encode_numbers([self], numbers, nulls, out)
+            return
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        table = self.code_values(array.dictionary)
+        missing = self.arity if self.missing_code is None else self.missing_code
+        # Null rows look up one more entry, so that one gather does it all.
+        table = np.append(table, np.uint16(missing)).astype(out.dtype)
+        indices = array.indices
+        if indices.null_count:
+            indices = indices.fill_null(len(table) - 1)
+        np.take(table, indices.to_numpy(zero_copy_only=False), out=out, mode="clip")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data: strings, numbers, lists."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "family": self.family,
+            "values": self.values.to_pylist(),
+            "missing_code": self.missing_code,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CategoricalColumn) and (
+            self.name == other.name
+            and self.missing_code == other.missing_code
+            and bool(self.values.equals(other.values))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.arity))
+
+
+@dataclass(frozen=True, eq=False)
+class NumericColumn:
+    """A column of numbers in intervals.
+
+    Attributes
+    ----------
+    name : str
+    cuts : ndarray of float64
+        Ascending; a value at most the cut goes to the left.
+    missing_code : int or None
+        The code of "missing", None where missing is unknown.
+    temporal : bool
+        Whether the numbers are seconds since 1970, from a date or a time.
+    """
+
+    name: str
+    cuts: NDArray[np.float64]
+    missing_code: int | None
+    temporal: bool = False
+
+    kind = "numeric"
+    family = "real"
+
+    @property
+    def arity(self) -> int:
+        """Number of codes."""
+        return len(self.cuts) + 1 + (self.missing_code is not None)
+
+    def labels(self) -> list[str]:
+        """Return the intervals' names for people."""
+        ends = [self._show(cut) for cut in self.cuts]
+        names = ["any value"]
+        if ends:
+            inner = [f"({a}, {b}]" for a, b in pairwise(ends)]
+            names = [f"<= {ends[0]}", *inner, f"> {ends[-1]}"]
+        return names if self.missing_code is None else [*names, "missing"]
+
+    def _show(self, cut: float) -> str:
+        if self.temporal:
+            return str(np.datetime64(round(cut * 1e6), "us"))
+        # The shortest text that tells the cuts apart; float noise like
+        # 2.3499999999999996 stays out of sight.
+        for digits in range(6, 17):
+            shown = [f"{c:.{digits}g}" for c in self.cuts]
+            if len(set(shown)) == len(shown):
+                return f"{cut:.{digits}g}"
+        return repr(float(cut))
+
+    @cached_property
+    def _ends(self) -> list[float]:
+        ends: list[float] = self.cuts.tolist()
+        return ends
+
+    def code_cell(self, value: Any) -> int:
+        """Return the code of one Python number."""
+        if value is None or value != value:
+            return self.arity if self.missing_code is None else self.missing_code
+        if value - value != 0:
+            raise infinite_error(self.name)
+        return bisect_left(self._ends, value)
+
+    def encode(self, array: pa.Array, out: Codes) -> None:
+        """Write the codes of a column to `out`, shape (n_rows,)."""
+        numbers, nulls = to_numbers(array, self.name, temporal=self.temporal)
+        _encode_numbers([self], numbers, nulls, out)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data; floats survive JSON exactly."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "cuts": self.cuts.tolist(),
+            "missing_code": self.missing_code,
+            "temporal": self.temporal,
+        }
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NumericColumn) and (
+            self.name == other.name
+            and self.missing_code == other.missing_code
+            and self.temporal == other.temporal
+            and np.array_equal(self.cuts, other.cuts)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.arity))
+
+
+Column: TypeAlias = CategoricalColumn | NumericColumn
+Kind: TypeAlias = Literal["categorical", "numeric"]
+
+
+def column_from_dict(data: dict[str, Any]) -> Column:
+    """Undo `to_dict`."""
+    if data["kind"] == "numeric":
+        return NumericColumn(
+            data["name"],
+            np.asarray(data["cuts"], dtype=np.float64),
+            data["missing_code"],
+            bool(data["temporal"]),
+        )
+    values = pa.array(data["values"], type=FAMILY_TYPES[data["family"]])
+    return CategoricalColumn(data["name"], values, data["missing_code"])
+
+
+def infinite_error(name: str) -> DataError:
+    """Return the error for an infinite number."""
+    return DataError(
+        f"Column {name!r} contains infinity. Numbers must be finite, or missing (NaN). "
+        "Replace infinite numbers, for example by the largest meaningful one."
+    )
+
+
+class LookupTables:
+    """Several columns packed for `_kernels.encode_matrix`.
+
+    `fits` tells whether every column can be looked up from numbers alone.
+    """
+
+    def __init__(self, columns: list[Column]) -> None:
+        self.columns = columns
+        n = len(columns)
+        self.kind = np.zeros(n, dtype=np.int64)
+        self.low = np.zeros(n, dtype=np.int64)
+        self.start = np.zeros(n, dtype=np.int64)
+        self.size = np.zeros(n, dtype=np.int64)
+        self.unknown = np.array([c.arity for c in columns], dtype=np.int64)
+        missing = [c.arity if c.missing_code is None else c.missing_code for c in columns]
+        self.missing = np.array(missing, dtype=np.int64)
+        self.fits = True
+        lookups: list[NDArray[np.uint16]] = []
+        tables: list[NDArray[np.float64]] = []
+        for j, column in enumerate(columns):
+            self._pack(j, column, lookups, tables)
+        self.lookup = np.concatenate([*lookups, np.zeros(1, dtype=np.uint16)])
+        self.table = np.concatenate([*tables, np.zeros(1)])
+
+    def _pack(self, j: int, column: Column, lookups: list[Any], tables: list[Any]) -> None:
+        if isinstance(column, NumericColumn):
+            self.fits = self.fits and not column.temporal
+            self._append(j, column.cuts, tables)
+            return
+        if column.family == "text":
+            self.fits = False
+            return
+        values = column.values
+        if column.family in ("boolean", "null"):
+            values = values.cast(pa.int64())
+        numbers = values.to_numpy(zero_copy_only=False)
+        whole = column.family != "real" and len(numbers) > 0
+        if whole and int(numbers[-1]) - int(numbers[0]) < LOOKUP_RANGE:
+            self.kind[j], self.low[j] = 1, numbers[0]
+            table = np.full(int(numbers[-1] - numbers[0]) + 1, column.arity, dtype=np.uint16)
+            table[numbers - numbers[0]] = np.arange(len(numbers))
+            self._append(j, table, lookups)
+            return
+        # Integers past 2^53 are no floats: they must not be searched for among them.
+        if whole and max(abs(int(numbers[0])), abs(int(numbers[-1]))) > 1 << 53:
+            self.fits = False
+        self.kind[j] = 2
+        self._append(j, numbers.astype(np.float64), tables)
+
+    def _append(self, j: int, packed: NDArray[Any], to: list[Any]) -> None:
+        self.start[j] = sum(len(other) for other in to)
+        self.size[j] = len(packed)
+        to.append(packed)
+
+    def encode(self, x: NDArray[Any], out: Codes) -> None:
+        """Write the codes of a C-ordered int64 or float64 matrix to out, (n_columns, n_rows)."""
+        from tanager.codes import _kernels
+
+        bad = _kernels.encode_matrix(
+            x,
+            self.kind,
+            self.low,
+            self.start,
+            self.size,
+            self.lookup,
+            self.table,
+            self.missing,
+            self.unknown,
+            out,
+        )
+        if bad >= 0:
+            raise infinite_error(self.columns[bad].name)
+
+
+def _encode_numbers(
+    columns: list[Column], numbers: NDArray[Any], nulls: NDArray[np.bool_] | None, out: Codes
+) -> None:
+    column = columns[0]
+    tables = column.__dict__.get("_tables")
+    if tables is None:
+        tables = column.__dict__["_tables"] = LookupTables(columns)
+    if tables.fits:
+        tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
+    else:
+        assert isinstance(column, CategoricalColumn)
+        values = column.values.to_numpy()
+        place = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
+        out[:] = np.where(values[place] == numbers, place, column.arity)
+    if nulls is not None:
+        out[nulls] = column.arity if column.missing_code is None else column.missing_code

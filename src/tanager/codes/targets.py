@@ -1,0 +1,129 @@
+"""The target: from labels of any kind to class codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes.columns import CategoricalColumn
+from tanager.codes.distinct import distinct_values, sort_values
+from tanager.errors import DataError
+
+__all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
+
+
+def as_labels(y: Any) -> tuple[pa.Array, np.dtype[Any]]:
+    """Return 1-D labels as an Arrow array, and the dtype the classes shall have.
+
+    The dtype is what ``np.unique(np.asarray(y))`` would have.
+    """
+    shape = getattr(y, "shape", None)
+    if hasattr(y, "__arrow_c_stream__") and (shape is None or len(shape) == 1):
+        try:
+            return column_labels(pa.chunked_array(y))
+        except (pa.ArrowException, TypeError, ValueError):
+            pass  # a pandas Series of mixed objects: NumPy tells what is in it
+    if isinstance(y, pa.Array | pa.ChunkedArray):
+        return column_labels(y)
+    array = np.asarray(y)
+    if array.ndim != 1:
+        from sklearn.utils import column_or_1d
+
+        array = column_or_1d(array, warn=True)
+    if array.dtype.kind == "f":
+        _check_float(array)
+    elif array.dtype.kind not in "biuOUST":
+        raise DataError(
+            f"Unknown label type: the target has the dtype {array.dtype}. "
+            "Allowed: strings, integers, booleans, categories."
+        )
+    try:
+        labels = pa.array(array.astype(str) if array.dtype.kind == "S" else array, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise DataError(
+            f"Unknown label type: the target mixes types ({error}). "
+            "Make every label a string, or every label an integer."
+        ) from error
+    check_no_null(labels)
+    if array.dtype == object and pa.types.is_floating(labels.type):
+        _check_float(labels.to_numpy(zero_copy_only=False))
+    return labels, array.dtype
+
+
+def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:
+    """Return an Arrow column as labels, and the dtype the classes shall have."""
+    if isinstance(column, pa.ChunkedArray):
+        if pa.types.is_dictionary(column.type):
+            column = column.unify_dictionaries()
+        column = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+    if column.type in (pa.string_view(), pa.binary_view()):
+        column = column.cast(pa.large_string())
+    check_no_null(column)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(kind):
+        plain = column.dictionary if pa.types.is_dictionary(column.type) else column
+        _check_float(plain.to_numpy(zero_copy_only=False))
+    simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    return column, np.dtype(kind.to_pandas_dtype()) if simple else np.dtype(object)
+
+
+def target_column(labels: pa.Array, name: str) -> CategoricalColumn:
+    """Return the codes of the classes that occur."""
+    return CategoricalColumn(name, sort_values(distinct_values(labels, name).values), None)
+
+
+def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the classes in the dtype of the labels, in the order of their codes."""
+    values = target.values.to_pylist()
+    if dtype.kind == "O":
+        classes = np.empty(len(values), dtype=object)
+        classes[:] = values
+        return classes
+    return np.array(values, dtype=dtype)
+
+
+def code_labels(target: CategoricalColumn, labels: pa.Array) -> NDArray[np.uint16]:
+    """Return the class codes of labels; a label never seen is an error that names it."""
+    check_no_null(labels, target.name)
+    codes = np.empty(len(labels), dtype=np.uint16)
+    target.encode(labels, codes)
+    if len(codes) and int(codes.max()) >= target.arity:
+        strange = labels[int(np.argmax(codes >= target.arity))].as_py()
+        known = ", ".join(map(repr, target.values.to_pylist()[:20]))
+        raise DataError(
+            f"The label {strange!r} is not one of the classes {known}. "
+            "Fit again with rows of that class, or mend the label."
+        )
+    return codes
+
+
+def check_no_null(labels: pa.Array, name: str | None = None) -> None:
+    """Refuse labels that are missing."""
+    if labels.null_count:
+        row = int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
+        where = "Input y" if name is None else f"Target column {name!r}: input y"
+        raise DataError(
+            f"{where} contains NaN or null (first in row {row}). "
+            "The class of every row must be known. Drop such rows."
+        )
+
+
+def _check_float(array: NDArray[Any]) -> None:
+    if np.isnan(array).any():
+        raise DataError(
+            "Input y contains NaN. The class of every row must be known. Drop such rows."
+        )
+    if np.isinf(array).any():
+        raise DataError(
+            "Input y contains infinity or a value too large for dtype('float64'). "
+            "Labels must be strings, integers, booleans or categories."
+        )
+    if (array != np.floor(array)).any():
+        raise DataError(
+            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which "
+            "expects discrete classes on a regression target with continuous values. "
+            "Turn the target into classes first."
+        )

@@ -1,0 +1,162 @@
+"""Families of values, and lossless ways between them.
+
+A column that was numbers in training and comes as text later is read as
+numbers if every text is one; the integer 3 and the text '3' are the same
+value. Anything else is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.errors import DataError
+
+__all__ = ["FAMILY_TYPES", "family_of", "is_temporal", "to_family", "to_numbers"]
+
+FAMILY_TYPES = {
+    "integer": pa.int64(),
+    "real": pa.float64(),
+    "boolean": pa.bool_(),
+    "text": pa.string(),
+    "null": pa.null(),
+}
+
+
+def is_temporal(kind: pa.DataType) -> bool:
+    """Return whether a type is a date, a time of day, an instant or a duration."""
+    return bool(pa.types.is_temporal(kind))
+
+
+def family_of(kind: pa.DataType, name: str) -> str:
+    """Return the family of a column's type; dates and decimals are real numbers."""
+    if pa.types.is_dictionary(kind):
+        return family_of(kind.value_type, name)
+    if pa.types.is_integer(kind):
+        return "integer"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or is_temporal(kind):
+        return "real"
+    if pa.types.is_boolean(kind):
+        return "boolean"
+    if pa.types.is_null(kind):
+        return "null"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return "text"
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "text"
+    raise DataError(
+        f"Column {name!r} is of the type {kind}. Allowed: numbers, booleans, strings, categories, "
+        "dates. Split or flatten the column."
+    )
+
+
+def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
+    """Convert values to a family; what has no counterpart there becomes null."""
+    kind = values.type
+    own = family_of(kind, name)
+    wanted = FAMILY_TYPES[family]
+    if kind == wanted:
+        return values
+    if own == "null":
+        return pa.nulls(len(values), wanted)
+    if family == "null":
+        return pa.nulls(len(values), wanted)
+    if family == "text":
+        if own == "text" or own == "integer":
+            return _cast(values, wanted, name)
+        if is_temporal(kind):
+            return _cast(_cast(values, pa.timestamp("us"), name), wanted, name)
+        raise _type_error(name, "text", str(kind))
+    numbers, nulls = to_numbers(values, name)
+    if family == "real":
+        return pa.array(numbers.astype(np.float64), mask=nulls)
+    whole = numbers if own == "integer" else np.nan_to_num(numbers).astype(np.int64)
+    lost = whole != numbers
+    if family == "boolean":
+        lost |= (whole != 0) & (whole != 1)
+    if nulls is not None:
+        lost |= nulls
+    return pa.array(whole, mask=lost).cast(wanted, safe=False)
+
+
+def to_numbers(
+    array: pa.Array, name: str, *, temporal: bool = False
+) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return a column as int64 or float64, and where it is null (None: nowhere).
+
+    The numbers under nulls are arbitrary; NaN may stand for null as well.
+    Dates and instants become seconds since 1970, durations seconds.
+    """
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array, kind = array.dictionary_decode(), kind.value_type
+    if is_temporal(kind):
+        array = _seconds(array, name)
+    elif temporal:
+        raise _type_error(name, "dates or times", str(kind))
+    family = family_of(array.type, name)
+    if family == "text":
+        array = _parse(array, name)
+    elif family == "null":
+        array = pa.nulls(len(array), pa.float64())
+    elif family == "boolean":
+        array = array.cast(pa.int64())
+    elif family == "integer" and array.type != pa.int64():
+        # Only unsigned 64-bit integers can be too large; as floats they lose
+        # low digits, which no cut point needs.
+        array = _cast(array, pa.float64() if array.type == pa.uint64() else pa.int64(), name)
+    elif family == "real" and array.type != pa.float64():
+        array = array.cast(pa.float64(), safe=False)
+    nulls = None
+    if array.null_count:
+        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        array = array.fill_null(0)
+    return array.to_numpy(zero_copy_only=False), nulls
+
+
+def _seconds(array: pa.Array, name: str) -> pa.Array:
+    kind = array.type
+    if pa.types.is_date(kind):
+        array = array.cast(pa.timestamp("s"), safe=False)
+    if pa.types.is_time(kind):
+        array = array.cast(pa.time64("ns")).cast(pa.int64())
+        scale = 1e-9
+    elif pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
+        scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[array.type.unit]
+        array = array.cast(pa.int64())
+    else:
+        raise _type_error(name, "dates or times", str(kind))
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    ticks = array.fill_null(0).to_numpy(zero_copy_only=False)
+    return pa.array(ticks / round(1 / scale), mask=nulls)
+
+
+def _parse(array: pa.Array, name: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    try:
+        return pc.utf8_trim_whitespace(array.cast(pa.string())).cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"Column {name!r} held numbers in training and holds text now: {error}. "
+            "Convert it to numbers, or fit again."
+        ) from error
+
+
+def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    try:
+        return array.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"Column {name!r} cannot be read as {kind}: {error} Convert it first."
+        ) from error
+
+
+def _type_error(name: str, wanted: str, given: str) -> DataError:
+    return DataError(
+        f"Column {name!r} held {wanted} in training and is of the type {given} now. "
+        "Convert it back, or fit again."
+    )

@@ -1,0 +1,186 @@
+"""The one boundary that knows where tables come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tanager.errors import DataError
+from tanager.tables.source import ArraySource, DatasetSource, Source, TableSource, check_names
+
+__all__ = ["open_source"]
+
+_KINDS = (
+    "a 2-D NumPy array, a list of rows, a pandas or polars DataFrame, a pyarrow Table or "
+    "Dataset, anything with __arrow_c_stream__ (a DuckDB relation), or a path, glob, folder or "
+    "list of paths of Parquet, Arrow IPC or CSV files"
+)
+
+
+def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
+    """Open any table as a restartable stream of Arrow record batches.
+
+    Parameters
+    ----------
+    X : array, table, path or list of paths
+        A 2-D NumPy array (numbers, booleans, strings, objects), a list of
+        rows, a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader
+        or Dataset, a DuckDB relation or anything else that speaks the Arrow
+        C-stream protocol, or a path, glob, folder or list of paths to Parquet,
+        Arrow IPC or CSV files.
+    columns : sequence of str, optional
+        Keep these columns only, in this order.
+
+    Returns
+    -------
+    Source
+
+    Notes
+    -----
+    A C stream can be read only once in general, so it is read into memory as
+    an Arrow table; so is a RecordBatchReader. Files and datasets are streamed
+    and never read whole. Neither pandas nor polars nor DuckDB is imported.
+
+    Examples
+    --------
+    >>> source = open_source([["sunny", 31.5], ["rainy", None]])
+    >>> source.names, source.n_rows
+    (('x0', 'x1'), 2)
+    >>> next(source.batches()).column(1).to_pylist()
+    [31.5, None]
+    """
+    source = _open(X)
+    if columns is None or tuple(columns) == source.names:
+        return source
+    absent = [name for name in columns if name not in source.names]
+    if absent:
+        raise DataError(
+            f"No column {', '.join(map(repr, absent))} in the table. "
+            f"Its columns are: {', '.join(source.names)}."
+        )
+    return source.select(columns)
+
+
+def _open(X: Any) -> Source:
+    if isinstance(X, Source):
+        return X
+    if isinstance(X, np.ndarray):
+        return _open_array(X)
+    if isinstance(X, str | Path):
+        from tanager.tables.files import open_files
+
+        return open_files([X])
+    if isinstance(X, pa.Table):
+        return TableSource(X)
+    if isinstance(X, pa.RecordBatch):
+        return TableSource(pa.Table.from_batches([X]))
+    if isinstance(X, pa.RecordBatchReader):
+        return TableSource(X.read_all())
+    if isinstance(X, list | tuple):
+        return _open_list(X)
+    if type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns"):
+        return _open_pandas(X)
+    if hasattr(X, "scanner") and hasattr(X, "count_rows"):
+        return DatasetSource(X)
+    if hasattr(X, "__arrow_c_stream__"):
+        return TableSource(pa.RecordBatchReader.from_stream(X).read_all())
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required. "
+            "Convert it first, for example with X.toarray()."
+        )
+    if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
+        return _open_array(np.asarray(X))
+    raise DataError(f"X is a {type(X).__name__}. Allowed: {_KINDS}.")
+
+
+def _open_array(array: np.ndarray[Any, Any]) -> Source:
+    if array.ndim != 2:
+        raise DataError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
+            "array.reshape(-1, 1) if it is one column, array.reshape(1, -1) if it is one row."
+        )
+    if array.dtype.kind == "c":
+        raise DataError("Complex data not supported. Pass the real and imaginary parts as columns.")
+    if array.dtype.kind in "biuf":
+        return ArraySource(array)
+    names = [f"x{i}" for i in range(array.shape[1])]
+    columns = [_column_of_objects(array[:, i], name) for i, name in enumerate(names)]
+    return TableSource(pa.table(columns, names=names), named=False)
+
+
+def _open_list(rows: Sequence[Any]) -> Source:
+    from tanager.tables.files import open_files
+
+    if rows and all(isinstance(row, str | Path) for row in rows):
+        return open_files(list(rows))
+    if any(not hasattr(row, "__len__") or isinstance(row, str) for row in rows):
+        return _open_array(np.asarray(rows, dtype=object))
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        first = next(i for i, row in enumerate(rows) if len(row) != len(rows[0]))
+        raise DataError(
+            f"Row {first} has {len(rows[first])} values where row 0 has {len(rows[0])}. "
+            "Every row needs one value for each column."
+        )
+    array = np.empty((len(rows), widths.pop() if widths else 0), dtype=object)
+    for i, row in enumerate(rows):
+        array[i, :] = row
+    if array.size and all(type(value) in (int, float) for value in array.flat):
+        return ArraySource(np.asarray(array.tolist()))
+    return _open_array(array)
+
+
+def _open_pandas(frame: Any) -> Source:
+    check_names([str(name) for name in frame.columns])
+    try:
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        # One column has mixed types: find it, and say what is in it.
+        columns = []
+        for i, name in enumerate(frame.columns):
+            column = frame.iloc[:, i]
+            if column.dtype == object:
+                columns.append(_column_of_objects(np.asarray(column, dtype=object), str(name)))
+            else:
+                columns.append(pa.array(column, from_pandas=True))
+        table = pa.table(columns, names=[str(name) for name in frame.columns])
+    return TableSource(table.replace_schema_metadata(None))
+
+
+def _column_of_objects(values: np.ndarray[Any, Any], name: str) -> pa.Array:
+    """Turn one column of Python objects or NumPy strings into Arrow, nulls found."""
+    if values.dtype.kind in "USMm":
+        text = values.dtype.kind in "US"
+        return pa.array(values.astype(str) if text else values, from_pandas=True)
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        array = None
+    if array is not None and not pa.types.is_nested(array.type):
+        return array
+    return _column_of_mixed(values, name)
+
+
+def _column_of_mixed(values: np.ndarray[Any, Any], name: str) -> pa.Array:
+    """Convert what Arrow would not: numbers of several types; refuse the rest by name."""
+    import numbers
+
+    present = [v for v in values if v is not None and not (isinstance(v, float) and v != v)]
+    strange = next((v for v in present if not isinstance(v, str | numbers.Real | np.bool_)), None)
+    if strange is not None:
+        raise TypeError(
+            f"column {name!r} holds a {type(strange).__name__}: every argument must be a string "
+            "or a number"
+        )
+    texts = sum(isinstance(v, str) for v in present)
+    if texts:
+        raise DataError(
+            f"Column {name!r} mixes strings and numbers. A column is one or the other. "
+            "Convert it first, for example with astype(str)."
+        )
+    return pa.array([None if v is None else float(v) for v in values], from_pandas=True)

@@ -1,0 +1,141 @@
+"""CSV files: types settled once, then streamed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tanager.errors import DataError
+from tanager.tables.files import TableFile
+from tanager.tables.source import check_names
+
+__all__ = ["CsvTable"]
+
+# Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
+NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
+BLOCK_BYTES = 1 << 22  # a row must fit into one
+
+# From narrow to wide. A text that reads as one type reads as every wider one
+# in the same row, so a column's type only ever moves to the right.
+_WIDER = {
+    pa.null(): (pa.int64(), pa.float64(), pa.bool_(), pa.string()),
+    pa.int64(): (pa.int64(), pa.float64(), pa.string()),
+    pa.float64(): (pa.float64(), pa.string()),
+    pa.bool_(): (pa.bool_(), pa.string()),
+    pa.string(): (pa.string(),),
+}
+
+
+class CsvTable(TableFile):
+    """A CSV file with a header.
+
+    One scan settles every column's type from all rows (integer, float,
+    boolean, else string) and counts the rows. So a value of another type late
+    in the file widens the column instead of failing, and every pass reads the
+    same types. The delimiter is the comma, or, where the header has none, the
+    semicolon or the tab.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        names, self._delimiter = _header(path)
+        check_names(names)
+        types = dict.fromkeys(names, pa.null())
+        rows = 0
+        for batch in self._read(names, dict.fromkeys(names, pa.string())):
+            rows += batch.num_rows
+            for name, column in zip(names, batch.columns, strict=True):
+                types[name] = _settle(column, types[name])
+        self.n_rows = rows
+        self.schema = pa.schema(list(types.items()))
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Iterate over the rows, block by block of the file."""
+        return self._read(columns, {name: self.schema.field(name).type for name in columns})
+
+    def _read(
+        self, columns: Sequence[str], types: dict[str, pa.DataType]
+    ) -> Iterator[pa.RecordBatch]:
+        import pyarrow.csv as pacsv
+
+        def refuse(row: Any) -> str:  # noqa: ARG001
+            # The row's number counts records; only a re-read knows the line.
+            raise _ragged(self.path, self._delimiter)
+
+        reader = pacsv.open_csv(
+            str(self.path),
+            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+            parse_options=pacsv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=refuse
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types=types,
+                include_columns=list(columns),
+                null_values=NULLS,
+                strings_can_be_null=True,
+            ),
+        )
+        with reader:
+            for batch in reader:
+                if batch.num_rows:
+                    yield batch
+
+
+def _settle(column: pa.Array, current: pa.DataType) -> pa.DataType:
+    """Return the narrowest type, not narrower than the current one, that reads the column."""
+    if column.null_count == len(column):
+        return current
+    import pyarrow.compute as pc
+
+    for kind in _WIDER[current]:
+        if kind == pa.string():
+            break
+        try:
+            # The CSV reader trims numbers, so the test must too.
+            pc.utf8_trim_whitespace(column).cast(kind)
+        except pa.ArrowInvalid:
+            continue
+        # Arrow casts '1' to true; here booleans are only the words.
+        return kind
+    return pa.string()
+
+
+def _open_text(path: Path) -> Any:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    if path.suffix in (".bz2", ".zst", ".lz4"):
+        raise DataError(f"{path}: of packed CSV files only .gz is read. Unpack it first.")
+    with _open_text(path) as handle:
+        line = handle.readline()
+    if not line.strip():
+        raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
+    delimiter = next((mark for mark in (",", ";", "\t") if mark in line), ",")
+    with _open_text(path) as handle:
+        names = next(csv.reader(handle, delimiter=delimiter))
+    return names, delimiter
+
+
+def _ragged(path: Path, delimiter: str) -> DataError:
+    """Find the first row whose number of cells differs from the header's."""
+    with _open_text(path) as handle:
+        reader = csv.reader(handle, delimiter=delimiter)
+        expected = len(next(reader))
+        for row in reader:
+            if row and len(row) != expected:
+                return DataError(
+                    f"{path}, line {reader.line_num}: {len(row)} cells where the header has "
+                    f"{expected}. Quote cells that hold the delimiter {delimiter!r}, or mend the "
+                    "line."
+                )
+    return DataError(
+        f"{path} has a row whose number of cells differs from the header's {expected}."
+    )
