@@ -85,6 +85,12 @@ class Codebook:
     def _tables(self) -> LookupTables:
         return LookupTables(list(self.columns))
 
+    @cached_property
+    def takes_matrix(self) -> bool:
+        """Whether `encode_dense` applies: no column holds text or dates."""
+        temporal = any(isinstance(c, NumericColumn) and c.temporal for c in self.columns)
+        return self._tables.fits and not temporal
+
     def encode(self, X: Any) -> Codes:
         """Return the codes of a table, shape (n_features, n_rows).
 
@@ -102,7 +108,7 @@ class Codebook:
                 return codes
         source = open_source(X)
         order = self.match(source)
-        if source.dense is not None and self._tables.fits:
+        if source.dense is not None and self.takes_matrix:
             dense = source.dense
             return self.encode_dense(dense if order is None else dense[:, order])
         names = None if order is None else [source.names[i] for i in order]
@@ -143,7 +149,7 @@ class Codebook:
         return out
 
     def _encode_few_cells(self, X: NDArray[Any]) -> Codes | None:
-        if X.dtype.kind not in "iuf" or not self._tables.fits:
+        if X.dtype.kind not in "iuf" or not self.takes_matrix:
             return None
         if X.shape[1] != len(self.columns):
             raise self._count_error(X.shape[1])

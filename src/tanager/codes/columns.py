@@ -267,7 +267,6 @@ class LookupTables:
 
     def _pack(self, j: int, column: Column, lookups: list[Any], tables: list[Any]) -> None:
         if isinstance(column, NumericColumn):
-            self.fits = self.fits and not column.temporal
             self._append(j, column.cuts, tables)
             return
         if column.family == "text":

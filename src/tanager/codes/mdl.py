@@ -79,7 +79,7 @@ def mdl_cuts(
     n_cuts = _kernels.mdl_split(ordered, labels, weights, n_classes, found)
     firsts = np.sort(found[:n_cuts])
     below, above = ordered[firsts - 1], ordered[firsts]
-    cuts = below + (above - below) / 2 if _overflows(below, above) else (below + above) / 2
+    cuts = below / 2 + above / 2 if _overflows(below, above) else (below + above) / 2
     # Between neighbouring floats the midpoint rounds to one of them.
     return np.where(cuts < above, cuts, below)
 

@@ -19,7 +19,7 @@ from tanager.codes.weights import class_factors, to_float
 from tanager.errors import DataError, MemoryBoundError
 
 if TYPE_CHECKING:
-    from tanager.codes.learning import Task
+    from tanager.codes.column_learning import Task
     from tanager.engines import FitContext
 
 __all__ = ["GATHER_BYTES", "StreamedRows", "learn_streamed"]
@@ -326,7 +326,7 @@ def learn_streamed(
         raise no_weight_error()
     if target is None:
         target, dtype = _target_from_labels(task, list(seen.labels))
-        order = target.code_values(pa.array(list(seen.labels), target.values.type))
+        order = target.code_values(pa.array(list(seen.labels), target.values.type)).astype(np.int64)
     else:
         order = np.array(list(seen.labels), dtype=np.int64)
     classes = class_array(target, dtype)
@@ -355,7 +355,7 @@ def _target_from_labels(task: Task, labels: list[Any]) -> tuple[CategoricalColum
 def _make_columns(
     task: Task, seen: Seen, sample: Any, n_classes: int, context: FitContext
 ) -> tuple[Column, ...]:
-    from tanager.codes.learning import make_categorical, make_numeric
+    from tanager.codes.column_learning import make_categorical, make_numeric
     from tanager.codes.mdl import mdl_cuts
     from tanager.codes.values import is_temporal
 

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import json
+import pickle
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tanager.codes import Codebook, NumericColumn, learn_codebook
+from tanager.engines import FitContext, LocalEngine
+from tanager.errors import ConfigurationError, DataError
+
+cells = st.one_of(st.none(), st.sampled_from(["b", "a", "ä", "", "zz"]))
+tables = st.lists(
+    st.tuples(cells, st.one_of(st.none(), st.floats(-5, 5)), st.integers(-3, 300), st.booleans()),
+    min_size=1,
+    max_size=40,
+)
+
+
+def frame(rows):
+    columns = list(zip(*rows, strict=True))
+    return pa.table(
+        {
+            "text": pa.array(columns[0], pa.string()),
+            "real": pa.array(columns[1], pa.float64()),
+            "whole": pa.array(columns[2], pa.int64()),
+            "flag": pa.array(columns[3], pa.bool_()),
+        }
+    )
+
+
+def learn(X, y, **options):
+    return learn_codebook(X, y, context=FitContext(), **options)
+
+
+def labels_for(n):
+    return np.arange(n) % 2
+
+
+@given(tables, st.sampled_from(["from_dtype", "all"]), st.sampled_from(["value", "marginalize"]))
+@settings(max_examples=80, deadline=None)
+def test_every_library_gives_the_same_codebook_and_codes(rows, features, missing):
+    table = frame(rows)
+    y = labels_for(len(rows))
+    if missing == "marginalize" and any(c.null_count == len(rows) for c in table.columns):
+        with pytest.raises(DataError, match="only missing"):
+            learn(table, y, categorical_features=features, missing=missing)
+        return
+    expected, coded = learn(table, y, categorical_features=features, missing=missing)
+    codes = coded.gather().codes
+    connection = duckdb.connect()
+    connection.register("rows", table)
+    others = [
+        pl.from_arrow(table),
+        table.to_pandas(types_mapper=pd.ArrowDtype),
+        table.set_column(0, "text", table["text"].dictionary_encode()),
+        connection.sql("select * from rows"),
+        pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=3)),
+    ]
+    for other in others:
+        codebook, again = learn(other, y, categorical_features=features, missing=missing)
+        assert codebook == expected
+        assert np.array_equal(again.gather().codes, codes)
+    connection.close()
+
+
+@given(tables, st.randoms(use_true_random=False))
+@settings(max_examples=50, deadline=None)
+def test_row_order_is_irrelevant_for_domains(rows, random):
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    y = labels_for(len(rows))
+    first, coded = learn(frame(rows), y)
+    second, again = learn(frame(rows).take(order), y[order])
+    assert first == second
+    assert np.array_equal(coded.gather().codes[:, order], again.gather().codes)
+
+
+@given(tables, st.sampled_from(["from_dtype", "all"]))
+@settings(max_examples=80, deadline=None)
+def test_encoding_the_training_rows_gives_their_codes_many_or_few_at_a_time(rows, features):
+    table = frame(rows)
+    codebook, coded = learn(table, labels_for(len(rows)), categorical_features=features)
+    codes = coded.gather().codes
+    assert (codes < codebook.domain.arities[:, None]).all()
+    assert np.array_equal(codebook.encode(table), codes)
+    for start in range(0, len(rows), 2):
+        assert np.array_equal(codebook.encode(table.slice(start, 2)), codes[:, start : start + 2])
+    assert Codebook.from_dict(json.loads(json.dumps(codebook.to_dict()))) == codebook
+    assert pickle.loads(pickle.dumps(codebook)) == codebook
+
+
+@given(
+    st.lists(st.lists(st.floats(-3, 3) | st.just(np.nan), min_size=3, max_size=3), min_size=6),
+    st.sampled_from([np.float64, np.float32, np.int64, np.int8, np.uint16, np.bool_]),
+    st.sampled_from(["from_dtype", "all"]),
+    st.sampled_from(["C", "F"]),
+)
+@settings(max_examples=80, deadline=None)
+def test_matrices_agree_with_their_columns(rows, dtype, features, order):
+    X = np.array(rows)
+    if np.dtype(dtype).kind != "f":
+        X = np.abs(np.nan_to_num(X))
+    X = X.astype(dtype, order=order)
+    y = labels_for(len(X))
+    codebook, coded = learn(X, y, categorical_features=features)
+    table = pa.table({f"x{i}": pa.array(np.ascontiguousarray(X[:, i])) for i in range(3)})
+    by_column, again = learn(table, y, categorical_features=features)
+    assert codebook.columns == by_column.columns
+    assert np.array_equal(coded.gather().codes, again.gather().codes)
+    for part in (X, X[:2], X[::-1]):
+        expected = by_column.encode(
+            pa.table({f"x{i}": pa.array(np.ascontiguousarray(part[:, i])) for i in range(3)})
+        )
+        assert np.array_equal(codebook.encode(part), expected)
+
+
+def test_threads_change_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 12))
+    y = (X[:, 0] + X[:, 3] > 0).astype(int)
+    one, a = learn(X, y)
+    two, b = learn_codebook(X, y, context=FitContext(engine=LocalEngine(2)))
+    assert one == two
+    assert np.array_equal(a.gather().codes, b.gather().codes)
+
+
+def test_domains_are_what_was_seen_not_what_was_declared():
+    column = pd.Categorical(["b", "a", "b"], categories=["z", "b", "a"])
+    codebook, rows = learn(pd.DataFrame({"c": column}), [0, 1, 0])
+    assert codebook.columns[0].labels() == ["a", "b"]
+    assert rows.gather().codes.tolist() == [[1, 0, 1]]
+    assert codebook.encode(pd.DataFrame({"c": pd.Categorical(["z", "a"])})).tolist() == [[2, 0]]
+
+
+def test_pandas_kinds():
+    data = pd.DataFrame(
+        {
+            "object": pd.Series(["x", None, "y", np.nan], dtype=object),
+            "string": pd.Series(["x", None, "y", "x"], dtype="string"),
+            "category": pd.Series([3, 1, None, 3], dtype="category"),
+            "nullable": pd.Series([3, 1, None, 3], dtype="Int64"),
+            "flag": pd.Series([True, None, False, True], dtype="boolean"),
+            "plain": [True, False, True, True],
+            "when": pd.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-04"]),
+        }
+    )
+    data.index = [7, 8, 9, 10]
+    codebook, rows = learn(data, [0, 1, 0, 1])
+    assert codebook.domain.names == tuple(data.columns)
+    kinds = [column.kind for column in codebook.columns]
+    assert kinds == ["categorical"] * 3 + ["numeric"] + ["categorical"] * 2 + ["numeric"]
+    assert rows.gather().codes.tolist() == [
+        [0, 2, 1, 2],
+        [0, 2, 1, 0],
+        [1, 0, 2, 1],
+        [0, 0, 1, 0],
+        [1, 2, 0, 1],
+        [1, 0, 1, 1],
+        [0, 2, 0, 1],
+    ]
+
+
+def test_dates_are_numbers_whatever_their_unit():
+    days = np.arange("2020-01-01", "2020-03-11", dtype="datetime64[D]")
+    y = (days >= np.datetime64("2020-02-01")).astype(int)
+    cuts = []
+    for kind in (pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.date32()):
+        table = pa.table({"day": pa.array(days).cast(kind)})
+        codebook, rows = learn(table, y)
+        assert rows.gather().codes[0].tolist() == y.tolist()
+        cuts.append(codebook.columns[0].cuts.tolist())
+        assert codebook.columns[0].labels() == [
+            "<= 2020-01-31T12:00:00.000000",
+            "> 2020-01-31T12:00:00.000000",
+        ]
+    assert cuts == [cuts[0]] * 4
+
+
+def test_interval_names():
+    column = NumericColumn("x", np.array([2.3499999999999996, 5.05]), 3)
+    assert column.labels() == ["<= 2.35", "(2.35, 5.05]", "> 5.05", "missing"]
+    close = NumericColumn("x", np.array([1.0, 1.0 + 1e-9]), None)
+    assert len(set(close.labels())) == 3
+
+
+def test_columns_are_matched_by_name_and_reordered():
+    table = pa.table({"a": ["x", "y"], "b": ["u", "v"]})
+    codebook, rows = learn(table, [0, 1])
+    assert np.array_equal(codebook.encode(table.select(["b", "a"])), rows.gather().codes)
+    (batch,) = table.select(["b", "a"]).to_batches()
+    assert np.array_equal(codebook.encode_batch(batch), rows.gather().codes)
+    with pytest.raises(DataError, match=r"lacks the column\(s\) 'b'"):
+        codebook.encode(table.select(["a"]))
+    with pytest.raises(DataError, match="unseen in fit: 'c'"):
+        codebook.encode(table.append_column("c", [["p", "q"]]))
+    with pytest.raises(DataError, match=r"X has 3 features, but .* is expecting 2 features"):
+        codebook.encode(np.zeros((5, 3)))
+
+
+def test_arrays_are_matched_by_position():
+    codebook, rows = learn(np.array([["x", "u"], ["y", "v"]]), [0, 1])
+    table = pa.table({"p": ["x", "y"], "q": ["u", "v"]})
+    assert np.array_equal(codebook.encode(table), rows.gather().codes)
+
+
+def test_unseen_and_newly_missing_values_are_unknown():
+    codebook, _ = learn(pa.table({"t": ["a", "b"], "n": [1.0, 2.0], "i": [5, 70_000]}), [0, 1])
+    coded = codebook.encode(pa.table({"t": ["c", None], "n": [9.0, None], "i": [6, None]}))
+    assert coded[:, 1].tolist() == codebook.domain.arities.tolist()
+    assert coded[0, 0] == 2
+    ints, _ = learn(np.array([[5], [70_000], [7]]), [0, 1, 1], categorical_features="all")
+    assert ints.encode(np.array([[5], [6], [-1], [70_000], [10**12], [7]])).tolist() == [
+        [0, 3, 3, 2, 3, 1]
+    ]
+
+
+@pytest.mark.parametrize("n", [1, 9])
+def test_lossless_conversions_between_fit_and_predict(n):
+    table = pa.table(
+        {"i": [3, 1, 3], "t": ["3", "1", "x"], "n": [1.5, 2.5, 3.5], "b": [True, False, True]}
+    )
+    codebook, _ = learn(table, [0, 1, 0], categorical_features=["i"])
+    same = {"i": ["3"] * n, "t": [3] * n, "n": [" 2.5"] * n, "b": [1] * n}
+    codes = codebook.encode(pa.table(same))
+    assert (codes[:, 0] == codebook.encode(table.slice(0, 1))[:, 0]).all()
+    assert codebook.encode(pa.table({**same, "i": [3.0] * n}))[0, 0] == 1
+    assert codebook.encode(pa.table({**same, "i": [3.5] * n}))[0, 0] == 2
+    assert codebook.encode(pa.table({**same, "b": [2] * n}))[3, 0] == 2
+    with pytest.raises(DataError, match="'n' held numbers in training"):
+        codebook.encode(pa.table({**same, "n": ["many"] * n}))
+    with pytest.raises(DataError, match="'t' held text in training"):
+        codebook.encode(pa.table({**same, "t": [3.5] * n}))
+
+
+def test_a_column_of_only_nulls():
+    table = pa.table({"x": pa.array([None, None], pa.float64()), "y": pa.nulls(2), "z": ["a", "b"]})
+    codebook, rows = learn(table, [0, 1])
+    assert codebook.domain.arities.tolist() == [1, 1, 2]
+    assert codebook.columns[0].labels() == ["missing"]
+    assert rows.gather().codes[:2].tolist() == [[0, 0], [0, 0]]
+    filled = pa.table({"x": [1.0, None], "y": ["a", None], "z": ["a", "b"]})
+    assert codebook.encode(filled)[:2].tolist() == [[1, 0], [1, 0]]
+    assert codebook.encode(pa.concat_tables([filled] * 5))[:2, :2].tolist() == [[1, 0], [1, 0]]
+    with pytest.raises(DataError, match="'x' has only missing values"):
+        learn(table, [0, 1], missing="marginalize")
+
+
+def test_a_constant_column_has_one_value():
+    codebook, _ = learn(pa.table({"x": [1.0, 1.0], "z": ["a", "a"]}), [0, 1])
+    assert codebook.domain.arities.tolist() == [1, 1]
+    assert codebook.columns[0].labels() == ["any value"]
+
+
+def test_marginalize_makes_missing_unknown():
+    codebook, rows = learn(pa.table({"z": ["a", None]}), [0, 1], missing="marginalize")
+    assert codebook.domain.arities.tolist() == [1]
+    assert rows.gather().codes.tolist() == [[0, 1]]
+
+
+def test_too_many_values_name_the_column_and_the_remedy():
+    table = pa.table({"id": [f"row {i}" for i in range(100_000)]})
+    with pytest.raises(DataError, match=r"'id' has more than 65,535 distinct values.*Drop it"):
+        learn(table, np.arange(100_000) % 2)
+    codebook, rows = learn(table.slice(0, 65_535), np.arange(65_535) % 2)
+    assert codebook.domain.arities.tolist() == [65_535]
+    assert rows.gather().codes.dtype == np.uint16
+
+
+@pytest.mark.parametrize("n", [2, 20])
+@pytest.mark.parametrize("features", ["from_dtype", "all"])
+def test_infinite_numbers_name_the_column(n, features):
+    X = np.tile([[1.0, 2.0], [3.0, 4.0]], (n, 1))
+    y = np.tile([0, 1], n)
+    codebook, _ = learn(X, y, categorical_features=features)
+    X[1, 1] = -np.inf
+    with pytest.raises(DataError, match="'x1' contains infinity"):
+        learn(X, y, categorical_features=features)
+    with pytest.raises(DataError, match="'x1' contains infinity"):
+        codebook.encode(X[:n])
+    with pytest.raises(DataError, match="'x1' contains infinity"):
+        codebook.encode(pa.table({"x0": X[:n, 0], "x1": X[:n, 1]}))
+
+
+def test_which_numbers_are_categories():
+    table = pa.table({"a": [1, 2], "b": [1.5, 2.5], "c": ["x", "y"]})
+
+    def kinds(asked):
+        columns = learn(table, [0, 1], categorical_features=asked)[0].columns
+        return "".join(column.kind[0] for column in columns)
+
+    assert kinds("from_dtype") == kinds(None) == kinds([]) == "nnc"
+    assert kinds("all") == "ccc"
+    assert kinds(["b"]) == kinds([1]) == kinds([False, True, False]) == "ncc"
+    for wrong in ("some", ["d"], [7], [True]):
+        with pytest.raises(ConfigurationError, match="categorical_features"):
+            learn(table, [0, 1], categorical_features=wrong)
+    with pytest.raises(ConfigurationError, match="missing='drop'"):
+        learn(table, [0, 1], missing="drop")
+
+
+def test_large_integers_are_told_apart():
+    big = 2**60
+    X = np.array([[big], [big + 1], [big + 2]])
+    codebook, rows = learn(X, [0, 1, 0], categorical_features="all")
+    assert rows.gather().codes.tolist() == [[0, 1, 2]]
+    assert codebook.encode(np.tile(X + 1, (3, 1)))[0, :3].tolist() == [1, 2, 3]
