@@ -11,6 +11,7 @@ __all__ = ["PARAMETERS", "resolve_parameters"]
 
 PARAMETERS = {
     "hybrid": "tanager.parameters.hybrid:Hybrid",
+    "hdp": "tanager.parameters.hdp:HDP",
     "laplace": "tanager.parameters.frequencies:Laplace",
     "m-estimate": "tanager.parameters.frequencies:MEstimate",
     "ml": "tanager.parameters.frequencies:MaximumLikelihood",

@@ -6,6 +6,7 @@ from tanager.structure.kdb import KDB
 from tanager.structure.learner import StructureLearner
 from tanager.structure.naive import Naive
 from tanager.structure.registry import STRUCTURES, resolve_structure
+from tanager.structure.selective_kdb import SelectiveKDB
 from tanager.structure.structure import Structure
 from tanager.structure.tan import TAN
 
@@ -16,6 +17,7 @@ __all__ = [
     "Differentiable",
     "Fixed",
     "Naive",
+    "SelectiveKDB",
     "Structure",
     "StructureLearner",
     "resolve_structure",

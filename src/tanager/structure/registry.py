@@ -13,6 +13,7 @@ STRUCTURES = {
     "differentiable": "tanager.structure.differentiable:Differentiable",
     "kdb": "tanager.structure.kdb:KDB",
     "naive": "tanager.structure.naive:Naive",
+    "skdb": "tanager.structure.selective_kdb:SelectiveKDB",
     "tan": "tanager.structure.tan:TAN",
 }
 

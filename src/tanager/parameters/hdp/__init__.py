@@ -1,0 +1,5 @@
+"""Parameters by hierarchical Dirichlet processes."""
+
+from tanager.parameters.hdp.learner import HDP
+
+__all__ = ["HDP"]

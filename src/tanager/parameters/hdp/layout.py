@@ -1,0 +1,93 @@
+"""A context tree in one row of arrays, with the concentration that each node uses.
+
+Levels stand one after the other, root first, as in `TreeTable`::
+
+    nodes   | root | level 1 ... | level 2 ........... | leaves ............ |
+    cells   | root's cells | cells of level 1 ... | ...| cells of the leaves |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts import ContextTree
+from tanager.errors import ConfigurationError
+
+__all__ = ["TYINGS", "FlatTree", "flatten"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TYINGS = ("level", "parent", "single")
+
+
+class FlatTree(NamedTuple):
+    """All levels of a tree end to end.
+
+    Attributes
+    ----------
+    level_node, level_cell : (depth + 2,)
+        Nodes of level d are ``level_node[d]:level_node[d+1]``; cells likewise.
+    node_start : (n_nodes + 1,)
+        Cells of node u are ``node_start[u]:node_start[u+1]``.
+    node_group : (n_nodes,)
+        Which concentration the node's Dirichlet uses; the root's entry is not read.
+    cell_parent : (n_cells,)
+        The cell with the same value in the parent node; not read for the root.
+    cell_count : (n_cells,)
+        Counts of the data; the estimators read those of the leaves.
+    n_groups : int
+        Number of distinct concentrations.
+    """
+
+    level_node: Ints
+    level_cell: Ints
+    node_start: Ints
+    node_group: Ints
+    cell_parent: Ints
+    cell_count: Floats
+    n_groups: int
+
+
+def flatten(tree: ContextTree, tying: str) -> FlatTree:
+    """Lay a tree out flat and tie the concentrations of its nodes.
+
+    Parameters
+    ----------
+    tree : ContextTree
+    tying : {'level', 'parent', 'single'}
+        One concentration for the nodes of a level, for the children of a node,
+        or for the whole tree (the root apart).
+    """
+    levels = tree.levels
+    nodes = np.cumsum([0] + [level.n_nodes for level in levels])
+    cells = np.cumsum([0] + [level.n_cells for level in levels])
+    starts = [level.start[:-1] + cells[d] for d, level in enumerate(levels)]
+    parents = [level.cell_parent + cells[max(d - 1, 0)] for d, level in enumerate(levels)]
+    group = np.zeros(int(nodes[-1]), np.int64)
+    n_groups = 1
+    if tying == "level":
+        for d in range(1, tree.depth + 1):
+            group[nodes[d] : nodes[d + 1]] = d - 1
+        n_groups = tree.depth
+    elif tying == "parent":
+        for d in range(1, tree.depth + 1):
+            group[nodes[d] : nodes[d + 1]] = levels[d].parent + nodes[d - 1]
+        n_groups = int(nodes[-2])
+    elif tying != "single":
+        allowed = ", ".join(map(repr, TYINGS))
+        raise ConfigurationError(
+            f"tying={tying!r} is not known. Allowed: {allowed}. Use 'level' unless you compare."
+        )
+    return FlatTree(
+        nodes,
+        cells,
+        np.concatenate([*starts, cells[-1:]]),
+        group,
+        np.concatenate(parents),
+        np.concatenate([level.cell_count for level in levels]),
+        n_groups,
+    )

@@ -1,0 +1,61 @@
+"""Leave-one-out by refitting on all other rows: the twin of `structure.leave_one_out`."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+
+
+def estimate(rows, feature, arity, parents, y, row, m=1.0):
+    """Return the m-estimate of P(x | y, parents), backing off while the context is unseen."""
+    codes, labels, weights, kept = rows
+    contexts = [[y, *(codes[p][row] for p in parents[:k])] for k in range(len(parents), -1, -1)]
+    for context in [*contexts, []]:
+        members = [labels, *(codes[p] for p in parents)][: len(context)]
+        inside = [
+            r
+            for r in range(len(labels))
+            if kept[r] > 0
+            and all(int(v[r]) == int(c) for v, c in zip(members, context, strict=True))
+        ]
+        total = sum(weights[r] * kept[r] for r in inside)
+        if total > 0 or not context:
+            same = sum(
+                weights[r] * kept[r] for r in inside if codes[feature][r] == codes[feature][row]
+            )
+            return (same + m / arity) / (total + m)
+    raise AssertionError("the empty context always answers")
+
+
+def surface(codes, labels, weights, shares, arities, n_classes, families, max_k, score):
+    """Return the loss of every (k', n') as nested lists; families in order of selection."""
+    n_rows = len(labels)
+    losses = [[0.0] * len(families) for _ in range(max_k + 1)]
+    for row in range(n_rows):
+        kept = [1.0] * n_rows
+        kept[row] = 1.0 - shares[row] / weights[row]
+        rows = (codes, labels, weights, kept)
+        prior = [
+            sum(weights[r] * kept[r] for r in range(n_rows) if labels[r] == y) + 1.0 / n_classes
+            for y in range(n_classes)
+        ]
+        for k in range(max_k + 1):
+            joint = list(prior)
+            for at, (feature, parents) in enumerate(families):
+                for y in range(n_classes):
+                    joint[y] *= estimate(rows, feature, arities[feature], parents[:k], y, row)
+                posterior = [j / sum(joint) for j in joint]
+                losses[k][at] += weights[row] * loss(posterior, int(labels[row]), score)
+    total = sum(weights)
+    root = score.startswith("rmse")
+    return [[sqrt(v / total) if root else v / total for v in line] for line in losses]
+
+
+def loss(posterior, own, score):
+    """Return one row's loss."""
+    if score == "rmse":
+        return (1 - posterior[own]) ** 2
+    if score == "log-loss":
+        return -log(posterior[own])
+    if score == "zero-one":
+        return float(posterior.index(max(posterior)) != own)
+    return sum((p - (c == own)) ** 2 for c, p in enumerate(posterior)) / len(posterior)

@@ -1,0 +1,165 @@
+"""Selective kDB: leave-one-out against refitting, and what the selection promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from tanager.codes import Domain, MemoryRows, exact_weights
+from tanager.counts import Counts
+from tanager.engines import FitContext, LocalEngine
+from tanager.errors import ConfigurationError
+from tanager.structure import KDB, SelectiveKDB
+from tanager.structure.leave_one_out import SCORES
+from tests.oracles import leave_one_out
+
+
+def make_rows(seed, n_rows=40, n_features=4, n_classes=2, weights=None, unknown=False, **kwargs):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n_rows)
+    labels[:n_classes] = np.arange(n_classes)
+    arities = rng.integers(2, 5, n_features)
+    codes = [
+        (labels + rng.integers(0, a, n_rows) * rng.integers(0, 2, n_rows)) % a for a in arities
+    ]
+    codes = np.stack(codes).astype(np.uint8)
+    if unknown:
+        codes = np.where(rng.random(codes.shape) < 0.1, arities[:, None], codes).astype(np.uint8)
+    domain = Domain(tuple(f"x{i}" for i in range(n_features)), arities.astype(np.int64), n_classes)
+    return MemoryRows(domain, codes, labels.astype(np.uint16), weights, **kwargs)
+
+
+def learn(rows, n_jobs=None, **kwargs):
+    context = FitContext(engine=LocalEngine(n_jobs), info={"structure": {}})
+    structure = SelectiveKDB(**kwargs).learn(Counts(rows, context), context)
+    return structure, context.info["structure"]
+
+
+def oracle(rows, info, max_k, score, shares=None):
+    codes, labels, weights, _ = rows.gather()
+    weights = np.ones(len(labels)) if weights is None else weights
+    context = FitContext(info={"structure": {}})
+    full = KDB(k=max_k).learn(Counts(rows, context), context)
+    order = [full.names.index(name) for name in info["order"]]
+    families = [(f, full.parent_indices[f]) for f in order]
+    shares = np.ones(len(labels)) if shares is None else shares
+    domain = rows.domain
+    return leave_one_out.surface(
+        codes, labels, weights, shares, domain.arities, domain.n_classes, families, max_k, score
+    )
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("score", SCORES)
+def test_surface_equals_refitting_without_each_row(n_classes, score):
+    rows = make_rows(1, n_classes=n_classes)
+    _, info = learn(rows, max_k=2, score=score)
+    np.testing.assert_allclose(info["surface"], oracle(rows, info, 2, score), rtol=1e-7)
+
+
+def test_a_class_of_one_row_backs_off_to_the_marginal():
+    rng = np.random.default_rng(3)
+    labels = np.array([0] * 10 + [1], np.uint16)
+    codes = rng.integers(0, 3, (3, 11)).astype(np.uint8)
+    rows = MemoryRows(Domain(("a", "b", "c"), np.full(3, 3), 2), codes, labels)
+    _, info = learn(rows, max_k=2)
+    np.testing.assert_allclose(info["surface"], oracle(rows, info, 2, "rmse"), rtol=1e-7)
+
+
+def test_fractional_weights_leave_with_their_row():
+    raw = np.random.default_rng(5).exponential(size=30) + 0.1
+    weights = exact_weights(raw, raw.sum())
+    rows = make_rows(5, n_rows=30, n_classes=3, weights=weights)
+    _, info = learn(rows, max_k=2)
+    expected = oracle(rows, info, 2, "rmse", shares=weights)
+    np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_integer_weights_equal_repeated_rows(n_classes):
+    repeats = np.random.default_rng(6).integers(1, 4, 50)
+    single = make_rows(6, n_rows=50, n_classes=n_classes, weights=repeats.astype(float))
+    codes, labels, _, _ = single.gather()
+    many = MemoryRows(single.domain, np.repeat(codes, repeats, 1), np.repeat(labels, repeats))
+    structure, info = learn(single)
+    expected_structure, expected = learn(many)
+    assert structure == expected_structure
+    np.testing.assert_allclose(info["surface"], expected["surface"], rtol=1e-7)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_chunks_and_threads_change_nothing(n_classes, weighted):
+    raw = np.random.default_rng(7).exponential(size=700)
+    weights = exact_weights(raw, raw.sum()) if weighted else None
+    kwargs = {"n_rows": 700, "n_features": 6, "n_classes": n_classes, "weights": weights}
+    structure, info = learn(make_rows(7, **kwargs))
+    for block_rows, n_jobs in ((64, 1), (97, 3)):
+        again, other = learn(make_rows(7, block_rows=block_rows, **kwargs), n_jobs)
+        assert again == structure
+        np.testing.assert_array_equal(other["surface"], info["surface"])
+
+
+def test_unknown_members_silence_their_family():
+    rows = make_rows(8, n_rows=200, n_classes=2, unknown=True)
+    codes, labels, _, _ = rows.gather()
+    rest = [0, 2, 3]
+    codes[rest] = rows.domain.arities[rest, None]  # only feature 1 is ever known
+    _, info = learn(rows, max_k=1)
+    known = codes[1] < rows.domain.arities[1]
+    assert info["order"][0] == "x1"
+    # Only x1, and no parent of it, can speak: every column of the surface is the same.
+    np.testing.assert_allclose(info["surface"], info["surface"][0, 0], rtol=1e-12)
+    only = MemoryRows(
+        Domain(("x1",), rows.domain.arities[1:2], 2), codes[1:2][:, known].copy(), labels[known]
+    )
+    assert learn(only, max_k=0)[1]["surface"][0, 0] == pytest.approx(
+        info["surface"][0, 0], abs=0.05
+    )
+
+
+def test_selection_is_the_least_loss_and_prefers_small_models():
+    rows = make_rows(9, n_rows=300, n_features=5)
+    structure, info = learn(rows)
+    surface = info["surface"]
+    k, n = info["k"], info["n_features"]
+    assert surface.shape == (5, 5)  # four parents at most among five features
+    assert surface[k, n - 1] == surface.min()
+    assert structure.max_parents <= k
+    assert len(structure.selected) == n
+    assert set(structure.features) == set(info["order"][:n])
+    equal = np.argwhere(surface == surface.min())
+    assert tuple(equal[0]) == (k, n - 1)
+
+
+def test_zero_parents_select_among_naive_bayes_models():
+    structure, info = learn(make_rows(10), max_k=0)
+    assert structure.max_parents == 0
+    assert info["surface"].shape == (1, 4)
+
+
+def test_more_odds_than_a_float_holds_stay_finite():
+    n_rows = 400
+    labels = np.arange(n_rows) % 2
+    codes = np.repeat(labels[None].astype(np.uint8), 300, 0)
+    domain = Domain(tuple(f"x{i}" for i in range(300)), np.full(300, 2), 2)
+    for weights in (None, np.full(n_rows, 0.5)):
+        _, info = learn(
+            MemoryRows(domain, codes, labels.astype(np.uint16), weights), max_k=0, score="log-loss"
+        )
+        assert np.isfinite(info["surface"]).all()
+        assert info["surface"][0, -1] < 1e-9
+
+
+@pytest.mark.parametrize(("name", "value"), [("max_k", -1), ("max_k", 1.5), ("score", "auc")])
+def test_bad_parameters_are_named(name, value):
+    with pytest.raises(ConfigurationError, match=name):
+        learn(make_rows(11), **{name: value})
+
+
+def test_learner_clones():
+    assert clone(SelectiveKDB(max_k=3, score="zero-one")).get_params() == {
+        "max_k": 3,
+        "score": "zero-one",
+    }
