@@ -1,10 +1,10 @@
 import networkx as nx
 import numpy as np
 import pytest
-from tests.oracles.arborescence import best_arborescence_weight, is_tree, tree_weight
 
 from tanager.errors import ConfigurationError
 from tanager.structure.arborescence import maximum_arborescence
+from tests.oracles.arborescence import best_arborescence_weight, is_tree, tree_weight
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])

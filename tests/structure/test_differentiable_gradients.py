@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.oracles.gradient_training import Twin, log_softmax
 
 from tanager.losses import (
     ConditionalLogLikelihood,
@@ -15,6 +14,7 @@ from tanager.losses import (
 from tanager.structure.differentiable.model import Layout, Model, TrainingRows, log_joint
 from tanager.structure.differentiable.sampling import BestParent
 from tanager.structure.differentiable.training import Plan, Schedule, _Trainer, entropy, train
+from tests.oracles.gradient_training import Twin, log_softmax
 
 LOSSES = [
     NegativeLogLikelihood(),
