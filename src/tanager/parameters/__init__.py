@@ -1,11 +1,18 @@
 """Parameter learners: the probability tables of a given structure."""
 
-from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
-from tanager.parameters.hdp import HDP
-from tanager.parameters.hybrid import Hybrid
-from tanager.parameters.learner import CountLearner, ParameterLearner
-from tanager.parameters.registry import PARAMETERS, resolve_parameters
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable, log_posterior
+
+if TYPE_CHECKING:
+    from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
+    from tanager.parameters.hdp import HDP
+    from tanager.parameters.hybrid import Hybrid
+    from tanager.parameters.learner import CountLearner, ParameterLearner
+    from tanager.parameters.registry import PARAMETERS, resolve_parameters
 
 __all__ = [
     "HDP",
@@ -23,3 +30,27 @@ __all__ = [
     "log_posterior",
     "resolve_parameters",
 ]
+
+# Learners resolve on first use: reading a model needs no learner, and so neither
+# scikit-learn nor SciPy, whose imports take longer than everything else.
+_HOME = {
+    "CountLearner": "learner",
+    "HDP": "hdp",
+    "Hybrid": "hybrid",
+    "Laplace": "frequencies",
+    "MEstimate": "frequencies",
+    "MaximumLikelihood": "frequencies",
+    "PARAMETERS": "registry",
+    "ParameterLearner": "learner",
+    "resolve_parameters": "registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"tanager.parameters.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'tanager.parameters' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,14 +1,21 @@
 """Structure learners: which features condition which."""
 
-from tanager.structure.differentiable import Differentiable
-from tanager.structure.fixed import Fixed
-from tanager.structure.kdb import KDB
-from tanager.structure.learner import StructureLearner
-from tanager.structure.naive import Naive
-from tanager.structure.registry import STRUCTURES, resolve_structure
-from tanager.structure.selective_kdb import SelectiveKDB
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tanager.structure.structure import Structure
-from tanager.structure.tan import TAN
+
+if TYPE_CHECKING:
+    from tanager.structure.differentiable import Differentiable
+    from tanager.structure.fixed import Fixed
+    from tanager.structure.kdb import KDB
+    from tanager.structure.learner import StructureLearner
+    from tanager.structure.naive import Naive
+    from tanager.structure.registry import STRUCTURES, resolve_structure
+    from tanager.structure.selective_kdb import SelectiveKDB
+    from tanager.structure.tan import TAN
 
 __all__ = [
     "KDB",
@@ -22,3 +29,27 @@ __all__ = [
     "StructureLearner",
     "resolve_structure",
 ]
+
+# Learners resolve on first use: reading a model needs no learner, and so neither
+# scikit-learn nor SciPy, whose imports take longer than everything else.
+_HOME = {
+    "Differentiable": "differentiable",
+    "Fixed": "fixed",
+    "KDB": "kdb",
+    "Naive": "naive",
+    "STRUCTURES": "registry",
+    "SelectiveKDB": "selective_kdb",
+    "StructureLearner": "learner",
+    "TAN": "tan",
+    "resolve_structure": "registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"tanager.structure.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'tanager.structure' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
