@@ -1,1 +1,5 @@
-"""To be filled."""
+"""The scikit-learn estimator."""
+
+from tanager.classifiers.bayesnet import BayesNetClassifier
+
+__all__ = ["BayesNetClassifier"]

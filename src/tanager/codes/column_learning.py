@@ -33,6 +33,7 @@ class Task(NamedTuple):
     sample_weight: Any
     class_weight: Any
     missing: str
+    classes: Any = None
 
 
 class ColumnLearner:

@@ -30,6 +30,7 @@ def learn_codebook(
     source: Any,
     target: Any,
     *,
+    classes: Any = None,
     sample_weight: Any = None,
     class_weight: Any = None,
     categorical_features: Any = "from_dtype",
@@ -44,6 +45,8 @@ def learn_codebook(
     source : Source or anything `tanager.tables.open_source` takes
     target : str or array-like, shape (n_rows,)
         The target column's name, or the labels.
+    classes : array-like, optional
+        All classes, where the rows may lack some; for tables in memory.
     sample_weight : str or array-like, shape (n_rows,), optional
         The weights' column's name, or the weights: finite, zero or more. A row
         of weight zero is as good as absent (its class is still a class).
@@ -98,9 +101,12 @@ def learn_codebook(
         sample_weight,
         class_weight,
         missing,
+        classes,
     )
     if opened.in_memory:
         return _learn_in_memory(task, context)
+    if classes is not None:
+        raise ConfigurationError("classes= goes with rows in memory, not with a streamed table.")
     from tanager.codes.streaming import learn_streamed
 
     return learn_streamed(task, context, max_sample)
@@ -162,7 +168,8 @@ def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, MemoryR
                 f"{n_rows} rows, the target {len(label_values)} labels. Pass one label a row."
             )
     name = task.target if isinstance(task.target, str) else "class"
-    target = target_column(label_values, name)
+    known, dtype = (label_values, dtype) if task.classes is None else as_labels(task.classes)
+    target = target_column(known, name)
     classes = class_array(target, dtype)
     labels = code_labels(target, label_values)
     weights = None

@@ -15,7 +15,7 @@ from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level
 from tanager.engines import FitContext
 
-__all__ = ["Family", "build_trees", "tree_from_dense"]
+__all__ = ["Family", "build_trees", "merge_trees", "tree_from_dense"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -121,6 +121,35 @@ def tree_from_dense(counts: Floats) -> ContextTree:
     keys = np.flatnonzero(flat)
     codes = np.stack(np.unravel_index(keys, counts.shape))
     return _tree(codes, flat[keys], counts.shape)
+
+
+def merge_trees(a: ContextTree, b: ContextTree) -> ContextTree:
+    """Return the tree of the rows of both; where one is less deep, so is the result."""
+    if not (a.total and b.total):
+        return a if a.total else b
+    depth = min(_seen_depth(a), _seen_depth(b))
+    parts = [_cells(tree, depth) for tree in (a, b)]
+    codes = np.concatenate([part[0] for part in parts], axis=1)
+    arities = (*a.context_arities[:depth], a.arity)
+    radix = Radix(arities, tuple(range(depth)))
+    keys, cells = collapse(radix.keys(codes), np.concatenate([part[1] for part in parts]))
+    return _tree(radix.decode(keys), cells, (*a.context_arities, a.arity))
+
+
+def _seen_depth(tree: ContextTree) -> int:
+    return sum(level.n_nodes > 0 for level in tree.levels) - 1
+
+
+def _cells(tree: ContextTree, depth: int) -> tuple[Ints, Floats]:
+    """Return the codes (context..., value) and counts of the cells of one level."""
+    level = tree.levels[depth]
+    codes = np.empty((depth + 1, level.n_cells), np.int64)
+    codes[-1] = level.cell_value
+    node = level.cell_nodes()
+    for d in range(depth, 0, -1):
+        codes[d - 1] = tree.levels[d].value[node]
+        node = tree.levels[d].parent[node]
+    return codes, level.cell_count
 
 
 def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:

@@ -68,6 +68,15 @@ class Radix:
             return keys, weights
         return keys[:, known], weights[known] if weights.size else weights
 
+    def keys(self, codes: Ints) -> Ints:
+        """Return the keys (n_parts, n) of codes (n_variables, n)."""
+        keys = np.zeros((len(self.parts()), codes.shape[1]), np.int64)
+        for part, positions in zip(keys, self.parts(), strict=True):
+            for at in positions:
+                part *= self.arities[at]
+                part += codes[at]
+        return keys
+
     def decode(self, keys: Ints) -> Ints:
         """Return the codes (n_variables, n) of keys (n_parts, n)."""
         codes = np.empty((len(self.arities), keys.shape[1]), np.int64)
@@ -181,9 +190,4 @@ def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Fl
     """Rewrite keys of one radix in another that lacks some parents, and sum."""
     codes = old.decode(keys)
     kept = [*range(len(new.arities) - 1), len(old.arities) - 1]
-    out = np.zeros((len(new.parts()), keys.shape[1]), np.int64)
-    for part, positions in zip(out, new.parts(), strict=True):
-        for at in positions:
-            part *= new.arities[at]
-            part += codes[kept[at]]
-    return collapse(out, counts)
+    return collapse(new.keys(codes[kept]), counts)

@@ -54,6 +54,7 @@ class Counts:
         self.rows = rows
         self.context = context
         self._pairs: PairCounts | None = None
+        self._trees: dict[Family, ContextTree] = {}
 
     @property
     def domain(self) -> Domain:
@@ -152,8 +153,10 @@ class Counts:
         are at hand; the others are counted in one more pass.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        known: dict[Family, ContextTree] = {}
+        known = self._trees
         for feature, parents in families:
+            if (feature, parents) in known:
+                continue
             if not parents and "_singles" in self.__dict__:
                 known[feature, parents] = tree_from_dense(self.values[feature].T)
             elif len(parents) == 1 and self._pairs is not None:

@@ -106,6 +106,11 @@ class ContextTree:
         """Length of a full context: one for the class and one per parent."""
         return len(self.context_arities)
 
+    @property
+    def total(self) -> float:
+        """Total count."""
+        return float(self.levels[0].cell_count.sum())
+
     def truncate(self, depth: int) -> ContextTree:
         """Return the tree of the first `depth` context variables (at least the class)."""
         last = self.levels[depth]._replace(child=np.zeros(self.levels[depth].n_nodes + 1, np.int64))

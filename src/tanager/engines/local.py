@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from tanager.engines.passes import Blocks, Pass
@@ -52,27 +53,53 @@ class LocalEngine:
                 state = pass_.update(state, rows.read(block))
                 progress.advance(getattr(block, "n_rows", 0))
         else:
-            state = self._run_threaded(pass_, rows, iterator)
+            state = self._run_threaded(pass_, rows, iterator, progress)
         result = pass_.finish(state)
         progress.finish()
         return result
 
     def _run_threaded(
-        self, pass_: Pass[Chunk, State, Result], rows: Blocks[Chunk], iterator: Iterator[Any]
+        self,
+        pass_: Pass[Chunk, State, Result],
+        rows: Blocks[Chunk],
+        iterator: Iterator[Any],
+        progress: Progress,
     ) -> State:
         lock = threading.Lock()
+        stop = threading.Event()
+        done: SimpleQueue[int | None] = SimpleQueue()  # rows of a block, None: a thread ended
 
-        def gather(_: int) -> State:
-            state = pass_.zero()
-            while True:
-                with lock:
-                    block = next(iterator, None)
-                if block is None:
-                    return state
-                state = pass_.update(state, rows.read(block))
+        def gather() -> State:
+            try:
+                state = pass_.zero()
+                while not stop.is_set():
+                    with lock:
+                        block = next(iterator, None)
+                    if block is None:
+                        break
+                    state = pass_.update(state, rows.read(block))
+                    done.put(getattr(block, "n_rows", 0))
+                return state
+            except BaseException:
+                stop.set()
+                raise
+            finally:
+                done.put(None)
 
         with ThreadPoolExecutor(self.n_jobs) as pool:
-            states = list(pool.map(gather, range(self.n_jobs)))
+            futures = [pool.submit(gather) for _ in range(self.n_jobs)]
+            running = self.n_jobs
+            try:
+                while running:
+                    n_rows = done.get()
+                    if n_rows is None:
+                        running -= 1
+                    else:
+                        progress.advance(n_rows)
+            except BaseException:
+                stop.set()
+                raise
+            states = [future.result() for future in futures]
         total = states[0]
         for state in states[1:]:
             total = pass_.merge(total, state)

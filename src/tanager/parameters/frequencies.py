@@ -91,7 +91,7 @@ class Laplace(CountLearner):
     >>> from tanager.parameters import Laplace
     >>> clf = BayesNetClassifier("naive", Laplace(alpha=0.5))
     >>> clf.fit([["a"], ["b"], ["b"]], [0, 1, 1]).predict_proba([["b"]]).round(3)
-    array([[0.1, 0.9]])
+    array([[0.153, 0.847]])
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -132,7 +132,7 @@ class MEstimate(CountLearner):
     >>> from tanager.parameters import MEstimate
     >>> clf = BayesNetClassifier("naive", MEstimate(m=1.0))
     >>> clf.fit([["a"], ["b"], ["b"]], [0, 1, 1]).predict_proba([["b"]]).round(3)
-    array([[0.107, 0.893]])
+    array([[0.153, 0.847]])
     """
 
     candidates = (0.0, 0.05, 0.2, 1.0, 5.0, 20.0)

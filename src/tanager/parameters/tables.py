@@ -170,6 +170,19 @@ class TreeTable:
             out,
         )
 
+    def seen_contexts(self) -> Ints:
+        """Return the full contexts with a count: class, then parents, (n_variables, n)."""
+        depth = len(self.context_arities)
+        first = [0]
+        for _ in range(depth):
+            first.append(int(self.node_child[first[-1]]))
+        nodes = np.arange(first[depth], self.node_value.shape[0])
+        contexts = np.empty((depth, nodes.shape[0]), np.int64)
+        for variable in range(depth - 1, -1, -1):
+            contexts[variable] = self.node_value[nodes]
+            nodes = self.node_parent[nodes]
+        return contexts
+
     def to_dense(self) -> DenseTable:
         """Spell out every context; the caller minds the size."""
         shape = self.member_arities

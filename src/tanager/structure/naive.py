@@ -20,7 +20,7 @@ class Naive(StructureLearner):
     >>> from tanager import BayesNetClassifier
     >>> clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"], ["b"]], [0, 1, 1])
     >>> clf.predict_proba([["b"]]).round(3)
-    array([[0.182, 0.818]])
+    array([[0.229, 0.771]])
     """
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:  # noqa: ARG002

@@ -1,0 +1,303 @@
+"""The one estimator: any structure with any parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from tanager.classifiers.growth import Growth
+from tanager.classifiers.inputs import as_table, has_names
+from tanager.codes import Codebook, CodedRows, encode_rows, learn_codebook
+from tanager.counts import Counts
+from tanager.engines import Engine, FitContext, LocalEngine, resolve_engine
+from tanager.errors import ConfigurationError
+from tanager.network import Network
+from tanager.parameters import CountLearner, ParameterLearner, log_posterior, resolve_parameters
+from tanager.progress import Progress, RichProgress
+from tanager.structure import Structure, StructureLearner, resolve_structure
+
+__all__ = ["BayesNetClassifier"]
+
+Floats = NDArray[np.float64]
+
+ROW_BLOCK = 65_536
+
+
+class BayesNetClassifier(ClassifierMixin, BaseEstimator):
+    """A Bayesian network classifier: a structure and its probability tables.
+
+    Learns from any table, strings, numbers and gaps alike; gives calibrated
+    class probabilities that split exactly into one term per feature.
+
+    Parameters
+    ----------
+    structure : str or StructureLearner, default="skdb"
+        Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
+        a learner such as ``KDB(k=2)``.
+    parameters : str or ParameterLearner, default="hdp"
+        The probability tables: ``"m-estimate"``, ``"laplace"``, ``"ml"``, ... or
+        a learner such as ``MEstimate(m=1.0)``.
+    categorical_features : "from_dtype", "all", mask, indices or names, default="from_dtype"
+        Which columns are taken as they are. ``"from_dtype"``: strings, booleans,
+        categories and Arrow dictionaries; every number is discretised.
+    missing : "value" or "marginalize", default="value"
+        Whether a missing value is a value of its own, or unknown and summed out.
+        A value never seen in training is always summed out.
+    class_weight : None, "balanced" or dict, default=None
+    engine : "local" or Engine, default="local"
+        Where the passes over the data run.
+    n_jobs : int, default=None
+        Threads of the local engine; None is one, -1 is one a core. Results do
+        not depend on it.
+    random_state : int, RandomState or None, default=None
+        Only learners that draw random numbers use it. None is a fixed seed:
+        a fit is repeatable unless asked otherwise.
+    verbose : int, default=0
+        Above 0, progress bars.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str, where the table names its columns
+    network_ : Network
+        Codebook, structure and tables; immutable.
+    structure_ : Structure
+        ``structure_.parents`` maps each feature to its ordered parents.
+    info_ : dict
+        What each stage reports: seconds, memory, convergence, choices made.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    >>> clf.predict_proba(X[[0, 70]]).round(2)
+    array([[0.99, 0.  , 0.  ],
+           [0.03, 0.18, 0.79]])
+    """
+
+    network_: Network
+    classes_: NDArray[Any]
+    _growth: Growth | None
+
+    def __init__(
+        self,
+        structure: str | StructureLearner = "skdb",
+        parameters: str | ParameterLearner = "hdp",
+        *,
+        categorical_features: str | Sequence[Any] = "from_dtype",
+        missing: str = "value",
+        class_weight: str | Mapping[Any, float] | None = None,
+        engine: str | Engine = "local",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.structure = structure
+        self.parameters = parameters
+        self.categorical_features = categorical_features
+        self.missing = missing
+        self.class_weight = class_weight
+        self.engine = engine
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> Any:
+        """Learn codes, structure and tables.
+
+        Parameters
+        ----------
+        X : table
+            A 2-D array, a DataFrame (pandas, polars), an Arrow table, a DuckDB
+            relation, or a path, glob or folder of Parquet, Arrow or CSV files,
+            which are streamed.
+        y : array-like or str
+            The classes, or the name of the target's column in X.
+        sample_weight : array-like or str, default=None
+            Row weights, or the name of their column in X.
+
+        Returns
+        -------
+        self
+        """
+        with self._progress() as progress:
+            context = self._context(progress)
+            codebook, rows = self._encode(X, y, sample_weight, context)
+            self._learn(codebook, rows, context)
+        return self._remember_columns(X, codebook)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | str | None = None,
+    ) -> Any:
+        """Add rows to the counts of the structure already learned.
+
+        The first call learns codes and structure from its rows, as `fit` does;
+        later calls, and calls after `fit`, keep both and add counts. Values that
+        the first rows did not have stay unknown.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes : array-like, default=None
+            All classes that will ever occur; read on the first call only.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "network_"):
+            with self._progress() as progress:
+                context = self._context(progress)
+                codebook, rows = self._encode(X, y, sample_weight, context, classes)
+                self._learn(codebook, rows, context)
+            return self._remember_columns(X, codebook)
+        if self._growth is None:
+            raise ConfigurationError(
+                "partial_fit needs parameters that are estimated from counts alone, and a model "
+                f"that was fitted here; parameters={self.parameters!r}. "
+                "Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on all rows at once."
+            )
+        with self._progress() as progress:
+            context = self._context(progress)
+            rows = encode_rows(
+                self.network_.codebook,
+                as_table(X),
+                y,
+                sample_weight=sample_weight,
+                class_weight=self.class_weight,
+            )
+            structure = self.network_.structure
+            with context.stage("parameters"):
+                self._growth = self._growth.add(rows, structure, context)
+                tables = self._growth.tables(context)
+        self.network_ = Network(self.network_.codebook, structure, tables)
+        self.info_ = context.info
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        best = self.predict_joint_log_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return log P(class | row), shape (n_rows, n_classes)."""
+        return log_posterior(self.predict_joint_log_proba(X))
+
+    def predict_joint_log_proba(self, X: Any) -> Floats:
+        """Return log P(class, row), shape (n_rows, n_classes)."""
+        check_is_fitted(self)
+        codes = self.network_.codebook.encode(as_table(X))
+        log_joint = self.network_.log_joint_of_codes
+        spans = range(0, codes.shape[1], ROW_BLOCK)
+        if len(spans) <= 1:
+            return log_joint(codes)
+        blocks = LocalEngine(self.n_jobs).map(
+            lambda low: log_joint(np.ascontiguousarray(codes[:, low : low + ROW_BLOCK])),
+            spans,
+            Progress(),
+            "predict",
+        )
+        return np.concatenate(blocks)
+
+    def explain(self, X: Any) -> Floats:
+        """Return each feature's part of the joint, (n_rows, n_features, n_classes).
+
+        Entry (r, i, c) is log P(x_i | class c, parents) of row r. Summed over the
+        features, with the class's log-prior, it is `predict_joint_log_proba`; the
+        difference between two classes splits their log-odds exactly. Unknown
+        features, and those the structure left out, contribute nothing.
+        """
+        check_is_fitted(self)
+        network = self.network_
+        return network.log_terms(network.codebook.encode(as_table(X)))
+
+    @property
+    def structure_(self) -> Structure:
+        """The learned structure."""
+        check_is_fitted(self)
+        return self.network_.structure
+
+    def _learn(self, codebook: Codebook, rows: CodedRows, context: FitContext) -> None:
+        """From coded rows to a network."""
+        counts = Counts(rows, context)
+        with context.stage("structure"):
+            structure = resolve_structure(self.structure).learn(counts, context)
+        learner = resolve_parameters(self.parameters)
+        with context.stage("parameters"):
+            if isinstance(learner, CountLearner):
+                learner = learner.settle(structure, counts, context)
+            tables = learner.learn(structure, counts, context)
+        self.network_ = Network(codebook, structure, tables)
+        self._growth = Growth.start(learner, structure, counts)
+        self.info_ = context.info
+
+    def _encode(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | str | None,
+        context: FitContext,
+        classes: ArrayLike | None = None,
+    ) -> tuple[Codebook, CodedRows]:
+        """From a table to a codebook and coded rows."""
+        if y is None:
+            raise ConfigurationError(
+                "BayesNetClassifier requires y to be passed, but the target y is None. "
+                "Give the classes, or the name of their column in X."
+            )
+        with context.stage("codes"):
+            return learn_codebook(
+                as_table(X),
+                y,
+                classes=classes,
+                sample_weight=sample_weight,
+                class_weight=self.class_weight,
+                categorical_features=self.categorical_features,
+                missing=self.missing,
+                context=context,
+            )
+
+    def _remember_columns(self, X: Any, codebook: Codebook) -> Any:
+        self.classes_ = codebook.classes
+        self.n_features_in_ = codebook.domain.n_features
+        if has_names(X):
+            self.feature_names_in_ = np.array(codebook.domain.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def _context(self, progress: Progress) -> FitContext:
+        state = self.random_state
+        if state is None or isinstance(state, (int, np.integer)):
+            seed = np.random.SeedSequence(0 if state is None else int(state))
+        else:
+            seed = np.random.SeedSequence(check_random_state(state).randint(2**31))
+        return FitContext(resolve_engine(self.engine, self.n_jobs), seed, progress)
+
+    def _progress(self) -> AbstractContextManager[Progress]:
+        return RichProgress() if self.verbose > 0 else nullcontext(Progress())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags

@@ -1,0 +1,55 @@
+"""Counts that go on growing: what `partial_fit` adds to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import CodedRows
+from tanager.counts import ContextTree, Counts, merge_trees
+from tanager.engines import FitContext
+from tanager.parameters import CountLearner, ParameterLearner, Tables
+from tanager.structure import Structure
+
+__all__ = ["Growth"]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A settled learner with the counts it has seen.
+
+    Attributes
+    ----------
+    learner : CountLearner
+    classes : ndarray of float64, shape (n_classes,)
+    trees : list of ContextTree
+        One a family.
+    """
+
+    learner: CountLearner
+    classes: NDArray[np.float64]
+    trees: list[ContextTree]
+
+    @classmethod
+    def start(
+        cls, learner: ParameterLearner, structure: Structure, counts: Counts
+    ) -> Growth | None:
+        """Keep the counts of a fit, if its parameters come from counts alone."""
+        if not isinstance(learner, CountLearner):
+            return None
+        return cls(learner, counts.classes, counts.trees(structure))
+
+    def add(self, rows: CodedRows, structure: Structure, context: FitContext) -> Growth:
+        """Return the growth with more rows."""
+        counts = Counts(rows, context)
+        trees = [
+            merge_trees(old, new)
+            for old, new in zip(self.trees, counts.trees(structure), strict=True)
+        ]
+        return Growth(self.learner, self.classes + counts.classes, trees)
+
+    def tables(self, context: FitContext) -> Tables:
+        """Estimate the tables from all counts so far."""
+        return self.learner.from_counts(self.classes, self.trees, context)

@@ -1,0 +1,31 @@
+"""What scikit-learn calls X, before it becomes a table."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+__all__ = ["as_table", "has_names"]
+
+
+def has_names(X: Any) -> bool:
+    """Return whether the table names its columns (arrays and lists do not)."""
+    if isinstance(X, (str, PathLike)):
+        return True
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and isinstance(X[0], (str, PathLike))
+    return (
+        not isinstance(X, np.ndarray)
+        and not hasattr(X, "__array_interface__")
+        and (hasattr(X, "__arrow_c_stream__") or hasattr(X, "columns") or hasattr(X, "schema"))
+    )
+
+
+def as_table(X: Any) -> Any:
+    """Return X itself if it names its columns, else a 2-D array checked as scikit-learn does."""
+    if has_names(X):
+        return X
+    return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")

@@ -1,0 +1,104 @@
+"""Probability tables with the names of their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codebook
+from tanager.errors import ConfigurationError
+from tanager.parameters import DenseTable, Tables
+from tanager.structure import Structure
+
+__all__ = ["LabelledTable", "label_table"]
+
+SHOWN_ROWS = 40
+
+
+@dataclass(frozen=True)
+class LabelledTable:
+    """P(feature | class, parents), one row a context.
+
+    Attributes
+    ----------
+    feature : str
+    given : tuple of str
+        ``"class"`` and the parents, in back-off order.
+    contexts : list of tuple of str
+        The value of each, for every row. Where the family is too large to be
+        spelled out these are the contexts seen in training.
+    values : tuple of str
+        The feature's values: the columns.
+    probabilities : ndarray of float64, shape (n_contexts, n_values)
+        Each row sums to one.
+    """
+
+    feature: str
+    given: tuple[str, ...]
+    contexts: list[tuple[str, ...]]
+    values: tuple[str, ...]
+    probabilities: NDArray[np.float64]
+
+    def __str__(self) -> str:
+        head = [*self.given, *self.values]
+        shown = self.contexts[:SHOWN_ROWS]
+        body = [
+            [*context, *(f"{p:.3f}" for p in row)]
+            for context, row in zip(shown, self.probabilities[:SHOWN_ROWS], strict=True)
+        ]
+        widths = [max(len(line[at]) for line in [head, *body]) for at in range(len(head))]
+        n_given = len(self.given)
+        lines = [f"P({self.feature} | {', '.join(self.given)})"]
+        for line in [head, *body]:
+            left = [text.ljust(w) for text, w in zip(line[:n_given], widths, strict=False)]
+            right = [
+                text.rjust(w) for text, w in zip(line[n_given:], widths[n_given:], strict=True)
+            ]
+            lines.append("  ".join([*left, *right]).rstrip())
+        if len(self.contexts) > len(shown):
+            lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
+        return "\n".join(lines)
+
+    def to_pandas(self):  # type: ignore[no-untyped-def]
+        """Return a DataFrame with the contexts as its index; needs pandas."""
+        import pandas as pd
+
+        index = pd.MultiIndex.from_tuples(self.contexts, names=self.given)
+        return pd.DataFrame(self.probabilities, index=index, columns=list(self.values))
+
+
+def label_table(
+    codebook: Codebook, structure: Structure, tables: Tables, feature: str
+) -> LabelledTable:
+    """Return the table of one feature with the names of values."""
+    if feature not in structure.features:
+        known = ", ".join(map(repr, structure.features))
+        raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
+    at = structure.features.index(feature)
+    parents = structure.parent_indices[at]
+    members = (*parents, structure.selected[at])
+    labels = [codebook.columns[m].labels() for m in members]
+    classes = [str(c) for c in codebook.classes]
+    table = tables.families[at]
+    if isinstance(table, DenseTable):
+        shape = (len(classes), *table.member_arities[:-1])
+        grid = np.indices(shape).reshape(len(shape), -1)
+    else:
+        grid = table.seen_contexts()
+    codes = np.empty((len(members), grid.shape[1], table.member_arities[-1]), np.uint16)
+    codes[:-1] = grid[1:, :, None]
+    codes[-1] = np.arange(table.member_arities[-1])
+    terms = np.zeros((codes[0].size, len(classes)))
+    arities = np.array(table.member_arities, np.int64)
+    flat = np.ascontiguousarray(codes.reshape(len(members), -1))
+    table.add_terms(flat, arities, np.arange(len(members)), terms)
+    terms = terms.reshape(grid.shape[1], -1, len(classes))
+    log_prob = np.take_along_axis(terms, grid[0][:, None, None], axis=2)[:, :, 0]
+    names = [classes, *labels[:-1]]
+    contexts = [
+        tuple(names[v][code] for v, code in enumerate(context)) for context in grid.T.tolist()
+    ]
+    given = ("class", *(structure.names[p] for p in parents))
+    return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob))

@@ -1,0 +1,122 @@
+"""The network: codebook, structure and tables together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tanager.codes import Codebook, Codes
+from tanager.errors import DataError
+from tanager.network.labelled import LabelledTable, label_table
+from tanager.network.marginal import add_unknown_sums
+from tanager.parameters import Tables
+from tanager.structure import Structure
+
+__all__ = ["Network"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A Bayesian network with a class node: what a fitted classifier knows.
+
+    Immutable, and safe to share between threads. `X` is any table that
+    `BayesNetClassifier.predict` takes.
+
+    Attributes
+    ----------
+    codebook : Codebook
+        How columns become codes.
+    structure : Structure
+        Which features condition which.
+    tables : Tables
+        The class prior and each family's log-probabilities.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [0, 0, 1, 1] * 5).network_
+    >>> network.log_joint([["a", "b"]]).round(3)
+    array([[-3.332, -1.54 ]])
+    >>> print(network.table("x1"))
+    P(x1 | class, x0)
+    class  x0      a      b
+    0      a   0.857  0.143
+    0      b   0.143  0.857
+    1      a   0.143  0.857
+    1      b   0.857  0.143
+    """
+
+    codebook: Codebook
+    structure: Structure
+    tables: Tables
+
+    @property
+    def log_prior(self) -> Floats:
+        """Log-probability of each class, shape (n_classes,)."""
+        return self.tables.log_prior
+
+    def log_joint(self, X: Any) -> Floats:
+        """Return log P(y, x) for every class, shape (n_rows, n_classes).
+
+        Unknown features (missing under ``missing="marginalize"``, and values
+        never seen in training) are summed out exactly.
+        """
+        return self.log_joint_of_codes(self.codebook.encode(X))
+
+    def log_joint_of_codes(self, codes: Codes) -> Floats:
+        """Return the log-joint of rows that are already coded, (n_features, n_rows)."""
+        arities = self.codebook.domain.arities
+        out = self.tables.log_joint(self.structure, codes, arities)
+        add_unknown_sums(self.tables, self.structure, codes, arities, out)
+        return out
+
+    def log_family(self, X: Any, y: ArrayLike) -> Floats:
+        """Return log P(x_i | y, parents) of each feature, shape (n_rows, n_features).
+
+        With the class's log-prior a row sums to its log-joint. Features that
+        are unknown, or not in the structure, contribute nothing.
+        """
+        terms = self.log_terms(self.codebook.encode(X))
+        labels = self.codebook.encode_labels(y)
+        if labels.shape[0] != terms.shape[0]:
+            raise DataError(f"X has {terms.shape[0]} rows, but y has {labels.shape[0]}.")
+        return terms[np.arange(labels.shape[0]), :, labels]
+
+    def log_terms(self, codes: Codes) -> Floats:
+        r"""Return each feature's part of the log-joint, (n_rows, n_features, n_classes).
+
+        For a complete row it is log P(x_i | y, parents). With unknown features
+        it is the step that the log-probability of what is known takes when the
+        feature is added, parents before children:
+        :math:`\log P(x_{\le i}, y) - \log P(x_{<i}, y)`. Either way a row's parts
+        and the log-prior sum to its log-joint.
+        """
+        structure, arities = self.structure, self.codebook.domain.arities
+        selected = np.array(structure.selected, np.int64)
+        n_classes = self.log_prior.shape[0]
+        out = np.zeros((codes.shape[1], arities.shape[0], n_classes))
+        out[:, selected] = self.tables.terms(structure, codes, arities)
+        unknown = codes[selected] >= arities[selected, None]
+        rows = np.flatnonzero(unknown.any(axis=0))
+        if rows.size:
+            gaps = np.ascontiguousarray(codes[:, rows])
+            partial = np.empty_like(gaps)
+            partial[:] = arities[:, None]
+            before = self.log_joint_of_codes(partial)
+            for at in structure.topological_order():
+                feature = structure.selected[at]
+                partial[feature] = gaps[feature]
+                after = self.log_joint_of_codes(partial)
+                out[rows, feature] = after - before
+                before = after
+        return out
+
+    def table(self, feature: str) -> LabelledTable:
+        """Return P(feature | class, parents) with the names of values, to read or plot."""
+        return label_table(self.codebook, self.structure, self.tables, feature)

@@ -1,0 +1,213 @@
+"""The estimator as its users meet it."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.naive_bayes import CategoricalNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError, DataError
+from tanager.parameters import Laplace, MEstimate
+from tanager.structure import KDB, Fixed
+
+
+@pytest.fixture(scope="module")
+def weather():
+    rng = np.random.default_rng(0)
+    n = 400
+    sky = rng.choice(["sun", "rain", "cloud"], n)
+    wet = np.where(rng.random(n) < 0.8, np.where(sky == "rain", "wet", "dry"), "wet")
+    heat = rng.normal(20, 5, n)
+    play = np.where((heat > 18) & (wet == "dry") | (rng.random(n) < 0.1), "yes", "no")
+    frame = pd.DataFrame(
+        {
+            "sky": pd.Series(sky, dtype="category"),
+            "wet": wet,
+            "heat": heat,
+            "day": rng.random(n) > 0.5,
+        }
+    )
+    return frame, play
+
+
+def test_naive_laplace_equals_scikit_learn(weather):
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 4, (300, 6))
+    y = rng.integers(0, 3, 300)
+    ours = BayesNetClassifier("naive", "laplace", categorical_features="all").fit(X, y)
+    theirs = CategoricalNB(alpha=1.0).fit(X, y)
+    # scikit-learn leaves the class prior unsmoothed.
+    shift = np.log((np.bincount(y) + 1) / 303) - theirs.class_log_prior_
+    joint = theirs.predict_joint_log_proba(X) + shift
+    assert ours.predict_joint_log_proba(X) == pytest.approx(joint, abs=1e-10)
+
+
+@pytest.mark.parametrize("structure", ["naive", "tan", KDB(k=2), Fixed({"wet": ["sky"]})])
+@pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", MEstimate(m=1.0)])
+@pytest.mark.parametrize("missing", ["value", "marginalize"])
+def test_probabilities_sum_to_one_and_explanations_to_the_joint(
+    weather, structure, parameters, missing
+):
+    X, y = weather
+    X = X.copy()
+    X.loc[::7, "heat"] = np.nan
+    X.loc[::11, "wet"] = None
+    clf = BayesNetClassifier(structure, parameters, missing=missing).fit(X, y)
+    new = X.head(40).assign(sky=["hail"] * 20 + ["sun"] * 20)  # 'hail' was never seen
+    proba = clf.predict_proba(new)
+    assert proba.sum(axis=1) == pytest.approx(np.ones(40))
+    joint = clf.predict_joint_log_proba(new)
+    parts = clf.explain(new)
+    assert parts.shape == (40, 4, 2)
+    assert parts.sum(axis=1) + clf.network_.log_prior == pytest.approx(joint, abs=1e-9)
+    assert np.array_equal(clf.predict(new), clf.classes_[proba.argmax(axis=1)])
+
+
+def test_columns_are_matched_by_name(weather):
+    X, y = weather
+    clf = BayesNetClassifier("tan", "laplace").fit(X, y)
+    expected = clf.predict_proba(X)
+    assert np.array_equal(clf.predict_proba(X[X.columns[::-1]]), expected)
+    with pytest.raises(DataError, match=r"lacks the column.*'heat'"):
+        clf.predict(X.drop(columns="heat"))
+    with pytest.raises(DataError, match="unseen in fit: 'extra'"):
+        clf.predict(X.assign(extra=1))
+
+
+def test_the_target_may_be_a_column_and_the_table_a_file(weather, tmp_path):
+    X, y = weather
+    table = X.assign(play=y)
+    table.to_parquet(tmp_path / "weather.parquet")
+    table.assign(wet=table["wet"].astype(str)).to_csv(tmp_path / "weather.csv", index=False)
+    direct = BayesNetClassifier("tan", "laplace").fit(X, y)
+    by_name = BayesNetClassifier("tan", "laplace").fit(table, "play")
+    streamed = BayesNetClassifier("tan", "laplace").fit(tmp_path / "weather.parquet", "play")
+    text = BayesNetClassifier("tan", "laplace").fit(str(tmp_path / "weather.csv"), "play")
+    expected = direct.predict_proba(X)
+    assert np.array_equal(by_name.predict_proba(X), expected)
+    assert np.array_equal(streamed.predict_proba(X), expected)
+    assert np.array_equal(text.predict_proba(X), expected)
+    assert direct.structure_.parents == streamed.structure_.parents
+
+
+def test_threads_do_not_change_the_model(weather):
+    X, y = weather
+    one = BayesNetClassifier(KDB(k=2), "m-estimate", n_jobs=1).fit(X, y)
+    four = BayesNetClassifier(KDB(k=2), "m-estimate", n_jobs=4).fit(X, y)
+    assert np.array_equal(one.predict_proba(X), four.predict_proba(X))
+
+
+def test_weights_are_repetitions(weather):
+    X, y = weather
+    X = X.drop(columns="heat")
+    twice = np.arange(len(X)) % 4 == 0
+    order = np.concatenate([np.arange(len(X)), np.flatnonzero(twice)])
+    weighted = BayesNetClassifier("tan", Laplace()).fit(X, y, sample_weight=1 + twice)
+    repeated = BayesNetClassifier("tan", Laplace()).fit(X.iloc[order], y[order])
+    assert np.array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+
+
+def test_balanced_classes_get_equal_priors():
+    X = [["a"], ["a"], ["b"], ["b"], ["b"], ["b"]]
+    clf = BayesNetClassifier("naive", "laplace", class_weight="balanced")
+    clf.fit(X, [0, 0, 1, 1, 1, 1])
+    assert clf.network_.log_prior == pytest.approx(np.log([0.5, 0.5]))
+
+
+def test_partial_fit_adds_up_to_fit(weather):
+    X, y = weather
+    X = X.drop(columns="heat")
+    structure = Fixed({"wet": ["sky"], "day": ["wet", "sky"]})
+    whole = BayesNetClassifier(structure, MEstimate(m=1.0)).fit(X, y)
+    parts = BayesNetClassifier(structure, MEstimate(m=1.0))
+    for low in range(0, 400, 100):
+        rows = slice(low, low + 100)
+        parts.partial_fit(X.iloc[rows], y[rows], classes=["no", "yes"])
+    assert np.array_equal(whole.predict_proba(X), parts.predict_proba(X))
+
+
+def test_partial_fit_knows_classes_that_come_later():
+    clf = BayesNetClassifier("naive", "laplace")
+    clf.partial_fit([["a"], ["b"]], [0, 0], classes=[0, 1])
+    clf.partial_fit([["b"], ["b"]], [1, 1])
+    assert clf.classes_.tolist() == [0, 1]
+    assert clf.predict([["b"]]).tolist() == [1]
+
+
+def test_it_works_where_scikit_learn_estimators_do(weather):
+    X, y = load_breast_cancer(return_X_y=True)
+    search = GridSearchCV(
+        BayesNetClassifier(KDB(), "laplace"),
+        {"structure__k": [0, 1], "parameters": ["ml", "laplace"]},
+        cv=2,
+    ).fit(X, y)
+    assert search.best_score_ > 0.9
+    pipeline = make_pipeline(FunctionTransformer(), BayesNetClassifier("tan", "laplace"))
+    proba = cross_val_predict(pipeline, X, y, cv=3, method="predict_proba")
+    assert proba.shape == (569, 2)
+    calibrated = CalibratedClassifierCV(BayesNetClassifier("tan", "laplace"), cv=2).fit(X, y)
+    assert calibrated.predict_proba(X).shape == (569, 2)
+
+
+def test_clone_and_pickle(weather):
+    X, y = weather
+    clf = BayesNetClassifier(KDB(k=2), MEstimate(m=0.5)).fit(X, y)
+    again = pickle.loads(pickle.dumps(clf))
+    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+    copy = clone(clf)
+    assert not hasattr(copy, "network_")
+    assert copy.get_params()["structure__k"] == 2
+
+
+def test_info_tells_what_happened(weather):
+    X, y = weather
+    clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    assert set(clf.info_) == {"codes", "structure", "parameters"}
+    assert clf.info_["parameters"]["m"] in MEstimate.candidates
+    assert all(stage["seconds"] >= 0 for stage in clf.info_.values())
+
+
+@pytest.mark.parametrize("target", [["a", "b"], [True, False], [3, 7], pd.Categorical(["x", "y"])])
+def test_classes_keep_their_type(target):
+    clf = BayesNetClassifier("naive", "laplace").fit([["u"], ["v"]], target)
+    assert clf.predict([["u"], ["v"]]).tolist() == list(target)
+
+
+def test_one_class_one_feature_one_row():
+    clf = BayesNetClassifier("tan", "m-estimate").fit([["a"]], ["only"])
+    assert clf.predict_proba([["zzz"]]).tolist() == [[1.0]]
+
+
+def test_many_classes():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(300), 4)
+    X = np.stack([y % 17, y // 17, rng.integers(0, 3, 1200)], axis=1)
+    clf = BayesNetClassifier("tan", "m-estimate", categorical_features="all").fit(X, y)
+    assert clf.score(X, y) > 0.95
+    assert clf.predict_proba(X).sum(axis=1) == pytest.approx(np.ones(1200))
+
+
+def test_verbose_shows_bars_on_stderr(capsys):
+    X, y = load_iris(return_X_y=True)
+    BayesNetClassifier("tan", "laplace", verbose=1).fit(X, y)
+    assert "pair counts" in capsys.readouterr().err
+
+
+def test_wrong_choices_say_what_is_allowed():
+    X, y = [["a"], ["b"]], [0, 1]
+    with pytest.raises(ConfigurationError, match="structure='cow'"):
+        BayesNetClassifier("cow", "laplace").fit(X, y)
+    with pytest.raises(ConfigurationError, match="parameters='cow'"):
+        BayesNetClassifier("tan", "cow").fit(X, y)
+    with pytest.raises(ConfigurationError, match="target y is None"):
+        BayesNetClassifier("tan", "laplace").fit(X)

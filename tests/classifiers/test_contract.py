@@ -1,0 +1,32 @@
+"""scikit-learn's own contract, over every structure and parameter learner."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tanager import BayesNetClassifier
+from tanager.parameters import PARAMETERS
+from tanager.structure import STRUCTURES
+
+DRAWN = "rows are drawn for a hold-out, and the copies of a repeated row may be drawn apart"
+
+
+def expected_failures(estimator):
+    """Return the checks that a pair may fail, each with its reason."""
+    drawing = estimator.parameters == "m-estimate"
+    return {"check_sample_weight_equivalence_on_dense_data": DRAWN} if drawing else {}
+
+
+# Every structure once and every parameter learner once, and the pairs of the plain ones.
+PLAIN = [(s, p) for s in ("naive", "tan", "kdb") for p in ("ml", "laplace", "m-estimate")]
+PAIRS = sorted({*PLAIN, *((s, "laplace") for s in STRUCTURES), *(("tan", p) for p in PARAMETERS)})
+
+
+@parametrize_with_checks(
+    [BayesNetClassifier(structure, parameters) for structure, parameters in PAIRS],
+    expected_failed_checks=expected_failures,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)

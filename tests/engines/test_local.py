@@ -1,0 +1,104 @@
+"""The local engine: passes and maps on threads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tanager.engines import FitContext, LocalEngine, Together, resolve_engine
+from tanager.errors import ConfigurationError
+from tanager.progress import Progress
+
+
+class Block(int):
+    n_rows = 1
+
+
+class Numbers:
+    n_rows = 50
+
+    def blocks(self):
+        return (Block(i) for i in range(50))
+
+    def read(self, block):
+        return int(block)
+
+
+class Sum:
+    def zero(self):
+        return 0
+
+    def update(self, state, chunk):
+        return state + chunk
+
+    def merge(self, a, b):
+        return a + b
+
+    def finish(self, state):
+        return state
+
+
+class Recorder(Progress):
+    def __init__(self):
+        self.log = []
+
+    def start(self, stage, total=None, unit="rows"):
+        self.log.append((stage, total))
+
+    def advance(self, n=1, **info):
+        assert threading.current_thread() is threading.main_thread()
+        self.log.append(n)
+
+    def finish(self):
+        self.log.append("end")
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 3, -1])
+def test_a_pass_sees_every_row_once_and_reports_it(jobs):
+    progress = Recorder()
+    assert LocalEngine(jobs).run(Sum(), Numbers(), progress, "sum") == sum(range(50))
+    assert progress.log == [("sum", 50), *[1] * 50, "end"]
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_two_passes_together_give_both_results(jobs):
+    both = Together(Sum(), Sum())
+    assert LocalEngine(jobs).run(both, Numbers(), Progress(), "") == (1225, 1225)
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_error_in_a_chunk_comes_out(jobs):
+    class Broken(Sum):
+        def update(self, state, chunk):
+            if chunk == 20:
+                raise RuntimeError("row 20")
+            return state
+
+    with pytest.raises(RuntimeError, match="row 20"):
+        LocalEngine(jobs).run(Broken(), Numbers(), Progress(), "")
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_map_keeps_the_order(jobs):
+    progress = Recorder()
+    assert LocalEngine(jobs).map(lambda x: x * x, range(9), progress, "squares") == [
+        x * x for x in range(9)
+    ]
+    assert progress.log[0] == ("squares", 9)
+
+
+def test_jobs_and_engines_are_checked():
+    with pytest.raises(ConfigurationError, match="n_jobs=0"):
+        LocalEngine(0)
+    with pytest.raises(ConfigurationError, match="'moon' is not known"):
+        resolve_engine("moon", None)
+    engine = LocalEngine(2)
+    assert resolve_engine(engine, None) is engine
+
+
+def test_random_streams_depend_on_their_key_alone():
+    a, b = FitContext(), FitContext()
+    b.generator(1).random(100)
+    assert a.generator(2, 7).random() == b.generator(2, 7).random()
+    assert a.generator(2, 7).random() != a.generator(7, 2).random()

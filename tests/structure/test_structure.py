@@ -1,0 +1,115 @@
+"""Structures and the learners that are plain to state."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tanager.codes import Domain, MemoryRows
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.structure import KDB, TAN, Fixed, Naive, Structure, resolve_structure
+from tanager.structure.tan import maximum_spanning_tree
+
+
+def make_counts(seed=0, n_features=5, n_rows=400):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 3, (n_features, n_rows)).astype(np.uint8)
+    codes[1] = np.where(rng.random(n_rows) < 0.7, codes[0], codes[1])
+    labels = ((codes[0] + codes[2] + rng.integers(0, 2, n_rows)) % 3).astype(np.uint16)
+    names = tuple("abcdefgh"[:n_features])
+    rows = MemoryRows(Domain(names, np.full(n_features, 3), 3), codes, labels)
+    return Counts(rows, context())
+
+
+def context():
+    return FitContext(info={"structure": {}, "parameters": {}})
+
+
+def test_the_spanning_tree_is_the_heaviest_of_all():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        weights = rng.integers(0, 6, (5, 5)).astype(float)
+        weights = weights + weights.T
+        parents = maximum_spanning_tree(weights)
+        got = sum(weights[i, p] for i, p in enumerate(parents) if p >= 0)
+        best = 0.0
+        for choice in product(range(5), repeat=4):
+            edges = list(enumerate(choice, start=1))
+            if all(reaches_root(node, choice) for node in range(1, 5)):
+                best = max(best, sum(weights[i, p] for i, p in edges))
+        assert got == best
+        assert parents[0] == -1
+
+
+def reaches_root(node, choice):
+    for _ in range(6):
+        if node == 0:
+            return True
+        node = choice[node - 1]
+    return False
+
+
+def test_kdb_takes_the_most_informative_earlier_features():
+    counts = make_counts()
+    structure = KDB(k=2).learn(counts, context())
+    order = np.argsort(-counts.mi(), kind="stable").tolist()
+    information = counts.cmi()
+    for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
+        earlier = order[: order.index(feature)]
+        expected = sorted(earlier, key=lambda p, f=feature: (-information[f, p], order.index(p)))
+        assert list(parents) == expected[:2]
+
+
+def test_kdb_with_no_dependence_is_naive():
+    counts = make_counts()
+    assert KDB(k=0).learn(counts, context()) == Naive().learn(counts, context())
+
+
+@pytest.mark.parametrize("k", [-1, 1.5, "2"])
+def test_kdb_refuses_a_k_that_is_no_count(k):
+    with pytest.raises(ConfigurationError, match="k must be a whole number"):
+        KDB(k=k).learn(make_counts(), context())
+
+
+def test_one_feature_has_no_parent():
+    counts = make_counts(n_features=3)
+    single = Counts(
+        MemoryRows(
+            Domain(("a",), np.array([3]), 3),
+            counts.rows.gather().codes[:1],
+            counts.rows.gather().labels,
+        ),
+        context(),
+    )
+    for learner in (TAN(), KDB(k=3), Naive()):
+        assert learner.learn(single, context()).parent_indices == ((),)
+
+
+def test_a_given_structure_is_checked():
+    counts = make_counts()
+    structure = Fixed({"c": ["a", "b"], "b": ("a",)}).learn(counts, context())
+    assert structure.parents["c"] == ("a", "b")
+    assert structure.parents["d"] == ()
+    for parents, message in [
+        ({"a": ["z"]}, "'z', which is not a column"),
+        ({"a": ["b"], "b": ["a"]}, "cycle among 'a', 'b'"),
+        ({"a": ["a"]}, "distinct features other than itself"),
+        ({"a": "b"}, "give a list of names"),
+    ]:
+        with pytest.raises(ConfigurationError, match=message):
+            Fixed(parents).learn(counts, context())
+
+
+def test_topological_order_puts_parents_first():
+    structure = Structure(("a", "b", "c", "d"), (3, 0, 2), ((2, 0), (2,), ()))
+    assert [structure.selected[at] for at in structure.topological_order()] == [2, 0, 3]
+    assert structure.features == ("d", "a", "c")
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ConfigurationError, match="'kdb', 'naive'"):
+        resolve_structure("cow")
