@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable, log_posterior
 
 if TYPE_CHECKING:
+    from tanager.parameters.acll import ACLLParameters
     from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
     from tanager.parameters.hdp import HDP
     from tanager.parameters.hybrid import Hybrid
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HDP",
     "PARAMETERS",
+    "ACLLParameters",
     "CountLearner",
     "DenseTable",
     "FamilyTable",
@@ -34,6 +36,7 @@ __all__ = [
 # Learners resolve on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
 _HOME = {
+    "ACLLParameters": "acll",
     "CountLearner": "learner",
     "HDP": "hdp",
     "Hybrid": "hybrid",

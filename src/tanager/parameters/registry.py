@@ -10,6 +10,7 @@ from tanager.parameters.learner import ParameterLearner
 __all__ = ["PARAMETERS", "resolve_parameters"]
 
 PARAMETERS = {
+    "acll": "tanager.parameters.acll:ACLLParameters",
     "hybrid": "tanager.parameters.hybrid:Hybrid",
     "hdp": "tanager.parameters.hdp:HDP",
     "laplace": "tanager.parameters.frequencies:Laplace",

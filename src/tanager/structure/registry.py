@@ -10,6 +10,9 @@ from tanager.structure.learner import StructureLearner
 __all__ = ["STRUCTURES", "resolve_structure"]
 
 STRUCTURES = {
+    "acll": "tanager.structure.acll:ACLL",
+    "greedy": "tanager.structure.greedy:Greedy",
+    "order": "tanager.structure.order_based:OrderBased",
     "differentiable": "tanager.structure.differentiable:Differentiable",
     "kdb": "tanager.structure.kdb:KDB",
     "naive": "tanager.structure.naive:Naive",

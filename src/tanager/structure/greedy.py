@@ -1,0 +1,164 @@
+"""Discriminative trees by hill climbing over all edges."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.progress import Progress
+from tanager.structure.joint import FamilyChange, RunningJoint
+from tanager.structure.learner import StructureLearner
+from tanager.structure.structure import Structure
+
+__all__ = ["Greedy"]
+
+_SEEDS = 8  # of the last round's best edges, scored first to set the bar for the others
+_KEPT_BYTES = 1 << 29  # of tables kept between rounds
+
+
+class Greedy(StructureLearner):
+    r"""The tree grown by adding, again and again, the edge that raises the score most.
+
+    The strongest and dearest of the discriminative trees (TAN-CR). Every edge
+    that leaves a forest is tried in both directions in every round; the search
+    stops when none raises the score. `OrderBased` comes close in a fraction of
+    the time.
+
+    Parameters
+    ----------
+    score : {"cr", "cl"}
+        Classification rate, or conditional log-likelihood, on the training rows.
+    epsilon : float
+        Replaces zero frequencies while scoring.
+
+    Notes
+    -----
+    The result is that of scoring every edge in full in every round; of equal
+    edges the one into the first feature, then from the first feature, wins.
+    Three things make it fast: the log-joint of the current model is kept and a
+    candidate is a look-up; the rows that are wrong come first, since what a
+    candidate rights among them bounds its gain, then the right rows by rising
+    margin, until the bound falls below the best edge known; and the bar is set
+    by scoring the best edges of the round before first. At most
+    :math:`O(n^3)` scores of :math:`O(N)` time each; all rows are held in memory,
+    and up to 512 MiB of tables.
+
+    References
+    ----------
+    Keogh and Pazzani (1999), Learning augmented Bayesian classifiers: a
+    comparison of distribution-based and classification-based approaches,
+    AISTATS; as TAN-CR in Pernkopf and Bilmes (2008), ISAIM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tanager.codes import Domain, MemoryRows
+    >>> from tanager.structure import Greedy
+    >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
+    >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
+    >>> rows = MemoryRows(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
+    >>> context = FitContext()
+    >>> dict(Greedy().learn(Counts(rows, context), context).parents)
+    {'a': ('b',), 'b': (), 'c': ()}
+    """
+
+    def __init__(self, score: str = "cr", epsilon: float = 1e-5) -> None:
+        self.score = score
+        self.epsilon = epsilon
+
+    def learn(self, counts: Counts, context: FitContext) -> Structure:
+        """Add edges until none raises the score."""
+        rows = counts.rows.gather()
+        joint = RunningJoint(counts.domain, rows, score=self.score, epsilon=self.epsilon)
+        climb = _Climb(joint, context)
+        context.progress.start("edges", counts.domain.n_features - 1, unit="edges")
+        while climb.step():
+            context.progress.advance(1, score=round(joint.mean_score, 4))
+        context.progress.finish()
+        context.info.setdefault("structure", {}).update(
+            score=joint.mean_score, edges=climb.n_edges, families_scored=climb.n_scored
+        )
+        return Structure.from_parents(
+            counts.domain.names, [() if p < 0 else (int(p),) for p in climb.parents]
+        )
+
+
+class _Climb:
+    """A forest that grows by the best edge."""
+
+    def __init__(self, joint: RunningJoint, context: FitContext) -> None:
+        n = joint.domain.n_features
+        self.parents = np.full(n, -1, np.int64)
+        self.n_edges = 0
+        self.n_scored = 0
+        self._joint = joint
+        self._context = context
+        self._root = np.arange(n)  # of each feature's tree
+        self._last = np.zeros((n, n))  # each edge's last known gain or bound, [child, parent]
+        self._kept: dict[tuple[int, int], FamilyChange] = {}
+        self._kept_bytes = 0
+
+    def step(self) -> bool:
+        """Add the best edge; False where none raises the score."""
+        n = self.parents.shape[0]
+        # A parentless feature is the root of its tree, so parents in that tree close a cycle.
+        allowed = (self.parents < 0)[:, None] & (self._root[None, :] != np.arange(n)[:, None])
+        bar = self._set_bar(allowed)
+        children = [c for c in range(n) if allowed[c].any()]
+
+        def search(child: int) -> tuple[float, int]:
+            return self._best_parent(child, np.flatnonzero(allowed[child]), bar)
+
+        found = self._context.engine.map(search, children, Progress(), "edges")
+        self.n_scored += int(allowed.sum())
+        best, child, parent = 0.0, -1, -1
+        for c, (gain, p) in zip(children, found, strict=True):
+            if gain > best:
+                best, child, parent = gain, c, p
+        if child < 0:
+            return False
+        self._joint.add(child, (parent,), self._family(child, parent))
+        self.parents[child] = parent
+        self._root[self._root == child] = self._root[parent]
+        self.n_edges += 1
+        return True
+
+    def _set_bar(self, allowed: NDArray[np.bool_]) -> float:
+        """Return the gain that an edge must reach, from the best edges of the round before."""
+        last = np.where(allowed, self._last, 0.0).ravel()
+        bar = 0.0
+        for edge in np.argsort(-last, kind="stable")[:_SEEDS]:
+            if last[edge] > 0:
+                child, parent = divmod(int(edge), self.parents.shape[0])
+                bar = max(bar, self._gain(child, parent, bar))
+        return bar
+
+    def _best_parent(
+        self, child: int, candidates: NDArray[np.int64], bar: float
+    ) -> tuple[float, int]:
+        """Return the best gain and its parent; (0, -1) where none reaches the bar."""
+        best, parent = 0.0, -1
+        below = np.nextafter(bar, -np.inf) if bar > 0 else 0.0
+        for p in candidates.tolist():
+            gain = self._gain(child, p, max(best, below))
+            self._last[child, p] = gain
+            if gain > max(best, below):
+                best, parent = gain, p
+        return best, parent
+
+    def _gain(self, child: int, parent: int, floor: float) -> float:
+        return self._joint.gain(child, (parent,), self._family(child, parent), floor)
+
+    def _family(self, child: int, parent: int) -> FamilyChange:
+        """Return an edge's table; it stays the same from round to round."""
+        known = self._kept.get((child, parent))
+        if known is not None:
+            return known
+        family = self._joint.change(child, (parent,))
+        size = family.change.nbytes + family.adverse.nbytes
+        if self._kept_bytes + size <= _KEPT_BYTES:
+            self._kept[child, parent] = family
+            self._kept_bytes += size
+        return family

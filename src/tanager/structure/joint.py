@@ -1,0 +1,256 @@
+"""The running log-joint: what one more family would do to the training rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Chunk, Codes, Domain
+from tanager.errors import ConfigurationError, MemoryBoundError
+
+__all__ = ["SCORES", "FamilyChange", "RunningJoint"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Units = NDArray[np.int32]
+
+SCORES = ("cr", "cl")
+MAX_CELLS = 1 << 26  # of one family's table: half a gigabyte while it is counted
+
+
+class FamilyChange(NamedTuple):
+    """What a family does to the log-joint, per fold, context, value and class."""
+
+    change: Units
+    adverse: Units
+
+
+class SortedRows(NamedTuple):
+    """The training rows by rising margin."""
+
+    log_joint: Units  # (n_rows, n_classes), one unit more for classes before the true one
+    labels: NDArray[np.uint16]
+    weights: Floats
+    folds: NDArray[np.uint8]
+    margin: Units  # lead of the true class over its strongest rival; the row is right from 0 on
+    rival: NDArray[np.uint16]
+
+
+class Grid(NamedTuple):
+    """What the exact integers stand for, in nats."""
+
+    unit: float  # of the log-joint
+    step: float  # of the conditional log-likelihood
+
+
+class RunningJoint:
+    """Log-joint of the training rows under a model that grows family by family.
+
+    Starts as naive Bayes over all features. A candidate family costs one pass
+    over the rows with one look-up each, and most rows are settled by one
+    comparison; nothing is evaluated again from the start.
+
+    Parameters
+    ----------
+    domain : Domain
+    rows : Chunk
+        All training rows; copied, since rows are kept sorted by margin.
+    score : {"cr", "cl"}
+        Classification rate, or conditional log-likelihood.
+    epsilon : float
+        Replaces zero frequencies.
+    folds : ndarray of int64, shape (n_rows,), or None
+        Each row's fold: its tables then come from the rows of the other folds,
+        so that every score is cross-validated.
+
+    Attributes
+    ----------
+    score : float
+        Weight of the rows that are right, or the conditional log-likelihood in
+        units of ``grid.step`` nats.
+
+    Notes
+    -----
+    Log-probabilities are rounded to a grid of :math:`2^{-s}` nats, s at most 20
+    and such that every sum fits 32 bits. Sums are then exact integers: a
+    log-joint that is updated edge by edge equals one computed afresh, and no
+    score depends on the order of rows.
+
+    A row whose parent value is unknown answers as if it had not that parent;
+    an unknown child contributes nothing.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        rows: Chunk,
+        *,
+        score: str = "cr",
+        epsilon: float = 1e-5,
+        folds: Ints | None = None,
+    ) -> None:
+        _check(score, epsilon)
+        self.domain = domain
+        self.kind = score
+        self.epsilon = epsilon
+        n_rows = rows.n_rows
+        weights = np.ones(n_rows) if rows.weights is None else rows.weights
+        fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
+        self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
+        self._total = max(float(weights.sum()), 1e-300)
+        self._half, self.grid = self._choose_grid()
+        self._codes: Codes = rows.codes
+        self._rows = SortedRows(
+            np.zeros((n_rows, domain.n_classes), np.int32),
+            rows.labels,
+            weights,
+            fold_of,
+            np.zeros(n_rows, np.int32),
+            np.zeros(n_rows, np.uint16),
+        )
+        self._start()
+
+    def _choose_grid(self) -> tuple[float, Grid]:
+        """Return half the units in a nat, and the grid: as fine as the integers allow."""
+        widest = float(self.domain.arities.max(initial=1)) + self.domain.n_classes
+        deepest = (self.domain.n_features + 1) * np.log((1 + widest * self.epsilon) / self.epsilon)
+        half = 2.0 ** min(20, int(np.floor(29 - np.log2(deepest))))
+        step = 2.0 ** (int(np.ceil(np.log2(max(self._total, 1.0) * deepest))) - 52)
+        return half, Grid(0.5 / half, step)
+
+    def _start(self) -> None:
+        """Fill the log-joint with naive Bayes."""
+        from tanager.structure._joint_kernels import add_change, log_table
+
+        rows, n_classes = self._rows, self.domain.n_classes
+        labels, folds = rows.labels.astype(np.int64), rows.folds.astype(np.int64)
+        prior = np.zeros((self.n_folds, 1, n_classes + 1, 1))
+        np.add.at(prior[:, 0, :, 0], (folds, labels), rows.weights)
+        log_prior = np.zeros(prior.shape, np.int32)
+        log_table(prior, np.ones(1, bool), log_prior, 1, self.epsilon, self._half, log_prior)
+        ahead = np.arange(n_classes) < labels[:, None]
+        rows.log_joint[:] = log_prior[folds, 0, :n_classes, 0] + ahead
+        nowhere = np.zeros(labels.shape[0], np.uint8)
+        self._naive = [self._table(i, ()) for i in range(self.domain.n_features)]
+        for i, table in enumerate(self._naive):
+            add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
+        self._sort()
+
+    def _sort(self) -> None:
+        """Bring rows into the order of their margins, and bring the score up to date."""
+        from tanager.structure._joint_kernels import likelihood, margins
+
+        rows = self._rows
+        margins(rows.log_joint, rows.labels, rows.margin, rows.rival)
+        order = np.argsort(rows.margin, kind="stable")
+        self._codes = np.take(self._codes, order, axis=1)
+        self._rows = SortedRows._make(column[order] for column in rows)
+        self._n_wrong = int(np.searchsorted(self._rows.margin, 0))
+        if self.kind == "cr":
+            self.score = float(self._rows.weights[self._n_wrong :].sum())
+        else:
+            self.score = float(likelihood(self._rows, self.grid))
+
+    @property
+    def mean_score(self) -> float:
+        """Classification rate, or mean conditional log-likelihood in nats."""
+        factor = 1.0 if self.kind == "cr" else self.grid.step
+        return self.score * factor / self._total
+
+    def change(self, child: int, parents: tuple[int, ...]) -> FamilyChange:
+        """Return what giving a still parentless feature these parents would do."""
+        from tanager.structure._joint_kernels import replace_table
+
+        table = self._table(child, parents)
+        adverse = np.empty_like(table)
+        replace_table(table, self._naive[child], table, adverse)
+        return FamilyChange(table, adverse)
+
+    def gain(
+        self, child: int, parents: tuple[int, ...], family: FamilyChange, floor: float = -np.inf
+    ) -> float:
+        """Return the rise of the score; where it is at most `floor`, some bound at most `floor`."""
+        from tanager.structure._joint_kernels import likelihood_gain, rate_gain
+
+        where = (self._contexts(parents), self._codes[child])
+        if self.kind == "cr":
+            return float(rate_gain(self._rows, self._n_wrong, *where, *family, floor))
+        return float(
+            likelihood_gain(self._rows, self.grid, self.score, *where, family.change, floor)
+        )
+
+    def add(self, child: int, parents: tuple[int, ...], family: FamilyChange) -> None:
+        """Give a feature these parents for good."""
+        from tanager.structure._joint_kernels import add_change
+
+        context = self._contexts(parents)
+        add_change(
+            context, self._codes[child], self._rows.folds, family.change, self._rows.log_joint
+        )
+        self._sort()
+
+    def _contexts(self, parents: tuple[int, ...]) -> Codes | Ints:
+        """Return each row's joint parent value, "unknown" being one more value of each parent."""
+        from tanager.structure._joint_kernels import compose
+
+        if not parents:
+            return np.zeros(self._codes.shape[1], np.uint8)
+        if len(parents) == 1:
+            column: Codes = self._codes[parents[0]]
+            return column
+        context = self._codes[parents[0]].astype(np.int64)
+        for parent in parents[1:]:
+            compose(context, int(self.domain.arities[parent]) + 1, self._codes[parent], context)
+        return context
+
+    def _table(self, child: int, parents: tuple[int, ...]) -> Units:
+        """Return the family's log-table in units, shape (n_folds, contexts, arity + 1, classes)."""
+        from tanager.structure._joint_kernels import count_family, log_table
+
+        widths = self.domain.arities[list(parents)] + 1
+        shape = (
+            self.n_folds,
+            int(np.prod(widths, dtype=np.float64)),
+            int(self.domain.arities[child]) + 1,
+            self.domain.n_classes,
+        )
+        self._check_size(child, parents, shape)
+        counts = np.zeros(shape)
+        context = self._contexts(parents)
+        count_family(context, self._codes[child], *self._rows[1:4], counts)
+        known = np.ones(1, bool)
+        for width in widths:
+            known = np.logical_and.outer(known, np.arange(width) < width - 1).ravel()
+        shorter, ratio = np.zeros((self.n_folds, 1, *shape[2:]), np.int32), 1
+        if parents:
+            ratio = int(widths[-1])
+            prefix = parents[:-1]
+            shorter = self._table(child, prefix) if prefix else self._naive[child]
+        table = np.empty(shape, np.int32)
+        if not parents and shape[2] > 1:
+            shorter[:] = 2 * int(np.rint(-self._half * np.log(shape[2] - 1)))
+            shorter[:, :, -1] = 0
+        log_table(counts, known, shorter, ratio, self.epsilon, self._half, table)
+        return table
+
+    def _check_size(self, child: int, parents: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        if np.prod(shape, dtype=np.float64) <= MAX_CELLS:
+            return
+        names, arities = self.domain.names, self.domain.arities
+        blame = ", ".join(f"{names[i]!r} ({arities[i]} values)" for i in (*parents, child))
+        raise MemoryBoundError(
+            f"The table of {blame} and {shape[-1]} classes in {self.n_folds} folds exceeds "
+            f"{MAX_CELLS} cells. Hint: drop or group the widest feature, or lower max_parents."
+        )
+
+
+def _check(score: str, epsilon: float) -> None:
+    if score not in SCORES:
+        raise ConfigurationError(
+            f"score={score!r} is not known. Allowed: 'cr' (classification rate), "
+            "'cl' (conditional log-likelihood)."
+        )
+    if not 0 < epsilon < 1:
+        raise ConfigurationError(f"epsilon={epsilon!r} must lie between 0 and 1. Hint: 1e-5.")
