@@ -1,1 +1,21 @@
-"""To be filled."""
+"""The laboratory: experiments, metrics, protocols and tests of significance."""
+
+from tanager.evaluation.contenders import Contender
+from tanager.evaluation.datasets import Dataset
+from tanager.evaluation.experiment import Experiment
+from tanager.evaluation.metrics import METRICS
+from tanager.evaluation.protocol import CrossValidation, LearningCurve
+from tanager.evaluation.results import Results, Scores
+from tanager.evaluation.runner import run_experiment
+
+__all__ = [
+    "METRICS",
+    "Contender",
+    "CrossValidation",
+    "Dataset",
+    "Experiment",
+    "LearningCurve",
+    "Results",
+    "Scores",
+    "run_experiment",
+]

@@ -1,0 +1,194 @@
+"""One cell: fit on the training rows, predict the test rows, measure both."""
+
+from __future__ import annotations
+
+import base64
+import json
+import resource
+import sys
+import time
+import traceback
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.evaluation.datasets import Loaded
+from tanager.evaluation.experiment import Cell, Experiment
+from tanager.evaluation.metrics import reliability, resolve_metrics
+from tanager.evaluation.protocol import Split
+
+__all__ = ["Bench", "complete_probabilities", "pack_codes", "unpack_codes"]
+
+# Rows of the untimed fit that loads compiled kernels before the first timed one.
+_WARM_UP_ROWS = 24
+
+
+@dataclass
+class Bench:
+    """Runs cells of one experiment in one process, and keeps the last table it read."""
+
+    experiment: Experiment
+    _table: tuple[str, Loaded] | None = None
+    _warm: set[str] = field(default_factory=set)
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        """Compute a cell; a failure becomes its record."""
+        record: dict[str, Any] = {
+            "cell": cell.key,
+            "dataset": cell.dataset,
+            "classifier": cell.classifier,
+            "round": cell.round,
+            "fold": cell.fold,
+        }
+        try:
+            record.update(self._measure(cell))
+        except Exception as error:  # whatever a classifier may throw is data here
+            lines = traceback.format_exception_only(error)
+            record.update(status="failed", error="".join(lines).strip()[:2000])
+        return record
+
+    def load(self, name: str) -> Loaded:
+        """Return a dataset by name, read once while its cells last."""
+        if self._table is None or self._table[0] != name:
+            self._table = (name, self.experiment.dataset(name).load())
+        return self._table[1]
+
+    def split(self, cell: Cell) -> Split:
+        """Return the rows of a cell."""
+        rows = self.load(cell.dataset).labels
+        train_rows = self.experiment.dataset(cell.dataset).train_rows
+        if train_rows is not None:
+            return Split(0, 0, np.arange(train_rows), np.arange(train_rows, len(rows)))
+        return self.experiment.protocol.split(rows, self.experiment.seed, cell.round, cell.fold)
+
+    def _measure(self, cell: Cell) -> dict[str, Any]:
+        from threadpoolctl import threadpool_limits
+
+        data, split = self.load(cell.dataset), self.split(cell)
+        contender = self.experiment.contender(cell.classifier)
+        seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
+                   .generate_state(1)[0] >> 1)  # fmt: skip
+        present, y = np.unique(data.labels[split.train], return_inverse=True)
+        train, test = data.features.take(split.train), data.features.take(split.test)
+        with threadpool_limits(1):
+            self._warm_up(cell.classifier, train, y)
+            estimator = contender.build(seed)
+            _reset_peak_memory()
+            with _clock() as fit:
+                estimator.fit(train, y)
+            with _clock() as predict:
+                probabilities = estimator.predict_proba(test)
+            peak = _peak_memory_mb()
+        probabilities = complete_probabilities(probabilities, present, len(data.classes), len(y))
+        return {
+            "status": "ok",
+            "n_train": len(split.train),
+            "n_test": len(split.test),
+            **self._score(probabilities, data.labels[split.test]),
+            "fit_seconds": fit["wall"],
+            "fit_cpu_seconds": fit["cpu"],
+            "predict_seconds": predict["wall"],
+            "predict_cpu_seconds": predict["cpu"],
+            "peak_memory_mb": peak,
+            **self._keep(estimator, probabilities),
+        }
+
+    def _score(
+        self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
+    ) -> dict[str, Any]:
+        metrics = resolve_metrics(tuple(self.experiment.metrics))
+        bins = reliability(probabilities, labels)
+        return {
+            **{name: metric.function(probabilities, labels) for name, metric in metrics.items()},
+            "reliability": [part.tolist() for part in bins],
+        }
+
+    def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        if "predictions" in self.experiment.keep:
+            kept["predictions"] = pack_codes(probabilities.argmax(axis=1))
+        if "info" in self.experiment.keep:
+            kept["info"] = json.loads(json.dumps(getattr(estimator, "info_", {}), default=_plain))
+        return kept
+
+    def _warm_up(self, classifier: str, train: Any, y: NDArray[np.int64]) -> None:
+        """Fit once on a few rows, so that no timed fit loads compiled code."""
+        if classifier in self._warm:
+            return
+        self._warm.add(classifier)
+        rows = np.unique(np.linspace(0, len(y) - 1, _WARM_UP_ROWS).astype(np.int64))
+        try:
+            estimator = self.experiment.contender(classifier).build(0)
+            estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
+            estimator.predict_proba(train.take(rows[:2]))
+        except Exception:  # too few rows for it: the timed fit will tell
+            return
+
+
+def complete_probabilities(
+    probabilities: NDArray[np.float64],
+    present: NDArray[np.int64],
+    n_classes: int,
+    n_train: int,
+) -> NDArray[np.float64]:
+    """Spread predictions over all classes of the table.
+
+    A class that the training rows lack gets the m-estimate (m=1) of its prior,
+    1/(C (N+1)), for every classifier alike, and the others give way.
+    """
+    if len(present) == n_classes:
+        return np.asarray(probabilities, dtype=np.float64)
+    absent = 1.0 / (n_classes * (n_train + 1.0))
+    full = np.full((len(probabilities), n_classes), absent)
+    full[:, present] = probabilities * (1.0 - absent * (n_classes - len(present)))
+    return full
+
+
+def pack_codes(codes: NDArray[np.integer]) -> str:
+    """Write class codes as compressed text."""
+    return base64.b85encode(zlib.compress(codes.astype("<u2").tobytes(), 6)).decode()
+
+
+def unpack_codes(text: str) -> NDArray[np.int64]:
+    """Read what `pack_codes` wrote."""
+    return np.frombuffer(zlib.decompress(base64.b85decode(text)), "<u2").astype(np.int64)
+
+
+@contextmanager
+def _clock() -> Iterator[dict[str, float]]:
+    times: dict[str, float] = {}
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield times
+    times["wall"], times["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _reset_peak_memory() -> None:
+    """Start the high-water mark of resident memory afresh, where Linux allows it."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return
+
+
+def _peak_memory_mb() -> float:
+    """Return the high-water mark: since the reset on Linux, of the process elsewhere."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return str(value)

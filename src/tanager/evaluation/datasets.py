@@ -1,0 +1,193 @@
+"""The tables of an experiment: where each is, its target, and its identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError, DataError
+
+__all__ = ["DATA_VARIABLE", "Dataset", "Loaded", "data_folder", "find_dataset", "shipped_names"]
+
+DATA_VARIABLE = "TANAGER_DATA"
+
+# Columns that no model may see: they name the row and give its class away.
+_IDENTIFIERS = {"splice": ("Instance_name",)}
+
+
+class Loaded(NamedTuple):
+    """A table in memory, its target taken out.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+        All columns but the target and the dropped ones.
+    labels : ndarray of shape (n_rows,), int64
+        Classes as codes.
+    classes : tuple of str
+        Names of the classes of the whole table, by code.
+    """
+
+    features: Any
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A table with a target column.
+
+    Parameters
+    ----------
+    name : str
+        As results call it.
+    source : path or table
+        A Parquet, Arrow or CSV file, or anything tabular in memory that speaks
+        the Arrow stream protocol (pyarrow, pandas, polars, DuckDB).
+    target : str
+        The column to predict.
+    drop : tuple of str
+        Columns that no classifier sees.
+    train_rows : int, optional
+        Where the table comes with its own division: the first `train_rows` rows
+        train, the rest test, once, whatever the protocol.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"a": ["x", "y", "x"], "class": ["n", "p", "n"]})
+    >>> Dataset("tiny", table).load().labels.tolist()
+    [0, 1, 0]
+    """
+
+    name: str
+    source: Any = field(repr=False)
+    target: str = "class"
+    drop: tuple[str, ...] = ()
+    train_rows: int | None = None
+
+    def load(self) -> Loaded:
+        """Read the table and separate the target."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = _read(self.source)
+        missing = [c for c in (self.target, *self.drop) if c not in table.column_names]
+        if missing:
+            raise DataError(
+                f"dataset {self.name!r} has no column {missing[0]!r}. "
+                f"Its columns: {', '.join(table.column_names[:20])}."
+            )
+        target = pc.cast(table.column(self.target).combine_chunks(), pa.string())
+        if target.null_count:
+            raise DataError(
+                f"dataset {self.name!r}: target {self.target!r} is missing in "
+                f"{target.null_count} rows. Drop those rows first."
+            )
+        if self.train_rows is not None and not 0 < self.train_rows < len(table):
+            raise ConfigurationError(
+                f"dataset {self.name!r}: train_rows={self.train_rows} leaves nothing to train or "
+                f"nothing to test; the table has {len(table)} rows."
+            )
+        names, labels = np.unique(np.asarray(target.to_pylist(), dtype=object), return_inverse=True)
+        features = table.drop_columns([self.target, *self.drop]).combine_chunks()
+        return Loaded(features, labels.astype(np.int64), tuple(str(name) for name in names))
+
+    def fingerprint(self) -> str:
+        """Digest of the content, so that a changed file is another dataset."""
+        parts = [self.target, *self.drop, str(self.train_rows)]
+        return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for reports and run files; no absolute path."""
+        source = Path(self.source).name if isinstance(self.source, str | Path) else "in memory"
+        facts: dict[str, Any] = {"name": self.name, "source": source, "target": self.target}
+        if self.drop:
+            facts["drop"] = list(self.drop)
+        if self.train_rows is not None:
+            facts["train_rows"] = self.train_rows
+        return facts
+
+
+def _read(source: Any) -> Any:
+    import pyarrow as pa
+
+    if not isinstance(source, str | Path):
+        if hasattr(source, "__arrow_c_stream__"):
+            return pa.table(source)
+        raise DataError(
+            f"a dataset cannot be made from {type(source).__name__}. Give a path or a table that "
+            "speaks the Arrow stream protocol."
+        )
+    path = Path(source)
+    if not path.exists():
+        raise DataError(f"{path.name}: no such file or folder.")
+    import pyarrow.dataset as ds
+
+    kind = {".csv": "csv", ".arrow": "ipc", ".feather": "ipc"}.get(path.suffix, "parquet")
+    return ds.dataset(path, format=kind).to_table()
+
+
+def _digest(source: Any) -> str:
+    if isinstance(source, str | Path):
+        path = Path(source)
+        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    table = _read(source)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _digest_files(files: tuple[tuple[str, int, int], ...]) -> str:
+    digest = hashlib.sha256()
+    for name, _, _ in files:
+        with Path(name).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def data_folder(folder: str | Path | None = None) -> Path:
+    """Return the folder of tables: the given one, or the variable TANAGER_DATA."""
+    chosen = folder if folder is not None else os.environ.get(DATA_VARIABLE)
+    if not chosen:
+        raise ConfigurationError(
+            f"no folder of tables. Give --data, or set the environment variable {DATA_VARIABLE}."
+        )
+    path = Path(chosen)
+    if not path.is_dir():
+        raise ConfigurationError(f"the folder of tables {path.name!r} does not exist.")
+    return path
+
+
+def shipped_names(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read a folder's manifest.json: facts of each table by name."""
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        return {path.stem: {} for path in sorted(folder.glob("*.parquet"))}
+    return {entry["slug"]: entry for entry in json.loads(manifest.read_text(encoding="utf-8"))}
+
+
+def find_dataset(name: str, folder: Path) -> Dataset:
+    """Find a table by name in a folder of Parquet files; its target is `class`.
+
+    Identifier columns that a table is known to carry are dropped.
+    """
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        near = [p.stem for p in sorted(folder.glob("*.parquet")) if name.lower() in p.stem.lower()]
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise DataError(f"dataset {name!r} is not in the folder of tables.{hint}")
+    return Dataset(name, path, drop=_IDENTIFIERS.get(name, ()))

@@ -1,0 +1,239 @@
+"""An experiment, declared: datasets × classifiers × protocol × metrics."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tanager.errors import ConfigurationError
+from tanager.evaluation.contenders import Contender
+from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
+from tanager.evaluation.metrics import METRICS, resolve_metrics
+from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
+
+__all__ = ["Cell", "Experiment"]
+
+_KEEP = ("predictions", "info")
+
+
+class Cell(NamedTuple):
+    """One fit and one prediction: a place in the grid of an experiment.
+
+    Attributes
+    ----------
+    dataset, classifier : str
+        By name.
+    round, fold : int
+        Place in the protocol.
+    key : str
+        Digest of everything that decides the cell's numbers.
+    """
+
+    dataset: str
+    classifier: str
+    round: int
+    fold: int
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Which classifiers are compared, on which tables, and how.
+
+    Parameters
+    ----------
+    datasets : sequence of Dataset
+    classifiers : sequence of Contender or str
+    protocol : CrossValidation or LearningCurve
+        5 rounds of 2-fold cross-validation by default.
+    metrics : sequence of str
+        Names from `tanager.evaluation.METRICS`; all by default.
+    seed : int
+        Decides folds and the classifiers' random states.
+    name : str
+        Title in reports.
+    keep : sequence of str
+        What else is stored of every cell: ``"predictions"`` (for bias and
+        variance) and ``"info"`` (the classifier's `info_`, with its traces).
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"a": ["x", "y"] * 8, "class": ["n", "p"] * 8})
+    >>> experiment = Experiment([Dataset("tiny", table)], ["categorical-nb"], CrossValidation(2))
+    >>> results = experiment.run()
+    >>> results.mean("zero_one_loss").tolist()
+    [[0.0]]
+    """
+
+    datasets: Sequence[Dataset]
+    classifiers: Sequence[Contender | str]
+    protocol: Protocol = CrossValidation()  # noqa: RUF009 (frozen)
+    metrics: Sequence[str] = tuple(METRICS)
+    seed: int = 0
+    name: str = "experiment"
+    keep: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        contenders = tuple(Contender.of(c) if isinstance(c, str) else c for c in self.classifiers)
+        for field, values in (
+            ("datasets", tuple(self.datasets)),
+            ("classifiers", contenders),
+            ("metrics", tuple(self.metrics)),
+            ("keep", tuple(self.keep)),
+        ):
+            object.__setattr__(self, field, values)
+        resolve_metrics(tuple(self.metrics))
+        for kind, names in (
+            ("dataset", [d.name for d in self.datasets]),
+            ("classifier", [c.name for c in contenders]),
+        ):
+            if not names:
+                raise ConfigurationError(f"the experiment has no {kind}.")
+            twice = sorted({n for n in names if names.count(n) > 1})
+            if twice:
+                raise ConfigurationError(
+                    f"two {kind}s are called {twice[0]!r}. Give each a name of its own."
+                )
+        unknown = [k for k in self.keep if k not in _KEEP]
+        if unknown:
+            raise ConfigurationError(f"keep has {unknown[0]!r}. Allowed: {', '.join(_KEEP)}.")
+
+    @property
+    def contenders(self) -> tuple[Contender, ...]:
+        """The classifiers, each as a Contender."""
+        return tuple(c for c in self.classifiers if isinstance(c, Contender))
+
+    def dataset(self, name: str) -> Dataset:
+        """Return a dataset by name."""
+        return next(d for d in self.datasets if d.name == name)
+
+    def contender(self, name: str) -> Contender:
+        """Return a classifier by name."""
+        return next(c for c in self.contenders if c.name == name)
+
+    def cells(self) -> Iterator[Cell]:
+        """Iterate over the grid, dataset by dataset, so that a worker keeps its table."""
+        # More rounds make more cells, not other ones.
+        division = {k: v for k, v in self.protocol.describe().items() if k != "rounds"}
+        for dataset in self.datasets:
+            data = dataset.fingerprint()
+            places = [(0, 0)] if dataset.train_rows is not None else list(self.protocol.places())
+            for round_, fold in places:
+                for contender in self.contenders:
+                    facts = {
+                        "names": [dataset.name, contender.name],
+                        "data": data,
+                        "use": contender.use,
+                        "options": dict(contender.options),
+                        "division": division if dataset.train_rows is None else None,
+                        "place": [round_, fold],
+                        "metrics": list(self.metrics),
+                        "keep": list(self.keep),
+                        "seed": self.seed,
+                    }
+                    text = json.dumps(facts, sort_keys=True, default=repr)
+                    key = hashlib.sha256(text.encode()).hexdigest()[:20]
+                    yield Cell(dataset.name, contender.name, round_, fold, key)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for reports and run files, as plain data."""
+        return {
+            "name": self.name,
+            "datasets": [d.describe() for d in self.datasets],
+            "classifiers": [c.describe() for c in self.contenders],
+            "protocol": self.protocol.describe(),
+            "metrics": list(self.metrics),
+            "keep": list(self.keep),
+            "seed": self.seed,
+        }
+
+    def run(self, path: str | Path | None = None, **options: Any) -> Any:
+        """Run it, or what is left of it in the run file `path`; see `run_experiment`."""
+        from tanager.evaluation.runner import run_experiment
+
+        return run_experiment(self, path, **options)
+
+    @classmethod
+    def from_toml(cls, path: str | Path, data: str | Path | None = None) -> Experiment:
+        """Read an experiment from a TOML file.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        data : path, optional
+            Folder of the datasets that are given by name alone; by default the
+            environment variable TANAGER_DATA.
+        """
+        file = Path(path)
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigurationError(f"{file.name}: no such file.") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"{file.name} is not TOML: {error}.") from error
+        allowed = {"name", "seed", "metrics", "keep", "protocol", "datasets", "classifiers"}
+        _refuse_unknown(content, allowed, file.name)
+        return cls(
+            datasets=_datasets(content.get("datasets", []), file, data),
+            classifiers=_contenders(content.get("classifiers", []), file.name),
+            protocol=_protocol(content.get("protocol", {}), file.name),
+            metrics=content.get("metrics", tuple(METRICS)),
+            seed=content.get("seed", 0),
+            name=content.get("name", file.stem),
+            keep=content.get("keep", ()),
+        )
+
+
+def _datasets(entry: Any, file: Path, data: str | Path | None) -> list[Dataset]:
+    if isinstance(entry, list):
+        return [find_dataset(name, data_folder(data)) for name in entry]
+    found = []
+    for name, facts in entry.items():
+        facts = {"path": facts} if isinstance(facts, str) else dict(facts)
+        _refuse_unknown(facts, {"path", "target", "drop", "train_rows"}, f"{file.name}, {name}")
+        if "path" in facts:
+            base = Dataset(name, file.parent / facts.pop("path"))
+        else:
+            base = find_dataset(name, data_folder(data))
+        if "drop" in facts:
+            facts["drop"] = tuple(facts["drop"])
+        found.append(replace(base, **facts))
+    return found
+
+
+def _protocol(entry: Mapping[str, Any], where: str) -> Protocol:
+    if "sizes" in entry:
+        _refuse_unknown(entry, {"sizes", "rounds", "test_share"}, f"{where}, [protocol]")
+        return LearningCurve(**entry)
+    _refuse_unknown(entry, {"rounds", "folds", "stratified"}, f"{where}, [protocol]")
+    return CrossValidation(**entry)
+
+
+def _contenders(entry: Any, where: str) -> list[Contender]:
+    if isinstance(entry, list):
+        return [Contender.of(use) for use in entry]
+    found = []
+    for name, facts in entry.items():
+        if isinstance(facts, str):
+            found.append(Contender(name, facts))
+            continue
+        facts = dict(facts)
+        if "use" not in facts:
+            raise ConfigurationError(f"{where}: classifier {name!r} does not say what to `use`.")
+        found.append(Contender(name, facts.pop("use"), facts))
+    return found
+
+
+def _refuse_unknown(given: Mapping[str, Any], allowed: set[str], where: str) -> None:
+    for key in given:
+        if key not in allowed:
+            raise ConfigurationError(
+                f"{where}: {key!r} is not known. Allowed: {', '.join(sorted(allowed))}."
+            )

@@ -1,0 +1,179 @@
+"""Which rows train and which test, decided by a seed and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from typing import Protocol as Interface
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["CrossValidation", "LearningCurve", "Protocol", "Split"]
+
+
+class Split(NamedTuple):
+    """One division of the rows.
+
+    Attributes
+    ----------
+    round, fold : int
+        Its place in the protocol.
+    train, test : ndarray of int64
+        Row indices, ascending.
+    """
+
+    round: int
+    fold: int
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+class Protocol(Interface):
+    """A way to divide rows: places in rounds, and the rows of each place.
+
+    The rows of a place depend on the seed and the place alone, so that more
+    rounds later leave the earlier ones as they are.
+    """
+
+    @property
+    def rounds(self) -> int:
+        """How often the rows are shuffled again."""
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over (round, fold)."""
+
+    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
+        """Divide the rows for one place."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for reports and run files."""
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Rounds of k-fold cross-validation.
+
+    Parameters
+    ----------
+    rounds : int
+        How often the rows are shuffled and divided again.
+    folds : int
+        In how many parts.
+    stratified : bool
+        Whether every fold gets its share of every class. The default is plain
+        random folds, as in the papers; then a rare class may be absent from a
+        training fold.
+
+    Notes
+    -----
+    Rounds of two folds are what the estimate of bias and variance wants, since
+    training sets then differ most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> protocol = CrossValidation(rounds=1, folds=2)
+    >>> split = protocol.split(np.zeros(6, int), seed=0, round_=0, fold=1)
+    >>> split.train.tolist(), split.test.tolist()
+    ([0, 3, 5], [1, 2, 4])
+    """
+
+    rounds: int = 5
+    folds: int = 2
+    stratified: bool = False
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ConfigurationError(f"rounds={self.rounds} is too few. Allowed: 1 and more.")
+        if self.folds < 2:
+            raise ConfigurationError(
+                f"folds={self.folds} is too few. Allowed: 2 and more; for one fixed division "
+                "give the dataset's train_rows."
+            )
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over (round, fold)."""
+        for round_ in range(self.rounds):
+            for fold in range(self.folds):
+                yield round_, fold
+
+    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
+        """Divide the rows for one place of the protocol."""
+        n_rows = len(labels)
+        if n_rows < self.folds:
+            raise ConfigurationError(
+                f"folds={self.folds} needs as many rows; the table has {n_rows}. Use fewer folds."
+            )
+        order = np.random.default_rng([seed, round_]).permutation(n_rows)
+        if self.stratified:
+            order = order[np.argsort(labels[order], kind="stable")]
+        part = np.empty(n_rows, np.int64)
+        part[order] = np.arange(n_rows) % self.folds
+        return Split(round_, fold, np.flatnonzero(part != fold), np.flatnonzero(part == fold))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for reports and run files."""
+        return {"rounds": self.rounds, "folds": self.folds, "stratified": self.stratified}
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Growing training sets against the same test rows, as in Petitjean et al. (2018), figure 7.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Training rows, ascending. Within a round each set contains the smaller ones.
+    rounds : int
+        How often the rows are shuffled.
+    test_share : float
+        Share of the rows that tests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> curve = LearningCurve(sizes=(2, 4), rounds=1, test_share=0.5)
+    >>> [len(curve.split(np.zeros(10, int), 0, 0, i).train) for i in range(2)]
+    [2, 4]
+    """
+
+    sizes: tuple[int, ...]
+    rounds: int = 10
+    test_share: float = 0.3
+
+    def __post_init__(self) -> None:
+        sizes = tuple(self.sizes)
+        object.__setattr__(self, "sizes", sizes)
+        if not sizes or list(sizes) != sorted(set(sizes)) or sizes[0] < 1:
+            raise ConfigurationError(f"sizes={list(sizes)} must be ascending whole numbers from 1.")
+        if self.rounds < 1:
+            raise ConfigurationError(f"rounds={self.rounds} is too few. Allowed: 1 and more.")
+        if not 0.0 < self.test_share < 1.0:
+            raise ConfigurationError(f"test_share={self.test_share} must lie between 0 and 1.")
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over (round, index of the size)."""
+        for round_ in range(self.rounds):
+            for size in range(len(self.sizes)):
+                yield round_, size
+
+    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
+        """Take the first rows of a shuffle to train and the last to test."""
+        n_rows = len(labels)
+        n_test = max(1, round(n_rows * self.test_share))
+        if self.sizes[fold] > n_rows - n_test:
+            raise ConfigurationError(
+                f"sizes has {self.sizes[fold]}, but only {n_rows - n_test} of {n_rows} rows are "
+                "left to train. Use smaller sizes or a smaller test_share."
+            )
+        order = np.random.default_rng([seed, round_]).permutation(n_rows)
+        train, test = order[: self.sizes[fold]], order[n_rows - n_test :]
+        return Split(round_, fold, np.sort(train), np.sort(test))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for reports and run files."""
+        return {"sizes": list(self.sizes), "rounds": self.rounds, "test_share": self.test_share}

@@ -1,0 +1,185 @@
+"""What came out: a tidy table of cells, and its means over folds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError, DataError
+from tanager.evaluation.metrics import METRICS, Reliability
+from tanager.evaluation.runs import RunFile
+
+__all__ = ["TIMES", "Results", "Scores"]
+
+TIMES = (
+    "fit_seconds",
+    "fit_cpu_seconds",
+    "predict_seconds",
+    "predict_cpu_seconds",
+    "peak_memory_mb",
+)
+
+
+class Scores(NamedTuple):
+    """One number for each dataset and classifier; less is better.
+
+    Attributes
+    ----------
+    metric : str
+    datasets, classifiers : tuple of str
+    values : ndarray of shape (n_datasets, n_classifiers)
+    excluded : tuple of str
+        Datasets left out because a cell failed.
+    """
+
+    metric: str
+    datasets: tuple[str, ...]
+    classifiers: tuple[str, ...]
+    values: NDArray[np.float64]
+    excluded: tuple[str, ...] = ()
+
+    def of(self, classifier: str) -> NDArray[np.float64]:
+        """Return the column of one classifier."""
+        if classifier not in self.classifiers:
+            raise ConfigurationError(
+                f"classifier {classifier!r} is not in the results. "
+                f"There are: {', '.join(self.classifiers)}."
+            )
+        return self.values[:, self.classifiers.index(classifier)]
+
+    def tolist(self) -> list[list[float]]:
+        """Return the values as lists."""
+        return [[float(value) for value in row] for row in self.values]
+
+
+class Results:
+    """The cells of an experiment.
+
+    Parameters
+    ----------
+    description : dict
+        The experiment, as plain data.
+    records : sequence of dict
+        One for each cell.
+
+    Attributes
+    ----------
+    datasets, classifiers : tuple of str
+        In the experiment's order.
+    """
+
+    def __init__(self, description: dict[str, Any], records: Sequence[dict[str, Any]]) -> None:
+        self.description = description
+        self.datasets = tuple(d["name"] for d in description["datasets"])
+        self.classifiers = tuple(c["name"] for c in description["classifiers"])
+        places = {name: i for i, name in enumerate(self.datasets)}
+        columns = {name: i for i, name in enumerate(self.classifiers)}
+        # A run file may hold cells of an earlier version of the experiment.
+        self.records = sorted(
+            (r for r in records if r["dataset"] in places and r["classifier"] in columns),
+            key=lambda r: (places[r["dataset"]], columns[r["classifier"]], r["round"], r["fold"]),
+        )
+
+    @classmethod
+    def read(cls, path: str | Path) -> Results:
+        """Read the results of a run file."""
+        run = RunFile(path)
+        if not run.path.exists():
+            raise DataError(f"{run.path.name}: no such run file.")
+        latest = {(r["dataset"], r["classifier"], r["round"], r["fold"]): r for r in run.cells()}
+        return cls(run.description(), list(latest.values()))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return tuple(self.description["metrics"])
+
+    @property
+    def failures(self) -> list[dict[str, Any]]:
+        """The cells that failed."""
+        return [record for record in self.records if record["status"] != "ok"]
+
+    def table(self) -> Any:
+        """Return the tidy table (pyarrow): one row for each cell."""
+        import pyarrow as pa
+
+        text = ("dataset", "classifier", "status", "error", "version")
+        whole = ("round", "fold", "n_train", "n_test")
+        kinds = [
+            *((name, pa.string()) for name in text[:2]),
+            *((name, pa.int64()) for name in whole),
+            *((name, pa.float64()) for name in (*self.metrics, *TIMES)),
+            *((name, pa.string()) for name in text[2:]),
+        ]
+        arrays = [pa.array([r.get(name) for r in self.records], kind) for name, kind in kinds]
+        return pa.table(arrays, names=[name for name, _ in kinds])
+
+    def write(self, path: str | Path) -> None:
+        """Write the tidy table as Parquet or CSV, by the file's ending."""
+        target = Path(path)
+        if target.suffix == ".csv":
+            from pyarrow import csv
+
+            csv.write_csv(self.table(), target)
+        elif target.suffix == ".parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(self.table(), target)
+        else:
+            raise ConfigurationError(f"{target.name}: allowed endings are .parquet and .csv.")
+
+    def mean(self, metric: str) -> Scores:
+        """Average a metric, or a time, over the cells of each dataset and classifier."""
+        values = np.full((len(self.datasets), len(self.classifiers)), np.nan)
+        for (i, j), cells in self._grid().items():
+            if all(r["status"] == "ok" for r in cells):
+                if metric not in cells[0]:
+                    raise ConfigurationError(
+                        f"metric {metric!r} was not measured. "
+                        f"There are: {', '.join((*self.metrics, *TIMES))}."
+                    )
+                values[i, j] = np.mean([r[metric] for r in cells])
+        return self.scores(metric, values)
+
+    def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
+        """Name the rows and columns of numbers; datasets with a gap are left out."""
+        whole = np.asarray(np.isfinite(values).all(axis=1))
+        return Scores(
+            metric,
+            tuple(d for d, good in zip(self.datasets, whole, strict=True) if good),
+            self.classifiers,
+            values[whole],
+            tuple(d for d, good in zip(self.datasets, whole, strict=True) if not good),
+        )
+
+    def _grid(self) -> dict[tuple[int, int], list[dict[str, Any]]]:
+        grid: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        for record in self.records:
+            place = (
+                self.datasets.index(record["dataset"]),
+                self.classifiers.index(record["classifier"]),
+            )
+            grid.setdefault(place, []).append(record)
+        return grid
+
+    def reliability(self, classifier: str, dataset: str | None = None) -> Reliability:
+        """Sum confidence and accuracy by bin over a classifier's cells."""
+        parts = [
+            r["reliability"]
+            for r in self.records
+            if r["status"] == "ok"
+            and r["classifier"] == classifier
+            and dataset in (None, r["dataset"])
+        ]
+        if not parts:
+            raise DataError(f"classifier {classifier!r} has no finished cell.")
+        rows, confidence, correct = (np.sum([p[i] for p in parts], axis=0) for i in range(3))
+        return Reliability(rows.astype(np.int64), confidence, correct.astype(np.int64))
+
+    def title(self, metric: str) -> str:
+        """Return a metric's name as people write it."""
+        return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")

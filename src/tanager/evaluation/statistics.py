@@ -1,0 +1,318 @@
+"""Is one classifier better than another? Tests over datasets and over folds.
+
+Losses throughout: less is better, and a *win* is a smaller number.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tanager.errors import DataError
+
+__all__ = [
+    "Friedman",
+    "Nemenyi",
+    "Outcome",
+    "WinDrawLoss",
+    "average_ranks",
+    "critical_difference",
+    "friedman",
+    "geometric_mean_ratio",
+    "nemenyi",
+    "paired_t",
+    "sign_test",
+    "wilcoxon",
+    "win_draw_loss",
+]
+
+Alternative = Literal["two-sided", "less", "greater"]
+
+
+class Outcome(NamedTuple):
+    """A test's statistic and p-value."""
+
+    statistic: float
+    p_value: float
+
+
+class WinDrawLoss(NamedTuple):
+    """How often the first of two classifiers loses less than the second."""
+
+    wins: int
+    draws: int
+    losses: int
+
+    @property
+    def p_value(self) -> float:
+        """Two-tailed sign test of wins against losses."""
+        return sign_test(self.wins, self.losses)
+
+    def __str__(self) -> str:
+        return f"{self.wins}–{self.draws}–{self.losses}"
+
+
+def win_draw_loss(a: ArrayLike, b: ArrayLike, decimals: int | None = None) -> WinDrawLoss:
+    """Count the datasets on which `a` loses less than, as much as, and more than `b`.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n_datasets,)
+        Losses of two classifiers.
+    decimals : int, optional
+        Digits to which both are rounded first, where a draw should mean "no
+        difference to speak of"; by default a draw is equality.
+
+    Examples
+    --------
+    >>> result = win_draw_loss([0.1, 0.2, 0.3], [0.2, 0.2, 0.4])
+    >>> print(result, result.p_value)
+    2–1–0 0.5
+    """
+    x, y = _pair(a, b)
+    if decimals is not None:
+        x, y = x.round(decimals), y.round(decimals)
+    return WinDrawLoss(int((x < y).sum()), int((x == y).sum()), int((x > y).sum()))
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Two-tailed binomial test that a win is as likely as a loss; draws are left out.
+
+    Examples
+    --------
+    The first line of table 4 in Zaidi et al. (2017), 45/4/23:
+
+    >>> round(sign_test(45, 23), 3)
+    0.01
+    """
+    from scipy.stats import binomtest
+
+    if wins + losses == 0:
+        return 1.0
+    return float(binomtest(wins, wins + losses).pvalue)
+
+
+def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
+    """Mean rank of each classifier over datasets, 1 the best; ties share their mean.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_datasets, n_classifiers)
+        Losses.
+    """
+    return np.asarray(_ranks(scores).mean(axis=0))
+
+
+class Friedman(NamedTuple):
+    """Friedman's test, and Iman and Davenport's less conservative version of it."""
+
+    chi_square: float
+    p_value: float
+    f: float
+    f_p_value: float
+
+
+def friedman(scores: ArrayLike) -> Friedman:
+    r"""Test whether all classifiers rank alike.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_datasets, n_classifiers)
+        Losses; three classifiers at least.
+
+    Notes
+    -----
+    :math:`\chi^2_F = \frac{12N}{k(k+1)}[\sum_j R_j^2 - \frac{k(k+1)^2}{4}]`, divided
+    by the correction for ties as in SciPy, and
+    :math:`F = (N-1)\chi^2_F / (N(k-1) - \chi^2_F)`.
+
+    References
+    ----------
+    Demšar, J. (2006). Statistical comparisons of classifiers over multiple data
+    sets. JMLR 7, section 3.2.2.
+    """
+    from scipy.stats import chi2
+    from scipy.stats import f as f_distribution
+
+    ranks = _ranks(scores)
+    n, k = ranks.shape
+    if k < 3:
+        raise DataError(
+            f"Friedman's test compares 3 classifiers or more; {k} given. Use wilcoxon for two."
+        )
+    spread = 12.0 * n / (k * (k + 1)) * (np.sum(ranks.mean(axis=0) ** 2) - k * (k + 1) ** 2 / 4)
+    ties = sum(
+        float(np.sum(t**3 - t)) for row in ranks for t in [np.unique(row, return_counts=True)[1]]
+    )
+    correction = 1.0 - ties / (n * k * (k * k - 1))
+    if correction <= 0.0:
+        return Friedman(0.0, 1.0, 0.0, 1.0)
+    chi_square = float(spread / correction)
+    rest = n * (k - 1) - chi_square
+    f = (n - 1) * chi_square / rest if rest > 0 else np.inf
+    return Friedman(
+        chi_square,
+        float(chi2.sf(chi_square, k - 1)),
+        float(f),
+        float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1))),
+    )
+
+
+def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05) -> float:
+    r"""Difference of average ranks that is significant by Nemenyi's test.
+
+    :math:`q_\alpha\sqrt{k(k+1)/6N}`, with :math:`q_\alpha` the studentised range
+    for infinite degrees of freedom over :math:`\sqrt 2` (Demšar, 2006, section 3.2.2).
+
+    Examples
+    --------
+    Zaidi et al. (2017), appendix C:
+
+    >>> round(critical_difference(3, 72), 2)
+    0.39
+    """
+    from scipy.stats import studentized_range
+
+    q = studentized_range.ppf(1.0 - alpha, n_classifiers, np.inf) / np.sqrt(2.0)
+    return float(q * np.sqrt(n_classifiers * (n_classifiers + 1) / (6.0 * n_datasets)))
+
+
+class Nemenyi(NamedTuple):
+    """Nemenyi's test of all pairs.
+
+    Attributes
+    ----------
+    ranks : ndarray of shape (n_classifiers,)
+        Average ranks, 1 the best.
+    critical_difference : float
+        Ranks further apart than this differ significantly.
+    p_values : ndarray of shape (n_classifiers, n_classifiers)
+        Of each pair.
+    groups : list of tuple of int
+        Largest sets of classifiers, neighbours in rank, that do not differ
+        significantly: the bars of a critical-difference diagram.
+    """
+
+    ranks: NDArray[np.float64]
+    critical_difference: float
+    p_values: NDArray[np.float64]
+    groups: list[tuple[int, ...]]
+
+
+def nemenyi(scores: ArrayLike, alpha: float = 0.05) -> Nemenyi:
+    """Compare all pairs of classifiers by average rank.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_datasets, n_classifiers)
+        Losses.
+    alpha : float
+        Level of significance.
+    """
+    from scipy.stats import studentized_range
+
+    values = _matrix(scores)
+    n, k = values.shape
+    ranks = average_ranks(values)
+    distance = np.abs(ranks[:, None] - ranks[None, :])
+    p_values = studentized_range.sf(distance / np.sqrt(k * (k + 1) / (12.0 * n)), k, np.inf)
+    difference = critical_difference(k, n, alpha)
+    return Nemenyi(ranks, difference, np.asarray(p_values), _groups(ranks, difference))
+
+
+def _groups(ranks: NDArray[np.float64], difference: float) -> list[tuple[int, ...]]:
+    order = np.argsort(ranks, kind="stable")
+    groups: list[tuple[int, ...]] = []
+    last_end = -1
+    for start in range(len(order)):
+        near = ranks[order] - ranks[order[start]] < difference
+        end = int(np.flatnonzero(near).max())
+        if end > start and end > last_end:
+            groups.append(tuple(int(i) for i in order[start : end + 1]))
+            last_end = end
+    return groups
+
+
+def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Outcome:
+    """Wilcoxon's signed-rank test over datasets, by the normal approximation.
+
+    The statistic is z, positive where `a` loses less than `b`. Equal pairs are
+    left out. As used by Carvalho et al. (2013), tables 1 and 2.
+    """
+    from scipy import stats
+
+    x, y = _pair(a, b)
+    if np.array_equal(x, y):
+        return Outcome(0.0, 1.0)
+    z = -_signed_rank_z(x - y)
+    tail = {"less": stats.norm.sf(z), "greater": stats.norm.cdf(z)}
+    return Outcome(z, float(tail.get(alternative, 2.0 * stats.norm.sf(abs(z)))))
+
+
+def _signed_rank_z(difference: NDArray[np.float64]) -> float:
+    from scipy.stats import rankdata
+
+    kept = difference[difference != 0]
+    ranks = rankdata(np.abs(kept))
+    n = len(kept)
+    ties = np.unique(ranks, return_counts=True)[1]
+    variance = n * (n + 1) * (2 * n + 1) / 24 - np.sum(ties**3 - ties) / 48
+    return float((ranks[kept > 0].sum() - n * (n + 1) / 4) / np.sqrt(variance))
+
+
+def paired_t(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Outcome:
+    """Student's t over paired losses, as used by Pernkopf and Bilmes (2008), table 2."""
+    from scipy import stats
+
+    x, y = _pair(a, b)
+    if len(x) < 2:
+        raise DataError(f"a paired t-test needs 2 pairs or more; {len(x)} given.")
+    if np.ptp(x - y) == 0:
+        same = bool(x[0] == y[0])
+        return Outcome(0.0, 1.0) if same else Outcome(float(np.sign(x[0] - y[0])) * np.inf, 0)
+    result = stats.ttest_rel(x, y, alternative=alternative)
+    return Outcome(float(result.statistic), float(result.pvalue))
+
+
+def geometric_mean_ratio(a: ArrayLike, b: ArrayLike) -> float:
+    """Geometric mean of a/b over datasets; datasets where either is 0 are left out.
+
+    Examples
+    --------
+    >>> geometric_mean_ratio([1.0, 4.0], [2.0, 2.0])
+    1.0
+    """
+    x, y = _pair(a, b)
+    kept = (x > 0) & (y > 0)
+    if not kept.any():
+        raise DataError("every ratio has a zero in it. The geometric mean needs positive losses.")
+    return float(np.exp(np.mean(np.log(x[kept] / y[kept]))))
+
+
+def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if x.shape != y.shape or x.ndim != 1:
+        raise DataError(f"two vectors of one length are compared; shapes {x.shape} and {y.shape}.")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise DataError("losses must be finite. Leave out the datasets where a classifier failed.")
+    return x, y
+
+
+def _matrix(scores: ArrayLike) -> NDArray[np.float64]:
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] < 1 or values.shape[1] < 2:
+        raise DataError(
+            f"scores has shape {values.shape}. Allowed: (datasets, classifiers), with one dataset "
+            "and two classifiers or more."
+        )
+    if not np.isfinite(values).all():
+        raise DataError("losses must be finite. Leave out the datasets where a classifier failed.")
+    return values
+
+
+def _ranks(scores: ArrayLike) -> NDArray[np.float64]:
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(_matrix(scores), axis=1), dtype=np.float64)

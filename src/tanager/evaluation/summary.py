@@ -1,0 +1,133 @@
+"""The tests of significance that one metric of an experiment calls for."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from tanager.evaluation.results import Results, Scores
+from tanager.evaluation.statistics import (
+    Friedman,
+    Nemenyi,
+    WinDrawLoss,
+    average_ranks,
+    friedman,
+    geometric_mean_ratio,
+    nemenyi,
+    wilcoxon,
+    win_draw_loss,
+)
+
+__all__ = ["Pair", "Summary", "summarize"]
+
+
+class Pair(NamedTuple):
+    """Two classifiers over the same datasets.
+
+    Attributes
+    ----------
+    a, b : str
+    record : WinDrawLoss
+        Of `a` against `b`; its `p_value` is the sign test's.
+    wilcoxon_p : float
+        Two-sided signed-rank test.
+    ratio : float or None
+        Geometric mean of a's loss over b's; None where no dataset has both positive.
+    """
+
+    a: str
+    b: str
+    record: WinDrawLoss
+    wilcoxon_p: float
+    ratio: float | None
+
+
+class Summary(NamedTuple):
+    """Means and tests of one metric.
+
+    Attributes
+    ----------
+    scores : Scores
+    ranks : dict of str to float
+        Average rank of each classifier, best first.
+    friedman : Friedman or None
+        With three classifiers or more.
+    nemenyi : Nemenyi or None
+        Likewise.
+    pairs : list of Pair
+    """
+
+    scores: Scores
+    ranks: dict[str, float]
+    friedman: Friedman | None
+    nemenyi: Nemenyi | None
+    pairs: list[Pair]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        scores = self.scores
+        return {
+            "metric": scores.metric,
+            "scores": {
+                dataset: dict(zip(scores.classifiers, row, strict=True))
+                for dataset, row in zip(scores.datasets, scores.tolist(), strict=True)
+            },
+            "excluded": list(scores.excluded),
+            "ranks": self.ranks,
+            "friedman": None if self.friedman is None else self.friedman._asdict(),
+            "critical_difference": None
+            if self.nemenyi is None
+            else self.nemenyi.critical_difference,
+            "pairs": [
+                {
+                    "a": pair.a,
+                    "b": pair.b,
+                    **pair.record._asdict(),
+                    "sign_test_p": pair.record.p_value,
+                    "wilcoxon_p": pair.wilcoxon_p,
+                    "ratio": pair.ratio,
+                }
+                for pair in self.pairs
+            ],
+        }
+
+
+def summarize(results: Results, metric: str, decimals: int | None = None) -> Summary:
+    """Compute what a reader wants to know of one metric.
+
+    Parameters
+    ----------
+    results : Results
+    metric : str
+    decimals : int, optional
+        Digits to which losses are rounded before wins are counted.
+    """
+    return summarize_scores(results.mean(metric), decimals)
+
+
+def summarize_scores(scores: Scores, decimals: int | None = None) -> Summary:
+    """Summarise numbers that are not means of a metric, such as bias."""
+    names, n_datasets = scores.classifiers, len(scores.datasets)
+    if len(names) < 2 or n_datasets == 0:
+        return Summary(scores, dict.fromkeys(names, 1.0) if n_datasets else {}, None, None, [])
+    ranks = average_ranks(scores.values)
+    many = len(names) > 2
+    return Summary(
+        scores,
+        {names[i]: float(ranks[i]) for i in ranks.argsort(kind="stable")},
+        friedman(scores.values) if many else None,
+        nemenyi(scores.values) if many else None,
+        [_pair(scores, a, b, decimals) for a, b in combinations(names, 2)],
+    )
+
+
+def _pair(scores: Scores, a: str, b: str, decimals: int | None) -> Pair:
+    x, y = scores.of(a), scores.of(b)
+    positive = bool(((x > 0) & (y > 0)).any())
+    return Pair(
+        a,
+        b,
+        win_draw_loss(x, y, decimals),
+        wilcoxon(x, y).p_value,
+        geometric_mean_ratio(x, y) if positive else None,
+    )

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+
+from tanager.errors import ConfigurationError
+from tanager.evaluation.contenders import ALIASES, Contender, parse_call
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tan", ("tan", {})),
+        ("kdb(k=2)", ("kdb", {"k": 2})),
+        ("m-estimate(m='cv')", ("m-estimate", {"m": "cv"})),
+        ("f(a=(1, 2), b=None, c={'x': -1.5})", ("f", {"a": (1, 2), "b": None, "c": {"x": -1.5}})),
+    ],
+)
+def test_calls_are_read(text, expected):
+    assert parse_call(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "(k=1)", "kdb(2)", "kdb(k=f())", "kdb(k=__import__('os'))", "kdb(**x)", "kdb(k=1"]
+)
+def test_anything_but_literals_is_refused(text):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        parse_call(text)
+
+
+def test_a_slash_in_quotes_does_not_separate():
+    contender = Contender.of("differentiable(candidates='a/b')/hybrid")
+    assert contender.is_pair
+
+
+def test_alias_options_override():
+    estimator = Contender.of("random-forest(n_estimators=7)").build(3)
+    assert estimator.estimator.n_estimators == 7
+    assert estimator.estimator.n_jobs == 1
+    assert estimator.estimator.random_state == 3
+
+
+@pytest.mark.parametrize("alias", [a for a in ALIASES if a != "xgboost"])
+def test_aliases_build(alias):
+    assert hasattr(Contender.of(alias).build(0), "predict_proba")
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ("forest", "random-forest"),
+        ("sklearn.svm.SVC@binary", "onehot, ordinal, raw"),
+        ("sklearn.svm.Nothing", "cannot import"),
+        ("sklearn.preprocessing.StandardScaler", "not a classifier"),
+    ],
+)
+def test_unknown_classifiers_are_refused(use, message):
+    with pytest.raises(ConfigurationError, match=message):
+        Contender.of(use).build(0)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn import metrics as sk
+
+from tanager.errors import ConfigurationError
+from tanager.evaluation import metrics
+
+
+def random_case(seed: int, rows: int = 200, classes: int = 4):
+    rng = np.random.default_rng(seed)
+    return rng.dirichlet(np.full(classes, 0.4), rows), rng.integers(classes, size=rows)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 7))
+def test_losses_agree_with_scikit_learn(seed, classes):
+    p, y = random_case(seed, 60, classes)
+    assert_allclose(metrics.zero_one_loss(p, y), sk.zero_one_loss(y, p.argmax(1)))
+    assert_allclose(metrics.log_loss(p, y), sk.log_loss(y, p, labels=range(classes)), rtol=1e-9)
+    one_hot = np.eye(classes)[y]
+    assert_allclose(metrics.brier_score(p, y), ((p - one_hot) ** 2).sum(1).mean())
+    assert_allclose(metrics.rmse_class_averaged(p, y), np.sqrt(((p - one_hot) ** 2).mean()))
+    assert_allclose(metrics.rmse_true_class(p, y), np.sqrt(((1 - p[one_hot == 1]) ** 2).mean()))
+
+
+def test_two_rmses_agree_for_two_classes():
+    p, y = random_case(1, classes=2)
+    assert_allclose(metrics.rmse_true_class(p, y), metrics.rmse_class_averaged(p, y))
+
+
+def test_log_loss_of_a_sure_and_wrong_prediction_is_finite():
+    p = np.array([[1.0, 0.0]])
+    assert_allclose(metrics.log_loss(p, np.array([1])), -np.log(np.finfo(float).eps))
+    assert metrics.log_loss(p, np.array([0])) == 0.0
+
+
+def test_calibration_error_by_the_definition():
+    p, y = random_case(3, rows=500)
+    confidence, correct = p.max(1), p.argmax(1) == y
+    edges = np.linspace(0, 1, 16)
+    expected = 0.0
+    for low, high in pairwise(edges):
+        inside = (confidence >= low) & ((confidence < high) | (high == 1.0))
+        if inside.any():
+            expected += inside.mean() * abs(confidence[inside].mean() - correct[inside].mean())
+    assert_allclose(metrics.calibration_error(p, y), expected)
+
+
+def test_calibrated_predictions_have_little_calibration_error():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1], 40_000)
+    y = (rng.random(40_000) < p[:, 1]).astype(int)
+    assert metrics.calibration_error(p, y) < 0.02
+
+
+def test_reliability_adds_up_over_folds():
+    p, y = random_case(5)
+    whole = metrics.reliability(p, y)
+    halves = metrics.reliability(p[:90], y[:90]), metrics.reliability(p[90:], y[90:])
+    for part, a, b in zip(whole, *halves, strict=True):
+        assert_allclose(part, a + b)
+
+
+def test_unknown_metric_is_refused():
+    with pytest.raises(ConfigurationError, match="zero_one_loss"):
+        metrics.resolve_metrics(("accuracy",))
