@@ -45,7 +45,7 @@ def labels_for(n):
 
 
 @given(tables, st.sampled_from(["from_dtype", "all"]), st.sampled_from(["value", "marginalize"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_library_gives_the_same_codebook_and_codes(rows, features, missing):
     table = frame(rows)
     y = labels_for(len(rows))

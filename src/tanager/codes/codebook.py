@@ -22,6 +22,7 @@ from tanager.codes.rows import BLOCK_ROWS, Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 from tanager.errors import DataError
 from tanager.tables import Source, open_source
+from tanager.tables.source import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,18 @@ __all__ = ["Codebook"]
 # Up to this many rows are coded cell by cell in Python: it costs less than
 # setting out for Arrow and compiled loops.
 _FEW_ROWS = 4
+
+# Python types whose values are looked up as they are, by the column's family.
+# Python's 3, 3.0 and True hash alike, which is the conversion between numbers.
+# A float in a column of text is NaN, or not to be looked up.
+_NUMBERS = frozenset((int, float, bool, type(None)))
+_CELL_TYPES = {
+    "integer": _NUMBERS,
+    "real": _NUMBERS,
+    "boolean": _NUMBERS,
+    "text": frozenset((str, type(None))),
+    "null": frozenset((type(None),)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +116,13 @@ class Codebook:
         X : Source or anything `tanager.tables.open_source` takes
         """
         if isinstance(X, np.ndarray) and X.ndim == 2 and 0 < X.shape[0] <= _FEW_ROWS:
-            codes = self._encode_few_cells(X)
-            if codes is not None:
-                return codes
+            few = self._encode_few_cells(X)
+            if few is not None:
+                return few
+        elif type(X).__module__.partition(".")[0] == "pandas" and 0 < len(X) <= _FEW_ROWS:
+            few = self._encode_few_of_frame(X)
+            if few is not None:
+                return few
         source = open_source(X)
         order = self.match(source)
         if source.dense is not None and self.takes_matrix:
@@ -156,6 +173,30 @@ class Codebook:
         rows = X.tolist()
         codes = [[c.code_cell(row[j]) for row in rows] for j, c in enumerate(self.columns)]
         return np.array(codes, dtype=self.dtype)
+
+    def _encode_few_of_frame(self, X: Any) -> Codes | None:
+        """Code a few rows of a pandas frame; None where a cell needs a conversion.
+
+        Turning a frame of one row into Arrow takes a millisecond, most of it
+        for metadata nobody reads.
+        """
+        names = list(X.columns)
+        if not self.named or not all(isinstance(name, str) for name in names):
+            return None
+        check_names(names)
+        order = self._match_names(names)
+        rows = X.to_numpy(dtype=object).tolist()
+        out = np.empty((len(self.columns), len(rows)), dtype=self.dtype)
+        for j, (column, codes) in enumerate(zip(self.columns, out, strict=True)):
+            allowed = _CELL_TYPES[column.family]
+            if isinstance(column, NumericColumn) and column.temporal:
+                return None
+            place = j if order is None else order[j]
+            for r, row in enumerate(rows):
+                if type(row[place]) not in allowed:
+                    return None
+                codes[r] = column.code_cell(row[place])
+        return out
 
     def encode_labels(self, y: Any) -> NDArray[np.uint16]:
         """Return the class codes of labels; a label never seen is an error."""
@@ -245,7 +286,6 @@ def _cells_fit(column: Column, kind: pa.DataType) -> bool:
         kind = kind.value_type
     if column.family == "text":
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-    # Python's 3, 3.0 and True hash alike, which is the conversion between these families.
     return column.family != "null" and bool(
         pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     )

@@ -13,8 +13,15 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.column_learning import ColumnLearner, Task, learn_matrix
 from tanager.codes.rows import CodedRows, MemoryRows, exact_weights
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
-from tanager.codes.values import family_of, to_numbers
-from tanager.codes.weights import as_weights, class_factors, exact_sums, to_float
+from tanager.codes.values import family_of
+from tanager.codes.weights import (
+    as_weights,
+    class_factors,
+    exact_sums,
+    no_weight_error,
+    to_float,
+    weight_column,
+)
 from tanager.errors import ConfigurationError, DataError
 from tanager.tables import Source, open_source
 
@@ -182,8 +189,6 @@ def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, MemoryR
         source = source.select(task.features)
     if weights is not None and not weights.all():
         kept = weights > 0
-        if not kept.any():
-            raise no_weight_error()
         source, labels, weights = source.filter(kept), labels[kept], weights[kept]
     weights = join_weights(weights, labels, classes, task.class_weight)
     learner = ColumnLearner(task, labels, weights, len(classes))
@@ -205,22 +210,6 @@ def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, MemoryR
         for row, (_, column_codes) in zip(codes, found, strict=True):
             row[:] = column_codes
     return codebook, MemoryRows(codebook.domain, codes, labels, weights)
-
-
-def weight_column(column: pa.Array, name: str) -> NDArray[np.float64]:
-    """Return a column of weights; null is an error."""
-    numbers, nulls = to_numbers(column, name)
-    if nulls is not None:
-        raise DataError(
-            f"The weights in column {name!r} have a null (row {int(np.argmax(nulls))}). "
-            "A weight is a finite number, zero or more. Drop or mend the row."
-        )
-    return numbers.astype(np.float64, copy=False)
-
-
-def no_weight_error() -> DataError:
-    """Return the error for weights that are all zero."""
-    return DataError("Every sample_weight is zero: no row is left. Pass some positive weights.")
 
 
 def join_weights(

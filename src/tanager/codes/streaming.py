@@ -11,15 +11,34 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
-from tanager.codes.columns import CategoricalColumn, Column
+from tanager.codes.column_learning import Task, make_categorical, make_numeric
+from tanager.codes.columns import CategoricalColumn, Column, infinite_error
+from tanager.codes.distinct import distinct_values, join_values
+from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import MAX_ARITY, Chunk, Domain, exact_weights
-from tanager.codes.sample import RowSample
-from tanager.codes.targets import class_array, code_labels
-from tanager.codes.weights import class_factors, to_float
+from tanager.codes.sample import RowSample, Sampled
+from tanager.codes.targets import (
+    as_labels,
+    check_no_null,
+    class_array,
+    code_labels,
+    column_labels,
+    target_column,
+)
+from tanager.codes.values import is_temporal, to_numbers
+from tanager.codes.weights import (
+    as_weights,
+    check_weights,
+    class_factors,
+    exact_count,
+    exact_sums,
+    no_weight_error,
+    to_float,
+    weight_column,
+)
 from tanager.errors import DataError, MemoryBoundError
 
 if TYPE_CHECKING:
-    from tanager.codes.column_learning import Task
     from tanager.engines import FitContext
 
 __all__ = ["GATHER_BYTES", "StreamedRows", "learn_streamed"]
@@ -52,8 +71,6 @@ class RawRows:
         self._labels = labels
         self._weights = None
         if task.sample_weight is not None and not isinstance(task.sample_weight, str):
-            from tanager.codes.weights import as_weights
-
             self._weights = as_weights(task.sample_weight, task.source.n_rows)
         named = [name for name in (task.target, task.sample_weight) if isinstance(name, str)]
         self._columns = [*task.features, *named]
@@ -90,9 +107,6 @@ class RawRows:
             labels = batch.column(n)
         weights = None if self._weights is None else self._weights[rows]
         if isinstance(task.sample_weight, str):
-            from tanager.codes.learning import weight_column
-            from tanager.codes.weights import check_weights
-
             weights = weight_column(batch.column(batch.num_columns - 1), task.sample_weight)
             check_weights(weights, row)
         features = batch.select(list(range(n))) if batch.num_columns > n else batch
@@ -213,8 +227,6 @@ class CodebookPass:
 
     def update(self, state: Seen, chunk: RawBlock) -> Seen:
         """Add the rows of a block."""
-        from tanager.codes.distinct import distinct_values, join_values
-
         ids = self._add_labels(state, chunk)
         for i, name in enumerate(self._task.features):
             if self._task.categorical[i]:
@@ -228,9 +240,6 @@ class CodebookPass:
         return state
 
     def _add_labels(self, state: Seen, chunk: RawBlock) -> NDArray[np.int64]:
-        from tanager.codes.targets import check_no_null
-        from tanager.codes.weights import exact_count, exact_sums
-
         if isinstance(chunk.labels, np.ndarray):
             values = np.unique(chunk.labels)
             local, keys = np.searchsorted(values, chunk.labels), values.tolist()
@@ -261,9 +270,6 @@ class CodebookPass:
         return ids[local]
 
     def _numbers(self, state: Seen, batch: pa.RecordBatch, i: int) -> NDArray[np.float64]:
-        from tanager.codes.columns import infinite_error
-        from tanager.codes.values import to_numbers
-
         name = self._task.features[i]
         numbers, nulls = to_numbers(batch.column(i), name)
         numbers = numbers.astype(np.float64, copy=nulls is not None)
@@ -280,8 +286,6 @@ class CodebookPass:
 
     def merge(self, a: Seen, b: Seen) -> Seen:
         """Return what the rows of both tell."""
-        from tanager.codes.distinct import join_values
-
         for i, name in enumerate(self._task.features):
             ours, theirs = a.values[i], b.values[i]
             if ours is None or theirs is None:
@@ -309,9 +313,6 @@ def learn_streamed(
     task: Task, context: FitContext, max_sample: int
 ) -> tuple[Codebook, StreamedRows]:
     """Learn a codebook in one pass over a streamed table."""
-    from tanager.codes.learning import no_weight_error
-    from tanager.codes.targets import as_labels, target_column
-
     labels, target, dtype = None, None, np.dtype(object)
     if not isinstance(task.target, str):
         values, dtype = as_labels(task.target)
@@ -344,8 +345,6 @@ def learn_streamed(
 
 
 def _target_from_labels(task: Task, labels: list[Any]) -> tuple[CategoricalColumn, np.dtype[Any]]:
-    from tanager.codes.targets import column_labels, target_column
-
     kind = task.source.schema.field(task.target).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     found, dtype = column_labels(pa.array(labels, kind))
@@ -353,12 +352,8 @@ def _target_from_labels(task: Task, labels: list[Any]) -> tuple[CategoricalColum
 
 
 def _make_columns(
-    task: Task, seen: Seen, sample: Any, n_classes: int, context: FitContext
+    task: Task, seen: Seen, sample: Sampled, n_classes: int, context: FitContext
 ) -> tuple[Column, ...]:
-    from tanager.codes.column_learning import make_categorical, make_numeric
-    from tanager.codes.mdl import mdl_cuts
-    from tanager.codes.values import is_temporal
-
     place = {i: k for k, i in enumerate(j for j, c in enumerate(task.categorical) if not c)}
 
     def make(i: int) -> Column:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.errors import DataError
+from tanager.tables import TableSource
 
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 
@@ -55,12 +56,9 @@ def as_labels(y: Any) -> tuple[pa.Array, np.dtype[Any]]:
 
 def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:
     """Return an Arrow column as labels, and the dtype the classes shall have."""
-    if isinstance(column, pa.ChunkedArray):
-        if pa.types.is_dictionary(column.type):
-            column = column.unify_dictionaries()
-        column = pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
-    if column.type in (pa.string_view(), pa.binary_view()):
-        column = column.cast(pa.large_string())
+    if not isinstance(column, pa.ChunkedArray):
+        column = pa.chunked_array([column])
+    column = TableSource(pa.table({"class": column})).column("class")
     check_no_null(column)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_floating(kind):

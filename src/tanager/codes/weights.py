@@ -7,11 +7,22 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from tanager.codes.values import to_numbers
 from tanager.errors import ConfigurationError, DataError
 
-__all__ = ["as_weights", "class_factors", "exact_sums", "to_float"]
+__all__ = [
+    "as_weights",
+    "check_weights",
+    "class_factors",
+    "exact_count",
+    "exact_sums",
+    "no_weight_error",
+    "to_float",
+    "weight_column",
+]
 
 _UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any float
 
@@ -32,6 +43,8 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
             "Pass one weight a row."
         )
     check_weights(weights, 0)
+    if not weights.any():
+        raise no_weight_error()
     return weights
 
 
@@ -44,6 +57,22 @@ def check_weights(weights: NDArray[np.float64], start: int) -> None:
             f"sample_weight of row {start + row} is {weights[row]}. "
             "A weight is a finite number, zero or more. Drop or mend the row."
         )
+
+
+def weight_column(column: pa.Array, name: str) -> NDArray[np.float64]:
+    """Return a column of weights; null is an error."""
+    numbers, nulls = to_numbers(column, name)
+    if nulls is not None:
+        raise DataError(
+            f"The weights in column {name!r} have a null (row {int(np.argmax(nulls))}). "
+            "A weight is a finite number, zero or more. Drop or mend the row."
+        )
+    return numbers.astype(np.float64, copy=False)
+
+
+def no_weight_error() -> DataError:
+    """Return the error for weights that are all zero."""
+    return DataError("Every sample_weight is zero: no row is left. Pass some positive weights.")
 
 
 def class_factors(

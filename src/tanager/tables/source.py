@@ -257,22 +257,23 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 def plain_table(table: pa.Table) -> pa.Table:
     """Return the table with every column of a plain type, copying only where needed."""
-    columns = [_plain_column(column) for column in table.columns]
+    columns = [plain_column(column) for column in table.columns]
     return pa.table(columns, names=table.schema.names)
 
 
-def _plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the column in its plain type."""
     wanted = plain_type(column.type)
     if column.type == wanted:
         return column
     if isinstance(column.type, pa.BaseExtensionType):
         chunks = [chunk.storage for chunk in column.chunks]
-        return _plain_column(pa.chunked_array(chunks, type=column.type.storage_type))
+        return plain_column(pa.chunked_array(chunks, type=column.type.storage_type))
     if pa.types.is_run_end_encoded(column.type):
         import pyarrow.compute as pc
 
         decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return _plain_column(pa.chunked_array(decoded, type=column.type.value_type))
+        return plain_column(pa.chunked_array(decoded, type=column.type.value_type))
     return column.cast(wanted)
 
 

@@ -61,18 +61,24 @@ class CsvTable(TableFile):
     def _read(
         self, columns: Sequence[str], types: dict[str, pa.DataType]
     ) -> Iterator[pa.RecordBatch]:
+        try:
+            with self._open(columns, types) as reader:
+                for batch in reader:
+                    if batch.num_rows:
+                        yield batch
+        except pa.ArrowInvalid as error:
+            if " columns, got " in str(error):
+                # Arrow counts records; only a re-read knows the line.
+                raise _ragged(self.path, self._delimiter) from error
+            raise
+
+    def _open(self, columns: Sequence[str], types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as pacsv
 
-        def refuse(row: Any) -> str:  # noqa: ARG001
-            # The row's number counts records; only a re-read knows the line.
-            raise _ragged(self.path, self._delimiter)
-
-        reader = pacsv.open_csv(
+        return pacsv.open_csv(
             str(self.path),
             read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
-            parse_options=pacsv.ParseOptions(
-                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=refuse
-            ),
+            parse_options=pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
                 column_types=types,
                 include_columns=list(columns),
@@ -80,10 +86,6 @@ class CsvTable(TableFile):
                 strings_can_be_null=True,
             ),
         )
-        with reader:
-            for batch in reader:
-                if batch.num_rows:
-                    yield batch
 
 
 def _settle(column: pa.Array, current: pa.DataType) -> pa.DataType:

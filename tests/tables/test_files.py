@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tanager.errors import DataError
+from tanager.tables import open_source
+
+TABLE = pa.table(
+    {"text": ["a", "b", None, "a"], "number": [1.5, None, 3.0, 4.0], "n": [1, 2, 3, 4]}
+)
+
+
+def rows_of(source, **options):
+    return [row for batch in source.batches(**options) for row in batch.to_pylist()]
+
+
+def write_parquet(table, path):
+    pq.write_table(table, path)
+
+
+def write_ipc_file(table, path):
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_ipc_stream(table, path):
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_csv(table, path):
+    lines = [",".join(table.column_names)]
+    lines += [
+        ",".join("" if v is None else str(v) for v in row.values()) for row in table.to_pylist()
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+WRITERS = {
+    "t.parquet": write_parquet,
+    "t.arrow": write_ipc_file,
+    "t.feather": write_ipc_file,
+    "t.arrows": write_ipc_stream,
+    "t.csv": write_csv,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_streams_the_same_rows_again_and_again(tmp_path, name):
+    path = tmp_path / name
+    WRITERS[name](TABLE, path)
+    source = open_source(path)
+    assert not source.in_memory
+    assert source.names == ("text", "number", "n")
+    assert source.n_rows in (4, None)
+    assert rows_of(source) == rows_of(source, batch_rows=3) == TABLE.to_pylist()
+    assert max(batch.num_rows for batch in source.batches(batch_rows=3)) == 3
+    assert rows_of(source, columns=["n", "text"])[1] == {"n": 2, "text": "b"}
+    assert rows_of(open_source(str(path), columns=["n"])) == [{"n": n} for n in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_folders_globs_and_lists_are_one_table(tmp_path, name):
+    suffix = name.partition(".")[2]
+    for i in range(3):
+        WRITERS[name](TABLE.slice(i, 1), tmp_path / f"part{i}.{suffix}")
+    expected = TABLE.slice(0, 3).to_pylist()
+    paths = [tmp_path / f"part{i}.{suffix}" for i in range(3)]
+    for X in (tmp_path, str(tmp_path / "part*"), paths):
+        assert rows_of(open_source(X)) == expected
+
+
+def test_parquet_strings_come_as_dictionaries(tmp_path):
+    write_parquet(TABLE, tmp_path / "t.parquet")
+    source = open_source(tmp_path / "t.parquet")
+    assert pa.types.is_dictionary(source.schema.field("text").type)
+
+
+def test_files_may_order_and_size_their_columns_otherwise(tmp_path):
+    write_parquet(pa.table({"a": pa.array([1], pa.int32()), "b": ["x"]}), tmp_path / "1.parquet")
+    write_parquet(pa.table({"b": ["y"], "a": pa.array([2**40])}), tmp_path / "2.parquet")
+    assert rows_of(open_source(tmp_path)) == [{"a": 1, "b": "x"}, {"a": 2**40, "b": "y"}]
+    write_parquet(pa.table({"c": ["y"], "a": [2]}), tmp_path / "3.parquet")
+    with pytest.raises(DataError, match=r"differ in the column.* 'b', 'c'"):
+        open_source(tmp_path)
+
+
+def test_csv_with_byte_order_mark_quotes_and_embedded_newlines(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes('\ufeffname,"a ""b"""\r\n"x,\n1",1\r\n"say ""hi""",2\r\n'.encode())
+    source = open_source(path)
+    assert source.names == ("name", 'a "b"')
+    assert rows_of(source) == [
+        {"name": "x,\n1", 'a "b"': 1},
+        {"name": 'say "hi"', 'a "b"': 2},
+    ]
+
+
+def test_csv_types_are_settled_from_all_rows(tmp_path):
+    path = tmp_path / "t.csv"
+    n = 400_000  # several blocks of the file
+    body = "".join(f"{i},{i},true,,{i}\n" for i in range(n))
+    path.write_text("a,b,c,d,e\n" + body + "1.5,late,false,7,\n")
+    source = open_source(path)
+    assert [str(kind) for kind in source.schema.types] == [
+        "double",
+        "string",
+        "bool",
+        "int64",
+        "int64",
+    ]
+    assert source.n_rows == n + 1
+    *_, last = source.batches()
+    assert last.slice(last.num_rows - 1).to_pylist() == [
+        {"a": 1.5, "b": "late", "c": False, "d": 7, "e": None}
+    ]
+
+
+@pytest.mark.parametrize(("name", "mark"), [("t.csv", ";"), ("t.tsv", "\t")])
+def test_csv_delimiters(tmp_path, name, mark):
+    path = tmp_path / name
+    path.write_text(f"a{mark}b\n1{mark}x\n")
+    assert rows_of(open_source(path)) == [{"a": 1, "b": "x"}]
+
+
+def test_packed_csv(tmp_path):
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,x\nNA,\n"))
+    assert rows_of(open_source(path)) == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
+
+
+def test_ragged_csv_names_file_and_line(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n"x\ny",1\nz,2,3\n')
+    with pytest.raises(DataError, match=r"t\.csv, line 4: 3 cells where the header has 2"):
+        open_source(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("t.csv", b"a,b\n", "t.csv has a header but no rows"),
+        ("t.csv", b"", "t.csv is empty"),
+        ("t.csv", b"a,a\n1,2\n", "Duplicated column name.*'a'"),
+        ("t.csv", b"a,b\n\xff\xfe,1\n", "t.csv cannot be read"),
+        ("t.parquet", b"PAR1 but no more", "t.parquet cannot be read.*truncated"),
+        ("t.arrow", b"ARROW1 but no more", "t.arrow cannot be read"),
+        ("t.xlsx", b"", "unknown ending '.xlsx'. Known endings: .parquet"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, content, text):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=text):
+        rows_of(open_source(path))
+
+
+def test_truncated_parquet(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_parquet(TABLE, path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match=r"t.parquet cannot be read.*write it again"):
+        open_source(path)
+
+
+def test_parquet_damaged_inside(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": list(range(20_000))}), path, compression="zstd")
+    data = bytearray(path.read_bytes())
+    data[4:60] = bytes(56)
+    path.write_bytes(data)
+    with pytest.raises(DataError, match=r"t.parquet cannot be read"):
+        rows_of(open_source(path))
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(DataError, match=r"No such file or folder"):
+        open_source(tmp_path / "none.csv")
+    with pytest.raises(DataError, match=r"No file matches"):
+        open_source(str(tmp_path / "*.parquet"))
+    with pytest.raises(DataError, match=r"No Parquet, Arrow or CSV file in the folder"):
+        open_source(tmp_path)
+    write_parquet(TABLE, tmp_path / "t.parquet")
+    write_csv(TABLE, tmp_path / "t.csv")
+    with pytest.raises(DataError, match=r"several formats"):
+        open_source(tmp_path)
+
+
+def test_a_partitioned_folder_is_not_read_without_its_columns(tmp_path):
+    (tmp_path / "year=2020").mkdir()
+    write_parquet(TABLE, tmp_path / "year=2020" / "t.parquet")
+    with pytest.raises(DataError, match=r"partitioned folder.*partitioning='hive'"):
+        open_source(tmp_path)
+
+
+def test_empty_parquet(tmp_path):
+    write_parquet(TABLE.slice(0, 0), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"no rows"):
+        open_source(tmp_path / "t.parquet")
