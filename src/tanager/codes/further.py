@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tanager.codes.codebook import Codebook
-from tanager.codes.learning import join_weights, weight_column
+from tanager.codes.learning import join_weights
 from tanager.codes.rows import MemoryRows
 from tanager.codes.targets import column_labels
-from tanager.codes.weights import as_weights
+from tanager.codes.weights import as_weights, weight_column
 from tanager.errors import ConfigurationError, DataError
 from tanager.tables import open_source
 
