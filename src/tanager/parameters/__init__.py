@@ -9,6 +9,7 @@ from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
 
 if TYPE_CHECKING:
     from tanager.parameters.acll import ACLLParameters
+    from tanager.parameters.discriminative import DFE, Discriminative
     from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
     from tanager.parameters.hdp import HDP
     from tanager.parameters.hybrid import Hybrid
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from tanager.parameters.registry import PARAMETERS, resolve_parameters
 
 __all__ = [
+    "DFE",
     "HDP",
     "PARAMETERS",
     "ACLLParameters",
     "CountLearner",
     "DenseTable",
+    "Discriminative",
     "FamilyTable",
     "Hybrid",
     "Laplace",
@@ -38,6 +41,8 @@ __all__ = [
 _HOME = {
     "ACLLParameters": "acll",
     "CountLearner": "learner",
+    "DFE": "discriminative",
+    "Discriminative": "discriminative",
     "HDP": "hdp",
     "Hybrid": "hybrid",
     "Laplace": "frequencies",

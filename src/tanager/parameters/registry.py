@@ -11,6 +11,8 @@ __all__ = ["PARAMETERS", "resolve_parameters"]
 
 PARAMETERS = {
     "acll": "tanager.parameters.acll:ACLLParameters",
+    "dfe": "tanager.parameters.discriminative:DFE",
+    "discriminative": "tanager.parameters.discriminative:Discriminative",
     "hybrid": "tanager.parameters.hybrid:Hybrid",
     "hdp": "tanager.parameters.hdp:HDP",
     "laplace": "tanager.parameters.frequencies:Laplace",

@@ -1,0 +1,204 @@
+"""What a trained model says of contexts and values that training never showed.
+
+No row moves the parameters of an unseen cell, so it must be told what to say:
+
+- ``"generative"``: what the generative tables say there, by their own back-off;
+- ``"coarser"``: the mean, weighted by counts, of the trained parameters of the
+  same value under the longest prefix of the parents with which it was seen,
+  and what the generative tables say where it was never seen at all;
+- ``"nothing"``: the same for all classes, so that it does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.parameters.discriminative.layout import FamilyCells, Layout, read_rows
+from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
+
+__all__ = ["UNSEEN", "fill_tables"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+UNSEEN = ("generative", "coarser", "nothing")
+
+
+def fill_tables(
+    layout: Layout,
+    flat: Floats,
+    counts: Floats,
+    base: Tables,
+    unseen: str,
+    *,
+    normalized: bool = False,
+) -> Tables:
+    """Turn trained cells into tables that answer every context.
+
+    Parameters
+    ----------
+    layout : Layout
+    flat : ndarray of float64, shape (n_cells, n_classes)
+        The trained parameters.
+    counts : ndarray of float64, shape (n_cells,)
+        How often each cell was seen, whatever the class.
+    base : Tables
+        The generative tables.
+    unseen : {"generative", "coarser", "nothing"}
+    normalized : bool
+        Whether each context's cells sum to one and shall go on to do so: then
+        a context that was seen keeps all its cells.
+    """
+    families = []
+    for family, table in zip(layout.families, base.families, strict=True):
+        cells = flat[family.cells].reshape(family.n_contexts, family.arity, layout.n_classes)
+        seen = counts[family.cells].reshape(family.n_contexts, family.arity)
+        if normalized:
+            seen = np.repeat(seen.sum(axis=1, keepdims=True), family.arity, axis=1)
+        levels = _fill(family, cells, seen, table, unseen)
+        if normalized:
+            levels = [rows - np.logaddexp.reduce(rows, axis=1, keepdims=True) for rows in levels]
+        families.append(_to_table(family, levels))
+    return Tables(flat[0].copy(), tuple(families), normalized=normalized)
+
+
+def _fill(
+    family: FamilyCells, cells: Floats, counts: Floats, base: FamilyTable, unseen: str
+) -> list[Floats]:
+    """Return rows (n_nodes, arity, n_classes) of shorter contexts, then of full ones."""
+    depth = len(family.shape) - 1
+    seen = counts[:, :, None] > 0
+    if unseen == "nothing":
+        upper = [np.zeros((_size(family, d), *cells.shape[1:])) for d in range(depth)]
+        return [*upper, np.where(seen, cells, 0.0)]
+    upper = _generative(family, base, cells.shape[2]) if family.contexts is not None else []
+    own = family.read(base).reshape(cells.shape)
+    if unseen == "coarser" and depth > 0:
+        upper, own = _coarser(family, cells, counts, upper, own)
+    return [*upper, np.where(seen, cells, own)]
+
+
+def _to_table(family: FamilyCells, levels: list[Floats]) -> FamilyTable:
+    if family.contexts is not None:
+        return _tree_table(family, levels)
+    return DenseTable(np.ascontiguousarray(levels[-1].reshape(*family.shape, -1)))
+
+
+def _size(family: FamilyCells, depth: int) -> int:
+    if family.contexts is not None:
+        return family.contexts.size(depth)
+    return int(np.prod(family.shape[:depth]))
+
+
+def _above(family: FamilyCells, depth: int) -> Ints:
+    """Return for each node at a depth the node above it."""
+    keys = np.arange(_size(family, depth))
+    if family.contexts is not None:
+        keys = family.contexts.keys[depth - 1]
+    return np.asarray(keys // family.shape[depth - 1], np.int64)
+
+
+def _generative(family: FamilyCells, base: FamilyTable, n_classes: int) -> list[Floats]:
+    """Return what the base tables say of every shorter context, depth by depth."""
+    assert family.contexts is not None
+    rows = []
+    for depth in range(len(family.shape) - 1):
+        shape = (*family.shape[:depth], family.arity)
+        values = family.contexts.values(depth)
+        found = read_rows(_truncate(base, depth), values, shape)
+        rows.append(found.reshape(-1, family.arity, n_classes))
+    return rows
+
+
+def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
+    """Return what a table answers where the values of the later parents were never seen."""
+    if isinstance(table, DenseTable):
+        # Only a table that spells out every context is dense: it is never asked.
+        drop = tuple(range(depth, len(table.member_arities) - 1))
+        return DenseTable(np.ascontiguousarray(table.log_prob.mean(axis=drop)))
+    if not table.backoff:
+        shape = (*table.context_arities[1 : depth + 1], table.arity, table.n_classes)
+        return DenseTable(np.full(shape, -np.log(table.arity)))
+    stop = 1
+    for _ in range(depth + 1):
+        stop = int(table.node_child[stop])
+    return TreeTable(
+        table.arity,
+        table.context_arities[: depth + 1],
+        np.minimum(table.node_child[: stop + 1], stop),
+        table.node_value[:stop],
+        table.node_parent[:stop],
+        table.node_start[: stop + 1],
+        table.node_log_escape[:stop],
+        table.cell_value,
+        table.cell_log_prob,
+        table.inherit,
+        table.backoff,
+    )
+
+
+def _coarser(
+    family: FamilyCells, cells: Floats, counts: Floats, upper: list[Floats], own: Floats
+) -> tuple[list[Floats], Floats]:
+    """Average trained cells towards the root, then hand the means down to unseen cells."""
+    depth = len(family.shape) - 1
+    sums, masses = [cells * counts[:, :, None]], [counts]
+    for d in range(depth, 0, -1):
+        above = _above(family, d)
+        total = np.zeros((_size(family, d - 1), *cells.shape[1:]))
+        mass = np.zeros(total.shape[:2])
+        np.add.at(total, above, sums[0])
+        np.add.at(mass, above, masses[0])
+        sums.insert(0, total)
+        masses.insert(0, mass)
+    rows: list[Floats] = []
+    for d in range(depth):
+        default = rows[d - 1][_above(family, d)] if d else None
+        mean = sums[d] / np.maximum(masses[d], np.finfo(float).tiny)[:, :, None]
+        known = masses[d][:, :, None] > 0
+        if default is None:
+            # A value seen nowhere: the same for all classes unless the base knows better.
+            default = upper[0] if upper else own.mean(axis=0, keepdims=True)
+        rows.append(np.where(known, mean, default))
+    return rows, rows[-1][_above(family, depth)]
+
+
+def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
+    """Hang one copy of the seen contexts below each class, with full rows at every node."""
+    assert family.contexts is not None
+    n_classes = rows[0].shape[2]
+    sizes = [r.shape[0] for r in rows]
+    classes = np.arange(n_classes)[:, None]
+    # The nodes of a level: classes major, contexts minor; the root stands alone.
+    child: list[Ints] = [np.array([1])]
+    value: list[Ints] = [np.zeros(1, np.int64), np.arange(n_classes)]
+    parent: list[Ints] = [np.zeros(n_classes + 1, np.int64)]
+    low = 1
+    for depth in range(1, len(rows)):
+        below = low + n_classes * sizes[depth - 1]
+        above = _above(family, depth)
+        first = np.searchsorted(above, np.arange(sizes[depth - 1]))
+        child.append((below + classes * sizes[depth] + first).ravel())
+        codes = family.contexts.keys[depth - 1] % family.shape[depth - 1]
+        value.append(np.tile(codes, n_classes))
+        parent.append((low + classes * sizes[depth - 1] + above).ravel())
+        low = below
+    n_nodes = low + n_classes * sizes[-1]
+    child.append(np.full(n_classes * sizes[-1] + 1, n_nodes))
+    # The root is never reached, since every class has a node: it holds no cells.
+    start = np.concatenate([[0], np.arange(n_nodes) * family.arity])
+    return TreeTable(
+        family.arity,
+        (n_classes, *family.shape[:-1]),
+        np.concatenate(child),
+        np.concatenate(value),
+        np.concatenate(parent),
+        start.astype(np.int64),
+        np.zeros(n_nodes),
+        np.tile(np.arange(family.arity), n_nodes - 1),
+        np.concatenate([row.transpose(2, 0, 1).ravel() for row in rows]),
+        inherit=False,
+    )

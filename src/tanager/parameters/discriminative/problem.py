@@ -1,0 +1,209 @@
+"""One optimisation problem: rows, cells, generative tables, and how to solve it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import CodedRows
+from tanager.counts import ContextTree, Counts
+from tanager.engines import FitContext
+from tanager.errors import MemoryBoundError
+from tanager.parameters.discriminative.folds import assign_folds, other_rows
+from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted
+from tanager.parameters.discriminative.layout import MAX_CELLS, Layout
+from tanager.parameters.discriminative.objective import Objective, ObjectivePass, Penalty
+from tanager.parameters.discriminative.options import N_FOLDS, Options, n_crossfit, resolve_base
+from tanager.parameters.discriminative.packed import PackedTable
+from tanager.parameters.discriminative.packing import Packing
+from tanager.parameters.discriminative.solver import Solution, minimise
+from tanager.parameters.discriminative.strength import Strengths
+from tanager.parameters.tables import Tables
+from tanager.progress import Progress
+from tanager.structure import Structure
+
+__all__ = ["Problem"]
+
+Floats = NDArray[np.float64]
+FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
+
+FOLDS_KEY = 6_001  # names the random stream of the folds
+
+
+@dataclass
+class Problem:
+    """What `Discriminative` optimises.
+
+    Attributes
+    ----------
+    options : Options
+    layout : Layout
+    trees : list of ContextTree
+        Each family's counts.
+    base : Tables
+        The generative tables of all rows.
+    rows : CodedRows
+    context : FitContext
+    """
+
+    options: Options
+    layout: Layout
+    trees: list[ContextTree]
+    base: Tables
+    rows: CodedRows
+    context: FitContext
+
+    @classmethod
+    def pose(
+        cls, options: Options, structure: Structure, counts: Counts, context: FitContext
+    ) -> Problem:
+        """Learn the generative tables and lay out the cells."""
+        trees = list(counts.trees(structure))
+        layout = Layout.of(structure, counts.domain, trees)
+        inner = _apart(context)
+        base = resolve_base(options.base).learn(structure, counts, inner)
+        if "parameters" in inner.info:
+            context.info.setdefault("parameters", {})["base"] = inner.info["parameters"]
+        return cls(options, layout, trees, base, counts.rows, context)
+
+    @cached_property
+    def logs(self) -> Floats:
+        """The generative tables of all rows, shape (1, n_cells, n_classes)."""
+        return self.layout.read(self.base)[None]
+
+    @property
+    def crossfit(self) -> bool:
+        """Whether each row reads tables that leave its fold out."""
+        return n_crossfit(self.options) > 0
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return min(n_crossfit(self.options) or N_FOLDS, max(self.rows.n_rows, 1))
+
+    @cached_property
+    def folds(self) -> NDArray[np.uint8]:
+        """Each row's fold, shape (n_rows,)."""
+        return assign_folds(
+            self.rows, self.n_folds, self.context.generator(FOLDS_KEY), self.context
+        )
+
+    @cached_property
+    def cross_logs(self) -> Floats:
+        """Tables that leave each fold out, shape (n_folds, n_cells, n_classes)."""
+        if self.n_folds * self.layout.n_cells > MAX_CELLS:
+            raise MemoryBoundError(
+                f"{self.n_folds} sets of {self.layout.n_cells:,} parameters a class are more than "
+                f"{MAX_CELLS:,}. Hint: use fewer parents a feature, or crossfit=0."
+            )
+        structure = self.layout.structure
+        learner = resolve_base(self.options.base)
+        out = np.empty((self.n_folds, self.layout.n_cells, self.layout.n_classes))
+        for fold in range(self.n_folds):
+            inner = _apart(self.context)
+            counts = Counts(other_rows(self.rows, self.folds, fold), inner)
+            out[fold] = self.layout.read(learner.learn(structure, counts, inner))
+        return out
+
+    def form(self, logs: Floats) -> Form:
+        """Return the parameterisation over sets of generative tables."""
+        if self.options.form == "direct":
+            return Direct(logs)
+        if self.options.form == "extended":
+            return Extended(self.layout, logs)
+        correction = self.options.correction is not None
+        return Weighted(self.layout, logs, self.options.level, correction=correction)
+
+    @cached_property
+    def packed(self) -> PackedTable:
+        """The rows as slot numbers, with folds where they are used."""
+        packing = Packing(self.layout, self.trees, self.rows)
+        folds = (
+            self.folds
+            if self.crossfit or "cv" in (self.options.l2, self.options.correction)
+            else None
+        )
+        return PackedTable(self.rows, packing, folds)
+
+    def final(self) -> tuple[Form, FoldTables]:
+        """Return the parameterisation of the final fit, and the tables each fold reads."""
+        if not self.crossfit:
+            return self.form(self.logs), np.zeros(self.n_folds, np.int64)
+        return self.form(self.cross_logs), np.arange(self.n_folds)
+
+    def held_out(self, fold: int) -> tuple[Form, FoldTables, FoldTables]:
+        """Return the parameterisation, and the tables that train without a fold, and score it."""
+        train, score = np.full(self.n_folds, -1), np.full(self.n_folds, -1)
+        others = np.arange(self.n_folds) != fold
+        if self.crossfit:
+            form = self.form(self.cross_logs)
+            train[others], score[fold] = np.flatnonzero(others), fold
+        else:
+            form = self.form(self.cross_logs[fold : fold + 1])
+            train[others], score[fold] = 0, 0
+        return form, train, score
+
+    def objective(self, form: Form, tables: FoldTables, strengths: Strengths | None) -> Objective:
+        """Return the penalised objective; without strengths, the plain loss."""
+        pass_ = ObjectivePass(self.packed, self.options.objective, tables)
+        if strengths is None:
+            return Objective(form, pass_, self.packed, self.context)
+        penalty, frozen = self._penalty(form, strengths), self._frozen(form)
+        return Objective(form, pass_, self.packed, self.context, penalty, frozen)
+
+    def start(self, form: Form) -> Floats:
+        """Return where the optimiser starts."""
+        if self.options.init == "generative":
+            return form.generative.copy()
+        free = np.zeros(form.n_free)
+        frozen = self._frozen(form)
+        if frozen is not None:
+            free[frozen] = form.generative[frozen]
+        return free
+
+    def solve(
+        self,
+        form: Form,
+        tables: FoldTables,
+        strengths: Strengths,
+        *,
+        start: Floats | None = None,
+        progress: Progress | None = None,
+    ) -> Solution:
+        """Minimise the penalised objective."""
+        return minimise(
+            self.objective(form, tables, strengths),
+            self.start(form) if start is None else start,
+            max_iter=self.options.max_iter,
+            tol=self.options.tol,
+            progress=progress,
+        )
+
+    def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
+        centre = form.generative
+        if self.options.towards == "zero":
+            centre = np.zeros(form.n_free)
+        if not isinstance(form, Weighted) or form.n_corrections == 0:
+            return Penalty(strengths.l2, centre) if strengths.l2 else None
+        strength = np.full(form.n_free, strengths.correction)
+        strength[: form.n_weights] = strengths.l2
+        return Penalty(strength, centre)
+
+    def _frozen(self, form: Form) -> NDArray[np.bool_] | None:
+        """Return the class parameters where they are not to move."""
+        if self.options.fit_prior:
+            return None
+        frozen = np.zeros(form.n_free, np.bool_)
+        n_classes = self.layout.n_classes
+        frozen[: 1 if self.options.level == 1 else n_classes] = True
+        if isinstance(form, Weighted) and form.n_corrections:
+            frozen[form.n_weights : form.n_weights + n_classes] = True
+        return frozen
+
+
+def _apart(context: FitContext) -> FitContext:
+    """Return a context whose learner reports apart, and silently."""
+    return FitContext(context.engine, context.seed, Progress(), {}, dict(context.carry))
