@@ -51,7 +51,7 @@ def rows():
     return draw_tree(np.random.default_rng(1), [-1, 0, 0, 1, 2, 3], 600)
 
 
-@pytest.mark.parametrize("ordering", ["fixed"])
+@pytest.mark.parametrize("ordering", ["fixed", "free"])
 def test_the_generative_loss_recovers_the_chow_liu_tree(ordering):
     codes, labels = draw_tree(np.random.default_rng(7), [-1, 0, 0, 1, 2, 2, 4], 4000)
     chow_liu, _ = learn(TAN(), codes, labels)

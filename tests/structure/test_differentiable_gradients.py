@@ -12,7 +12,7 @@ from tanager.losses import (
     NegativeLogLikelihood,
 )
 from tanager.structure.differentiable.model import Layout, Model, TrainingRows, log_joint
-from tanager.structure.differentiable.sampling import BestParent
+from tanager.structure.differentiable.sampling import Arborescence, BestParent
 from tanager.structure.differentiable.training import Plan, Schedule, _Trainer, entropy, train
 from tests.oracles.gradient_training import Twin, log_softmax
 
@@ -172,3 +172,47 @@ def test_entropy_of_uniform_logits_is_the_log_of_the_choices():
     used = np.array([[True, False, False], [True, True, True]])
     assert entropy(np.zeros((2, 3)), used) == pytest.approx(np.log(3))
     assert entropy(np.zeros((1, 1)), np.ones((1, 1), np.bool_)) == 0.0
+
+
+@pytest.mark.parametrize("tau", [2.0, 0.4])
+def test_a_free_ordering_goes_back_through_the_marginals_of_all_forests(tau):
+    rng = np.random.default_rng(8)
+    candidates = [[1, 2], [0, 2], [1, 0], [2]]
+    layout = Layout.build(
+        [[-1, *c] for c in candidates], [[1] + [2] * len(c) for c in candidates], np.full(4, 2), 2
+    )
+    scores = np.where(layout.used(), rng.normal(size=layout.column.shape), -np.inf)
+    pull = np.where(layout.used(), rng.normal(size=layout.column.shape), 0.0)
+    forests = [chosen for chosen in np.ndindex(*layout.n_slots) if is_forest(layout, chosen)]
+    assert len(forests) < np.prod(layout.n_slots)
+
+    def mean_pull(values):
+        weights = [np.exp(sum(values[i, s] for i, s in enumerate(f)) / tau) for f in forests]
+        pulls = [sum(pull[i, s] for i, s in enumerate(f)) for f in forests]
+        return np.average(pulls, weights=weights)
+
+    ours = Arborescence(layout).backward(scores, pull, tau)
+    for i, s in zip(*np.nonzero(layout.used()), strict=True):
+        step = np.zeros_like(scores)
+        step[i, s] = 1e-6
+        numeric = (mean_pull(scores + step) - mean_pull(scores - step)) / 2e-6
+        assert ours[i, s] == pytest.approx(numeric, abs=1e-8)
+
+
+def is_forest(layout, chosen):
+    parents = [int(layout.column[i, s]) for i, s in enumerate(chosen)]
+    for i in range(len(parents)):
+        at, hops = i, 0
+        while at >= 0 and hops <= len(parents):
+            at, hops = parents[at], hops + 1
+        if at >= 0:
+            return False
+    return True
+
+
+def test_a_cycle_of_best_edges_leaves_finite_gradients():
+    layout = Layout.build([[-1, 1], [-1, 0]], [[1, 2], [1, 2]], np.full(2, 2), 2)
+    scores = np.array([[-900.0, 900.0], [-900.0, 900.0]])
+    by_scores = Arborescence(layout).backward(scores, np.array([[0.0, 1.0], [0.0, -1.0]]), 0.1)
+    assert np.isfinite(by_scores).all()
+    np.testing.assert_allclose(by_scores.sum(axis=1), 0.0, atol=1e-6)

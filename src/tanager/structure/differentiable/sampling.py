@@ -20,11 +20,15 @@ class Sampler(Protocol):
     """Turns scores of the slots into the best structure under them.
 
     With Gumbel noise on the scores it is a draw; without, the most probable
-    structure.
+    structure. Backwards, the choice is taken for the marginals of the Gibbs
+    distribution at temperature tau, of which it is the limit at tau = 0.
     """
 
     def __call__(self, scores: Floats) -> Ints:
         """Return the chosen slot of every feature, from scores (n_features, n_slots)."""
+
+    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
+        """Return the derivative by the scores, from that by the one-hot choice."""
 
 
 class BestParent:
@@ -39,14 +43,30 @@ class BestParent:
         best: Ints = scores.argmax(axis=1)
         return best
 
+    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
+        """Go back through the softmax of equation 13."""
+        soft = np.exp((scores - scores.max(axis=1, keepdims=True)) / tau)
+        soft /= soft.sum(axis=1, keepdims=True)
+        mean = (soft * by_choice).sum(axis=1, keepdims=True)
+        by_scores: Floats = soft * (by_choice - mean) / tau
+        return by_scores
+
 
 class Arborescence:
-    """All features together take the heaviest forest: acyclic in every direction.
+    r"""All features together take the heaviest forest: acyclic in every direction.
 
     The class is the root of an arborescence over all features, so that "no
     parent" is an edge like the others. With Gumbel noise on every edge this is
     perturb-and-MAP: not an exact draw from the Gibbs distribution over
     forests, but one whose mode is right.
+
+    Backwards, the marginals of all forests stand in for the softmax: by the
+    matrix-tree theorem the edge from p to i has
+    :math:`\mu_{pi} = w_{pi} (B_{ii} - B_{ip})`, where :math:`w` are the
+    exponentiated scores and B is the inverse of the Laplacian
+    :math:`L_{ii} = \sum_p w_{pi},\ L_{pi} = -w_{pi}`. An edge that would close
+    a cycle with likely ones is thereby not pulled at for its own sake, which a
+    softmax per feature would do.
 
     Parameters
     ----------
@@ -64,6 +84,21 @@ class Arborescence:
         self._slot_of[self._child, self._parent] = self._slot
         self._n = n
 
+    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
+        """Go back through the marginals: their Jacobian, the Gibbs covariance, is symmetric."""
+        n, child, parent = self._n, self._child, self._parent
+        log_weights = (scores - scores.max(axis=1, keepdims=True)) / tau
+        weights = np.zeros((n + 1, n))
+        moved = np.zeros((n + 1, n))
+        weights[parent, child] = np.exp(np.maximum(log_weights, FLOOR)[child, self._slot])
+        moved[parent, child] = weights[parent, child] * by_choice[child, self._slot]
+        inverse = np.linalg.inv(_laplacian(weights))
+        change = -inverse @ _laplacian(moved) @ inverse
+        by_edge = moved * _across(inverse) + weights * _across(change)
+        by_scores = np.zeros_like(scores)
+        by_scores[child, self._slot] = by_edge[parent, child] / tau
+        return by_scores
+
     def __call__(self, scores: Floats) -> Ints:
         """Return the chosen slots."""
         n = self._n
@@ -71,3 +106,21 @@ class Arborescence:
         weights[self._parent, self._child] = scores[self._child, self._slot]
         parents = maximum_arborescence(weights, root=n)[:n]
         return self._slot_of[np.arange(n), parents]
+
+
+# Log-weights more than this below a feature's best are raised to it: a cycle of
+# best edges leaves a Laplacian whose condition is the exponential of the gap.
+FLOOR = -20.0
+
+
+def _laplacian(weights: Floats) -> Floats:
+    """Return the Laplacian (n, n) of weights (n + 1, n) from parents, the root last."""
+    laplacian: Floats = np.diag(weights.sum(axis=0)) - weights[:-1]
+    return laplacian
+
+
+def _across(inverse: Floats) -> Floats:
+    """Return inverse[i, i] - inverse[i, p] for every edge p -> i, shape (n + 1, n)."""
+    across = np.tile(np.diag(inverse), (inverse.shape[0] + 1, 1))
+    across[:-1] -= inverse.T
+    return across

@@ -231,7 +231,7 @@ class _Trainer:
         value, gradient = self._loss(joint, rows, batch)
         model.n_steps[0] += 1
         if sampler is not None:
-            self._step_phi(contexts, children, gradient, noisy, tau)
+            self._step_phi(sampler, contexts, children, gradient, noisy, tau)
         state, chosen = model.tables, self.chosen
         step_tables(layout, contexts, children, chosen, gradient, rate, state, self.space)
         self._step_prior(gradient, rate)
@@ -252,21 +252,20 @@ class _Trainer:
 
     def _step_phi(
         self,
+        sampler: Sampler,
         contexts: NDArray[np.integer],
         children: NDArray[np.integer],
         gradient: Floats,
         noisy: Floats,
         tau: float,
     ) -> None:
-        """Step the logits over parents, straight through the softmax of equation 13."""
+        """Step the logits over parents, straight through the sampler."""
         from tanager.structure.differentiable._kernels import add_choice_gradient
 
         model = self.model
         by_choice = np.zeros_like(model.phi)
         add_choice_gradient(self.layout, contexts, children, gradient, model.theta, by_choice)
-        soft = np.exp((noisy - noisy.max(axis=1, keepdims=True)) / tau)
-        soft /= soft.sum(axis=1, keepdims=True)
-        by_phi = soft * (by_choice - (soft * by_choice).sum(axis=1, keepdims=True)) / tau
+        by_phi = sampler.backward(noisy, by_choice, tau)
         rate = self.plan.schedule.structure_learning_rate
         _adam(model.phi, model.phi_first, model.phi_second, by_phi, int(model.n_steps[0]), rate)
 
