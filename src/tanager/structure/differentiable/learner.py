@@ -102,7 +102,7 @@ class Differentiable(StructureLearner):
     ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy,
     temperature, entropy of the distribution over parents, learning_rate,
     validation_error), ``probabilities`` (of the structure's parents),
-    ``search``; `tanager.report.training` draws it. All rows are held in
+    ``search``; `tanager.report.training.plot_training` draws it. All rows are held in
     memory, one byte a value; training runs on one thread.
 
     References

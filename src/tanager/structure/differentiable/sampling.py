@@ -92,8 +92,8 @@ class Arborescence:
         moved = np.zeros((n + 1, n))
         weights[parent, child] = np.exp(np.maximum(log_weights, FLOOR)[child, self._slot])
         moved[parent, child] = weights[parent, child] * by_choice[child, self._slot]
-        inverse = np.linalg.inv(_laplacian(weights))
-        change = -inverse @ _laplacian(moved) @ inverse
+        inverse: Floats = np.linalg.inv(_laplacian(weights)).astype(np.float64, copy=False)
+        change: Floats = -inverse @ _laplacian(moved) @ inverse
         by_edge = moved * _across(inverse) + weights * _across(change)
         by_scores = np.zeros_like(scores)
         by_scores[child, self._slot] = by_edge[parent, child] / tau

@@ -1,0 +1,83 @@
+"""Plots of a training by gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["plot_training"]
+
+
+def plot_training(info: Mapping[str, Any]) -> Any:
+    """Draw loss, accuracy, temperature and structure entropy of a training, epoch by epoch.
+
+    Parameters
+    ----------
+    info : mapping
+        ``clf.info_["structure"]`` after ``structure="differentiable"``, or
+        ``clf.info_["parameters"]`` after ``parameters="hybrid"``.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels; the second only where a structure was learned. A dashed
+        line marks the epoch that was kept.
+
+    Examples
+    --------
+    >>> trace = {"loss": [3.0, 2.0], "accuracy": [0.5, 0.7]}
+    >>> figure = plot_training({"trace": trace, "best_epoch": 1})
+    >>> len(figure.axes)
+    2
+    """
+    trace = info.get("trace")
+    if not trace or "loss" not in trace:
+        raise ConfigurationError(
+            "There is no training by gradient to draw: info has no 'trace' with a 'loss'. Hint: "
+            "give clf.info_['structure'] after structure='differentiable', or "
+            "clf.info_['parameters'] after parameters='hybrid'."
+        )
+    from matplotlib.figure import Figure
+
+    searched = "entropy" in trace
+    figure = Figure(figsize=(10 if searched else 5.5, 4), layout="constrained")
+    panels = figure.subplots(1, 2 if searched else 1, squeeze=False)[0]
+    _pair(panels[0], trace["loss"], "loss", trace["accuracy"], "accuracy", logarithmic=False)
+    if "validation_error" in trace:
+        correct = [1 - error for error in trace["validation_error"]]
+        figure.axes[-1].plot(_epochs(correct), correct, "C1:", label="validation accuracy")
+        figure.axes[-1].legend(loc="center right")
+    if searched:
+        entropy, temperature = trace["entropy"], trace["temperature"]
+        names = "entropy of parents (nats)", "temperature"
+        _pair(panels[1], entropy, names[0], temperature, names[1], logarithmic=True)
+    for panel in panels:
+        panel.set_xlabel("epoch")
+        if info.get("best_epoch", -1) >= 0:
+            panel.axvline(info["best_epoch"] + 1, color="0.6", linestyle="--", linewidth=0.8)
+    return figure
+
+
+def _pair(
+    left: Any,
+    first: list[float],
+    first_name: str,
+    second: list[float],
+    second_name: str,
+    *,
+    logarithmic: bool,
+) -> None:
+    """Draw two curves on one panel, each on a scale of its own."""
+    left.plot(_epochs(first), first, "C0")
+    left.set_ylabel(first_name, color="C0")
+    right = left.twinx()
+    right.plot(_epochs(second), second, "C1", label=second_name)
+    right.set_ylabel(second_name, color="C1")
+    if logarithmic:
+        right.set_yscale("log")
+
+
+def _epochs(values: list[float]) -> range:
+    return range(1, len(values) + 1)
