@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +117,19 @@ class Network:
                 out[rows, feature] = after - before
                 before = after
         return out
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the network to one file, which `Network.load` and `tanager.load` read."""
+        from tanager.network.files import write_model
+
+        write_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Network:
+        """Read a network from a file that `save` or `tanager.save` wrote, all checked."""
+        from tanager.network.files import read_model
+
+        return read_model(path)[0]
 
     def table(self, feature: str) -> LabelledTable:
         """Return P(feature | class, parents) with the names of values, to read or plot."""

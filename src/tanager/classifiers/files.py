@@ -1,0 +1,228 @@
+"""Saving and loading estimators: parameters as plain data, never as code."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tanager.classifiers.bayesnet import BayesNetClassifier
+from tanager.errors import ModelFileError
+from tanager.network.files import read_model, write_model
+
+__all__ = ["load", "save"]
+
+# Objects in a file are made from these modules' public classes, and no others.
+MODULES = ("structure", "parameters", "losses")
+MAX_DEPTH = 20
+
+
+def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier to one file.
+
+    Parameters
+    ----------
+    estimator : BayesNetClassifier
+    path : str or path-like
+        Any name; ``.tanager`` is the custom. A file already there is replaced
+        at once when the new one is whole, and stays as it is if anything fails.
+
+    Notes
+    -----
+    The file is data (safetensors with a JSON header and a checksum), the same
+    on every platform. Counts are not kept, so a loaded model does not go on
+    with `partial_fit`. An engine object is kept as ``"local"`` and a random
+    generator as None; of `info_` its numbers, texts and flags are kept.
+
+    Examples
+    --------
+    >>> import tanager, tempfile, os
+    >>> clf = tanager.BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]], [0, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.tanager")
+    ...     tanager.save(clf, path)
+    ...     tanager.load(path).predict_proba([["a"]]).round(3)
+    array([[0.667, 0.333]])
+    """
+    if not isinstance(estimator, BayesNetClassifier) or not hasattr(estimator, "network_"):
+        raise ModelFileError(
+            f"Only a fitted BayesNetClassifier can be saved, not {type(estimator).__name__}. "
+            "Call fit first."
+        )
+    parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["engine"], str):
+        parameters["engine"] = "local"
+    if not isinstance(parameters["random_state"], int | np.integer | None):
+        parameters["random_state"] = None
+    facts = {
+        "estimator": {name: _to_plain(value, name) for name, value in parameters.items()},
+        "info": _scalars(estimator.info_),
+    }
+    write_model(estimator.network_, path, facts)
+
+
+def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
+    """Read a classifier that `save`, `Network.save` or the command line wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    BayesNetClassifier
+        Predicts bit for bit as the one that was saved. The file of a bare
+        `Network` gives a classifier whose `structure` is that network's, as
+        `Fixed`.
+
+    Notes
+    -----
+    Everything is checked before use: format version, checksum, shapes and
+    types, probabilities finite and normalised, parents without a cycle. A file
+    that fails gives a `tanager.errors.ModelFileError`. Nothing in a file is
+    ever executed.
+    """
+    network, header = read_model(path)
+    try:
+        estimator = _restore(header, network.structure.parents)
+        info = header.get("info", {})
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    estimator.network_ = network
+    estimator._growth = None
+    estimator.info_ = info if isinstance(info, dict) else {}
+    estimator.classes_ = network.codebook.classes
+    estimator.n_features_in_ = network.codebook.domain.n_features
+    if network.codebook.named:
+        estimator.feature_names_in_ = np.array(network.codebook.domain.names, dtype=object)
+    return estimator
+
+
+def _restore(
+    header: Mapping[str, Any], parents: Mapping[str, tuple[str, ...]]
+) -> BayesNetClassifier:
+    from tanager.structure import Fixed
+
+    stored = header.get("estimator")
+    if stored is None:
+        return BayesNetClassifier(Fixed(dict(parents)))
+    if not isinstance(stored, dict):
+        raise ModelFileError("the estimator's parameters are not an object.")
+    parameters = {name: _from_plain(value) for name, value in stored.items()}
+    return _make(BayesNetClassifier, parameters)
+
+
+def _to_plain(value: Any, where: str) -> Any:
+    """Return JSON data from which `_from_plain` makes an equal value."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"$float": repr(value)}
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list):
+        return [_to_plain(item, where) for item in value]
+    if isinstance(value, tuple):
+        return {"$tuple": [_to_plain(item, where) for item in value]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
+        return {"$array": _to_plain(value.tolist(), where), "dtype": value.dtype.str}
+    if isinstance(value, Mapping):
+        pairs = [[_to_plain(k, where), _to_plain(v, where)] for k, v in value.items()]
+        return {"$map": pairs}
+    name = _public_name(type(value))
+    if name is None:
+        raise ModelFileError(
+            f"The parameter {where!r} is a {type(value).__name__}, which a model file cannot "
+            "hold: it takes numbers, texts, lists, mappings and Tanager's own learners. "
+            "Save the network alone with estimator.network_.save(path)."
+        )
+    parameters = {key: _to_plain(item, f"{where}__{key}") for key, item in _facts(value).items()}
+    return {"$object": name, "parameters": parameters}
+
+
+def _from_plain(data: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise ModelFileError("the estimator's parameters are nested too deeply.")
+    if isinstance(data, list):
+        return [_from_plain(item, depth + 1) for item in data]
+    if not isinstance(data, dict):
+        return data
+    try:
+        if "$float" in data:
+            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[data["$float"]]
+        if "$tuple" in data:
+            return tuple(_from_plain(data["$tuple"], depth + 1))
+        if "$map" in data:
+            return {_from_plain(k, depth + 1): _from_plain(v, depth + 1) for k, v in data["$map"]}
+        if "$array" in data:
+            dtype = np.dtype(data["dtype"])
+            if dtype.kind not in "biufUO" or dtype.itemsize > 4096:
+                raise ModelFileError(f"an array of dtype {dtype} is not allowed.")
+            return np.array(_from_plain(data["$array"], depth + 1), dtype=dtype)
+        kind = _public_class(data["$object"])
+        stored = data["parameters"].items()
+        return _make(kind, {key: _from_plain(item, depth + 1) for key, item in stored})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"a parameter of the estimator is malformed ({error}).") from error
+
+
+def _make(kind: Any, parameters: Mapping[str, Any]) -> Any:
+    try:
+        return kind(**parameters)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{kind.__name__} does not take the stored parameters ({error}). "
+            "The file was written by another version of Tanager, or forged."
+        ) from error
+
+
+def _facts(value: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    parameters: dict[str, Any] = value.get_params(deep=False)
+    return parameters
+
+
+def _public_name(kind: type) -> str | None:
+    """Return ``module:Class`` of one of Tanager's own public classes."""
+    for module in MODULES:
+        if getattr(import_module(f"tanager.{module}"), kind.__name__, None) is kind:
+            return f"{module}:{kind.__name__}"
+    return None
+
+
+def _public_class(name: str) -> type:
+    module, _, attribute = name.partition(":")
+    if module in MODULES:
+        home = import_module(f"tanager.{module}")
+        kind = getattr(home, attribute, None) if attribute in home.__all__ else None
+        if isinstance(kind, type) and (
+            hasattr(kind, "get_params") or dataclasses.is_dataclass(kind)
+        ):
+            return kind
+    raise ModelFileError(f"{name[:60]!r} is not one of Tanager's learners.")
+
+
+def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers, texts and flags of nested reports, by their paths."""
+    kept: dict[str, Any] = {}
+    for key, value in info.items():
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, Mapping):
+            kept[str(key)] = _scalars(plain)
+        elif (
+            isinstance(plain, str | bool | int)
+            or plain is None
+            or (isinstance(plain, float) and math.isfinite(plain))
+        ):
+            kept[str(key)] = plain
+    return kept

@@ -1,0 +1,326 @@
+"""What a model file must satisfy before anything in it is used.
+
+A hostile file may carry a valid checksum, so every number that becomes an index
+is checked against what it indexes: compiled look-ups do not check bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codebook, Domain
+from tanager.codes.rows import MAX_ARITY
+from tanager.errors import ModelFileError
+from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
+from tanager.structure.structure import Structure
+
+__all__ = ["check_codebook", "check_structure", "check_tables"]
+
+TOLERANCE = 1e-6  # how far a distribution's sum may be from one
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Tensors = Mapping[str, NDArray[Any]]
+
+_VALUES = {"integer": int, "real": float, "boolean": bool, "text": str}
+_MAX_LABEL_BYTES = 1 << 20  # of all classes in a fixed-width text dtype
+
+
+def check_codebook(data: Any) -> Codebook:
+    """Return the codebook of a header."""
+    _need(isinstance(data, dict), "the codebook is not an object")
+    columns = _list(data.get("columns"), "the codebook's columns")
+    _need(len(columns) > 0, "the codebook has no columns")
+    for column in [*columns, data.get("target")]:
+        _check_column(column)
+    names = [column["name"] for column in columns]
+    _need(len(set(names)) == len(names), "two columns have the same name")
+    target = data["target"]
+    _need(target["kind"] == "categorical", "the target is not categorical")
+    _need(target["missing_code"] is None, "the target has a code for missing")
+    _need(len(target["values"]) > 0, "the target has no classes")
+    _need(data.get("missing") in ("value", "marginalize"), "the policy for missing is unknown")
+    _need(isinstance(data.get("named"), bool), "'named' is neither true nor false")
+    _check_class_dtype(data.get("classes_dtype"), len(target["values"]))
+    return Codebook.from_dict(data)
+
+
+def _check_column(column: Any) -> None:
+    _need(isinstance(column, dict), "a column is not an object")
+    name = column.get("name")
+    _need(isinstance(name, str), "a column's name is not text")
+    kind = column.get("kind")
+    if kind == "numeric":
+        cuts = _list(column.get("cuts"), f"the cuts of {name!r}")
+        _need(all(type(c) is float for c in cuts), f"a cut of {name!r} is not a real number")
+        _need(all(c - c == 0 for c in cuts), f"a cut of {name!r} is not finite")
+        _need(all(a < b for a, b in pairwise(cuts)), f"the cuts of {name!r} do not ascend")
+        _need(isinstance(column.get("temporal"), bool), f"{name!r}: 'temporal' is not a boolean")
+        _need(not column["temporal"] or all(abs(c) < 1e12 for c in cuts), f"{name!r}: no such date")
+        n_values = len(cuts) + 1
+    elif kind == "categorical":
+        n_values = _check_values(column, name)
+    else:
+        _refuse(f"column {name!r} is of the kind {kind!r}")
+    missing = column.get("missing_code")
+    _need(
+        missing is None or (type(missing) is int and missing == n_values),
+        f"the code for missing of {name!r} is {missing!r}",
+    )
+    arity = n_values + (missing is not None)
+    _need(arity <= MAX_ARITY, f"column {name!r} has {arity:,} values; {MAX_ARITY:,} are allowed")
+
+
+def _check_values(column: dict[str, Any], name: Any) -> int:
+    values = _list(column.get("values"), f"the values of {name!r}")
+    family = column.get("family")
+    if family == "null":
+        _need(not values, f"column {name!r} has values but no type")
+        return 0
+    _need(family in _VALUES, f"column {name!r} is of the family {family!r}")
+    kind = _VALUES[str(family)]
+    _need(all(type(v) is kind for v in values), f"a value of {name!r} is not of type {family}")
+    if kind is int:
+        _need(all(-(2**63) <= v < 2**63 for v in values), f"a value of {name!r} is too large")
+    if kind is float:
+        _need(all(v - v == 0 for v in values), f"a value of {name!r} is not finite")
+    if kind is str:
+        keys: list[Any] = [v.encode("utf-8") for v in values]
+    else:
+        keys = values
+    _need(all(a < b for a, b in pairwise(keys)), f"the values of {name!r} do not ascend")
+    return len(values)
+
+
+def _check_class_dtype(text: Any, n_classes: int) -> None:
+    _need(isinstance(text, str) and len(text) < 16, "the classes' dtype is not text")
+    dtype = np.dtype(text)
+    _need(dtype.kind in "biufUO" and dtype.fields is None, f"classes of dtype {text!r}")
+    size = dtype.itemsize * n_classes
+    _need(dtype.kind != "U" or size <= _MAX_LABEL_BYTES, f"classes of dtype {text!r}")
+
+
+def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
+    """Return the structure of a header: known features, no cycle."""
+    _need(isinstance(data, dict), "the structure is not an object")
+    selected = _indices(data.get("selected"), len(names), "the selected features")
+    parents = _list(data.get("parents"), "the parents")
+    _need(len(parents) == len(selected), "features and parents differ in number")
+    families = tuple(_indices(p, len(names), "a feature's parents") for p in parents)
+    try:
+        return Structure(names, selected, families)
+    except ValueError as error:
+        _refuse(str(error))
+
+
+def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Domain) -> Tables:
+    """Return the tables: every array of the shape that structure and codebook ask for."""
+    _need(isinstance(data, dict), "the tables are not an object")
+    normalized = data.get("normalized")
+    _need(isinstance(normalized, bool), "'normalized' is neither true nor false")
+    families = _list(data.get("families"), "the families")
+    _need(len(families) == len(structure.selected), "features and tables differ in number")
+    log_prior = _floats(tensors, "log_prior")
+    _need(log_prior.shape == (domain.n_classes,), "the class prior has another number of classes")
+    _check_logs(log_prior, "the class prior")
+    if normalized:
+        _check_sums(np.exp(log_prior).sum(keepdims=True), "the class prior")
+    parts = _by_family(tensors, len(families))
+    tables: list[FamilyTable] = []
+    for at, family in enumerate(families):
+        _need(isinstance(family, dict), f"family {at} is not an object")
+        members = (*structure.parent_indices[at], structure.selected[at])
+        arities = tuple(int(domain.arities[m]) for m in members)
+        what = f"the table of {structure.names[members[-1]]!r}"
+        stored = _Stored(family, parts[at], arities, domain.n_classes, what, normalized)
+        kind = family.get("kind")
+        _need(kind in ("dense", "tree"), f"{what} is of the kind {kind!r}")
+        tables.append(_dense(stored) if kind == "dense" else _tree(stored))
+    return Tables(log_prior, tuple(tables), normalized)
+
+
+def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]]]:
+    """Sort tensors ``family.<number>.<name>`` by their family."""
+    parts: list[dict[str, NDArray[Any]]] = [{} for _ in range(n_families)]
+    for full, array in tensors.items():
+        if full == "log_prior":
+            continue
+        head, _, name = full.partition(".")[2].partition(".")
+        known = full.startswith("family.") and head.isdecimal() and len(head) < 9
+        _need(known and int(head) < n_families, f"the tensor {full[:40]!r} belongs to no table")
+        parts[int(head)][name] = array
+    return parts
+
+
+class _Stored(NamedTuple):
+    """One family as a file has it, with what it has to agree with."""
+
+    facts: dict[str, Any]
+    tensors: Tensors
+    arities: tuple[int, ...]  # of the parents, then of the feature
+    n_classes: int
+    what: str
+    normalized: bool
+
+
+def _dense(stored: _Stored) -> DenseTable:
+    shape, what = (*stored.arities, stored.n_classes), stored.what
+    log_prob = _floats(stored.tensors, "log_prob")
+    _need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
+    _check_logs(log_prob, what)
+    if stored.normalized:
+        _check_sums(np.exp(log_prob).sum(axis=-2), what)
+    return DenseTable(log_prob)
+
+
+def _tree(stored: _Stored) -> TreeTable:
+    family, tensors, what = stored.facts, stored.tensors, stored.what
+    for flag in ("inherit", "backoff"):
+        _need(isinstance(family.get(flag), bool), f"{what}: {flag!r} is neither true nor false")
+    table = TreeTable(
+        stored.arities[-1],
+        (stored.n_classes, *stored.arities[:-1]),
+        _ints(tensors, "node_child"),
+        _ints(tensors, "node_value"),
+        _ints(tensors, "node_parent"),
+        _ints(tensors, "node_start"),
+        _floats(tensors, "node_log_escape"),
+        _ints(tensors, "cell_value"),
+        _floats(tensors, "cell_log_prob"),
+        family["inherit"],
+        family["backoff"],
+    )
+    _check_nodes(table, what)
+    _check_cells(table, what)
+    _check_logs(table.node_log_escape, what)
+    _check_logs(table.cell_log_prob, what)
+    if stored.normalized:
+        _check_tree_sums(table, what)
+    return table
+
+
+def _check_nodes(table: TreeTable, what: str) -> None:
+    """Nodes stand breadth first: each level's children are the next level, in order."""
+    child, value, parent = table.node_child, table.node_value, table.node_parent
+    n_nodes = value.shape[0]
+    _need(n_nodes >= 1, f"{what} has no nodes")
+    _need(child.shape == (n_nodes + 1,) and parent.shape == (n_nodes,), f"{what}: ragged nodes")
+    _need(bool((np.diff(child) >= 0).all()), f"{what}: children out of order")
+    _need(int(child[0]) == 1 and int(child[-1]) == n_nodes, f"{what}: children out of range")
+    bounds = [0, 1]
+    for _ in table.context_arities:
+        bounds.append(int(child[bounds[-1]]))
+        _need(bounds[-1] >= bounds[-2], f"{what}: children before their parents")
+    _need(bounds[-1] == n_nodes, f"{what}: a context is deeper than the parents")
+    owner = np.repeat(np.arange(n_nodes), np.diff(child))
+    _need(int(parent[0]) == 0, f"{what}: the root has a parent")
+    _need(bool((parent[1:] == owner).all()), f"{what}: nodes disagree on their parents")
+    limits = np.repeat([1, *table.context_arities], np.diff(bounds))
+    _need(bool((value >= 0).all() and (value < limits).all()), f"{what}: a context out of range")
+    ascending = (value[2:] > value[1:-1]) | (parent[2:] != parent[1:-1])
+    _need(bool(ascending.all()), f"{what}: contexts out of order")
+
+
+def _check_cells(table: TreeTable, what: str) -> None:
+    start, value = table.node_start, table.cell_value
+    n_nodes, n_cells = table.node_value.shape[0], value.shape[0]
+    _need(start.shape == (n_nodes + 1,), f"{what}: ragged nodes")
+    _need(table.node_log_escape.shape == (n_nodes,), f"{what}: ragged nodes")
+    _need(table.cell_log_prob.shape == (n_cells,), f"{what}: ragged cells")
+    _need(bool((np.diff(start) >= 0).all()), f"{what}: cells out of order")
+    _need(int(start[0]) == 0 and int(start[-1]) == n_cells, f"{what}: cells out of range")
+    _need(bool((value >= 0).all() and (value < table.arity).all()), f"{what}: a value out of range")
+    node = np.repeat(np.arange(n_nodes), np.diff(start))
+    ascending = (value[1:] > value[:-1]) | (node[1:] != node[:-1])
+    _need(bool(ascending.all()), f"{what}: values out of order")
+
+
+def _check_tree_sums(table: TreeTable, what: str) -> None:
+    """Every node's distribution sums to one, without spelling it out.
+
+    Values without a cell get the escape, times what the parent gives them where
+    the node inherits: one minus what the parent gives to the node's own cells.
+    """
+    n_nodes = table.node_value.shape[0]
+    node = np.repeat(np.arange(n_nodes), np.diff(table.node_start))
+    own = np.bincount(node, np.exp(table.cell_log_prob), n_nodes)
+    if table.inherit:
+        above = np.bincount(node, _above(table, node), n_nodes)
+        rest = np.maximum(1.0 - above, 0.0)
+    else:
+        rest = (table.arity - np.diff(table.node_start)).astype(np.float64)
+    # Nothing rests where every value has a cell, whatever the escape says.
+    escape = np.where(rest > TOLERANCE, np.exp(np.minimum(table.node_log_escape, 700.0)), 0.0)
+    _check_sums(own + escape * rest, what)
+
+
+def _above(table: TreeTable, node: Ints) -> Floats:
+    """Return, for each cell, the probability that the node's parent gives to its value."""
+    keys = node * table.arity + table.cell_value
+    probability = np.exp(table.cell_log_prob)
+    at = table.node_parent[node]
+    factor = np.ones(node.shape[0])
+    result = np.where(node == 0, 1.0 / table.arity, 0.0)  # the root's parent is uniform
+    waiting = np.flatnonzero(node > 0)
+    while waiting.size:
+        wanted = at[waiting] * table.arity + table.cell_value[waiting]
+        place = np.minimum(np.searchsorted(keys, wanted), keys.shape[0] - 1)
+        found = keys[place] == wanted
+        result[waiting[found]] = factor[waiting[found]] * probability[place[found]]
+        waiting = waiting[~found]
+        factor[waiting] *= np.exp(np.minimum(table.node_log_escape[at[waiting]], 700.0))
+        top = waiting[at[waiting] == 0]
+        result[top] = factor[top] / table.arity
+        waiting = waiting[at[waiting] > 0]
+        at[waiting] = table.node_parent[at[waiting]]
+    return result
+
+
+def _check_logs(array: Floats, what: str) -> None:
+    # Minus infinity is the probability zero.
+    _need(not bool(np.isnan(array).any() or np.isposinf(array).any()), f"{what} is not finite")
+
+
+def _check_sums(sums: Floats, what: str) -> None:
+    good = bool((np.abs(sums - 1.0) <= TOLERANCE).all())
+    _need(good, f"{what} does not sum to one")
+
+
+def _floats(tensors: Tensors, name: str) -> Floats:
+    _need(name in tensors, f"the tensor {name!r} is not there")
+    array = tensors[name]
+    _need(array.dtype == np.float64, f"the tensor {name!r} is of type {array.dtype}")
+    return np.array(array, dtype=np.float64, order="C")  # a copy: compiled loops want it writable
+
+
+def _ints(tensors: Tensors, name: str) -> Ints:
+    _need(name in tensors, f"the tensor {name!r} is not there")
+    array = tensors[name]
+    _need(array.dtype.kind in "iu" and array.ndim == 1, f"the tensor {name!r} is no list of codes")
+    return array.astype(np.int64)
+
+
+def _indices(data: Any, end: int, what: str) -> tuple[int, ...]:
+    numbers = _list(data, what)
+    _need(all(type(i) is int and 0 <= i < end for i in numbers), f"{what} are out of range")
+    return tuple(numbers)
+
+
+def _list(data: Any, what: str) -> list[Any]:
+    if not isinstance(data, list):
+        _refuse(f"{what} are not a list")
+    return data
+
+
+def _need(condition: bool, why: str) -> None:
+    if not condition:
+        _refuse(why)
+
+
+def _refuse(why: str) -> NoReturn:
+    raise ModelFileError(f"the model file is malformed: {why}. Write it again with tanager.save.")

@@ -1,0 +1,191 @@
+"""Model files: safetensors with a versioned JSON header and a checksum.
+
+A model file is data, never code. The arrays of the tables are tensors; all else
+is one JSON text among the file's metadata::
+
+    metadata   format    "tanager"
+               version   "1"
+               sha256    over the header and every tensor's name, type, shape and bytes
+               header    {"tanager", "codebook", "structure", "tables", "estimator", "info"}
+    tensors    log_prior (classes)
+               family.3.log_prob (*parents, values, classes)        a dense family
+               family.4.node_child, .node_value, .cell_log_prob ...  a family as a tree
+
+Reading checks everything before any of it is used (`tanager.network.checks`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager import __version__
+from tanager.atomic import replacing
+from tanager.errors import ModelFileError
+from tanager.network.checks import check_codebook, check_structure, check_tables
+from tanager.network.network import Network
+from tanager.parameters.tables import DenseTable
+
+__all__ = ["FORMAT_VERSION", "read_model", "write_model"]
+
+FORMAT = "tanager"
+FORMAT_VERSION = 1
+
+Tensors = dict[str, NDArray[Any]]
+
+_DTYPES = {"F64": "<f8", "I64": "<i8", "U32": "<u4", "U16": "<u2", "U8": "<u1"}
+_TREE_INTEGERS = ("node_child", "node_value", "node_parent", "node_start", "cell_value")
+_TREE_FLOATS = ("node_log_escape", "cell_log_prob")
+
+
+def write_model(
+    network: Network, path: str | os.PathLike[str], facts: Mapping[str, Any] | None = None
+) -> None:
+    """Write a network, and plain facts about its estimator, to one file.
+
+    The file is written beside its place and renamed: at `path` there is the old
+    file or the new one, whole.
+    """
+    from safetensors.numpy import save
+
+    families, tensors = _take_apart(network)
+    header = {
+        "tanager": __version__,
+        "codebook": network.codebook.to_dict(),
+        "structure": {
+            "selected": list(network.structure.selected),
+            "parents": [list(parents) for parents in network.structure.parent_indices],
+        },
+        "tables": {"normalized": network.tables.normalized, "families": families},
+        **(facts or {}),
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    metadata = {
+        "format": FORMAT,
+        "version": str(FORMAT_VERSION),
+        "header": text,
+        "sha256": checksum(text, tensors),
+    }
+    with replacing(path) as part:
+        part.write_bytes(save(tensors, metadata))
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
+    """Read a network and the whole header; a `ModelFileError` where anything is amiss."""
+    data = Path(path).read_bytes()
+    try:
+        metadata, tensors = _unpack(data)
+        header = _open_header(metadata, tensors)
+        codebook = check_codebook(header["codebook"])
+        structure = check_structure(header["structure"], codebook.domain.names)
+        tables = check_tables(header["tables"], tensors, structure, codebook.domain)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from error
+    except Exception as error:
+        # Checks above name what is wrong; this net is for files forged to pass
+        # the checksum with a shape that none of them foresees.
+        raise ModelFileError(
+            f"{path}: the model file is malformed ({type(error).__name__}: {error}). "
+            "Write it again with tanager.save."
+        ) from error
+    return Network(codebook, structure, tables), header
+
+
+def checksum(header: str, tensors: Tensors) -> str:
+    """Return the SHA-256 of the header and of all tensors, by name."""
+    digest = hashlib.sha256(header.encode())
+    for name in sorted(tensors):
+        array = np.ascontiguousarray(tensors[name])
+        digest.update(f"|{name}|{array.dtype.str}|{array.shape}|".encode())
+        digest.update(array.data if array.size else b"")
+    return digest.hexdigest()
+
+
+def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
+    """Return a description of each family, and the arrays of all."""
+    tensors: Tensors = {"log_prior": _floats(network.tables.log_prior)}
+    families: list[dict[str, Any]] = []
+    for at, table in enumerate(network.tables.families):
+        if isinstance(table, DenseTable):
+            families.append({"kind": "dense"})
+            tensors[f"family.{at}.log_prob"] = _floats(table.log_prob)
+            continue
+        families.append(
+            {"kind": "tree", "inherit": bool(table.inherit), "backoff": bool(table.backoff)}
+        )
+        for name in _TREE_INTEGERS:
+            tensors[f"family.{at}.{name}"] = _narrow(getattr(table, name))
+        for name in _TREE_FLOATS:
+            tensors[f"family.{at}.{name}"] = _floats(getattr(table, name))
+    return families, tensors
+
+
+def _floats(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(array, dtype="<f8")
+
+
+def _narrow(array: NDArray[Any]) -> NDArray[Any]:
+    """Return non-negative integers in the narrowest type that holds them."""
+    top = int(array.max(initial=0))
+    kind = next(k for k in ("<u1", "<u2", "<u4", "<i8") if top <= np.iinfo(k).max)
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
+    """Return metadata and tensors; nothing is interpreted yet."""
+    import safetensors
+
+    if len(data) < 8:
+        _refuse(f"it has {len(data)} bytes, too few for a model")
+    try:
+        parts = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
+    except safetensors.SafetensorError as error:
+        _refuse(f"it is no safetensors file, or damaged ({error})")
+    # The library checked the JSON header; only it does not hand out the metadata.
+    length = int.from_bytes(data[:8], "little")
+    metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+    tensors: Tensors = {}
+    for name, part in parts:
+        if part["dtype"] not in _DTYPES:
+            _refuse(f"tensor {name!r} has the type {part['dtype']}; allowed: {', '.join(_DTYPES)}")
+        array = np.frombuffer(part["data"], dtype=_DTYPES[part["dtype"]])
+        tensors[name] = array.reshape(part["shape"])
+    return metadata, tensors
+
+
+def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any]:
+    if metadata.get("format") != FORMAT:
+        _refuse("it is a safetensors file, but holds no Tanager model")
+    version = metadata.get("version", "")
+    if version != str(FORMAT_VERSION):
+        raise ModelFileError(
+            f"the model file has the format version {version[:20]!r}; this Tanager "
+            f"({__version__}) reads version {FORMAT_VERSION}. Install the version that wrote it."
+        )
+    text = metadata.get("header", "")
+    if metadata.get("sha256") != checksum(text, tensors):
+        _refuse("its checksum does not match its content: the file is damaged")
+    header = json.loads(text, parse_constant=_no_constant)
+    if not isinstance(header, dict):
+        _refuse("its header is not a JSON object")
+    lacking = {"codebook", "structure", "tables"} - header.keys()
+    if lacking:
+        _refuse(f"its header lacks {', '.join(sorted(lacking))}")
+    return header
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ModelFileError(f"its header holds the number {name}, which JSON does not have.")
+
+
+def _refuse(why: str) -> NoReturn:
+    raise ModelFileError(
+        f"this is not a usable model file: {why}. Save the model again, or copy it again."
+    )

@@ -1,0 +1,297 @@
+"""Model files: the identity on predictions, and nothing but typed errors on damage."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tanager
+from tanager import BayesNetClassifier
+from tanager.errors import ModelFileError
+from tanager.losses import HybridMargin
+from tanager.network import Network
+from tanager.network.files import checksum
+from tanager.parameters import Hybrid, Laplace, MEstimate
+from tanager.structure import KDB, TAN, Fixed
+from tests.network.fuzzing import damage, forge
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(7)
+    n = 400
+    codes = rng.integers(0, 30, (n, 5))
+    columns = [
+        [f"v{v}" if v else None for v in codes[:, 0]],
+        codes[:, 1].astype(float).tolist(),
+        (codes[:, 2] % 2 == 0).tolist(),
+        [f"w{v}" for v in codes[:, 3]],
+        [f"é{v}" for v in codes[:, 4]],
+    ]
+    rows = pa.table({f"x{i}": column for i, column in enumerate(columns)})
+    y = np.where(codes[:, 0] + codes[:, 1] > 30, "yes", "no")
+    return rows, y
+
+
+@pytest.fixture(scope="module")
+def trees(table):
+    """A model with families as trees, as well as dense ones."""
+    rows, y = table
+    clf = BayesNetClassifier(KDB(k=2), MEstimate(m=1.0)).fit(rows, y)
+    kinds = {type(t).__name__ for t in clf.network_.tables.families}
+    assert kinds == {"DenseTable", "TreeTable"}
+    return clf
+
+
+@pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", "hdp"])
+@pytest.mark.parametrize("structure", ["naive", "tan", KDB(k=3), "skdb"])
+def test_a_loaded_model_predicts_bit_for_bit(structure, parameters, table, tmp_path):
+    rows, y = table
+    clf = BayesNetClassifier(structure, parameters, missing="marginalize").fit(rows, y)
+    tanager.save(clf, tmp_path / "m.tanager")
+    loaded = tanager.load(tmp_path / "m.tanager")
+    assert np.array_equal(loaded.predict_proba(rows), clf.predict_proba(rows))
+    assert np.array_equal(loaded.explain(rows.slice(0, 9)), clf.explain(rows.slice(0, 9)))
+    assert repr(loaded) == repr(clf)
+    assert loaded.structure_ == clf.structure_
+    assert loaded.network_.codebook == clf.network_.codebook
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1], [True, False, True], ["a", "b", "b"], [-3, 2**40, 7]])
+def test_classes_keep_their_values_and_dtype(y, tmp_path):
+    y = np.array(y)
+    clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"], ["c"]], y)
+    tanager.save(clf, tmp_path / "m")
+    loaded = tanager.load(tmp_path / "m")
+    assert loaded.classes_.dtype == clf.classes_.dtype
+    assert loaded.classes_.tolist() == clf.classes_.tolist()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.text(max_size=4), st.text(max_size=4)), min_size=2, max_size=12))
+def test_any_text_survives(tmp_path_factory, pairs):
+    pairs = [(a.replace("\ud800", ""), b) for a, b in pairs]
+    y = [i % 2 for i in range(len(pairs))]
+    clf = BayesNetClassifier("tan", "laplace").fit([list(p) for p in pairs], y)
+    path = tmp_path_factory.mktemp("text") / "m"
+    tanager.save(clf, path)
+    loaded = tanager.load(path)
+    rows = [list(p) for p in pairs]
+    assert np.array_equal(loaded.predict_proba(rows), clf.predict_proba(rows))
+
+
+def test_parameters_come_back(table, tmp_path):
+    rows, y = table
+    clf = BayesNetClassifier(
+        Fixed({"x0": ("x1",), "x2": ["x0", "x3"]}),
+        Laplace(alpha=0.5),
+        categorical_features=np.array([True] * 5),
+        class_weight={"yes": 2.0, "no": 1},
+        random_state=np.random.RandomState(3),
+        n_jobs=np.int64(1),
+    ).fit(rows, y)
+    tanager.save(clf, tmp_path / "m")
+    loaded = tanager.load(tmp_path / "m")
+    assert loaded.structure.parents == {"x0": ("x1",), "x2": ["x0", "x3"]}
+    assert loaded.parameters.alpha == 0.5
+    assert loaded.class_weight == {"yes": 2.0, "no": 1}
+    assert loaded.categorical_features.tolist() == [True] * 5
+    assert loaded.random_state is None
+    assert loaded.info_["structure"]["seconds"] == clf.info_["structure"]["seconds"]
+
+
+def test_losses_are_plain_data(trees, tmp_path):
+    from tanager.classifiers.files import _from_plain, _to_plain
+
+    hybrid = Hybrid(HybridMargin(), checkpoint=tmp_path / "c", decay=float("inf"))
+    again = _from_plain(json.loads(json.dumps(_to_plain(hybrid, "parameters"))))
+    assert again.loss == hybrid.loss
+    assert again.decay == float("inf")
+
+
+def test_a_foreign_learner_is_refused_and_the_network_can_be_saved(table, tmp_path):
+    class Mine(TAN):
+        pass
+
+    rows, y = table
+    clf = BayesNetClassifier(Mine(), "laplace").fit(rows, y)
+    with pytest.raises(ModelFileError, match=r"network_\.save"):
+        tanager.save(clf, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+    clf.network_.save(tmp_path / "n")
+    assert np.array_equal(
+        Network.load(tmp_path / "n").log_joint(rows), clf.network_.log_joint(rows)
+    )
+    loaded = tanager.load(tmp_path / "n")
+    assert isinstance(loaded.structure, Fixed)
+    assert np.array_equal(loaded.predict(rows), clf.predict(rows))
+
+
+def test_unfitted_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match="fit first"):
+        tanager.save(BayesNetClassifier(), tmp_path / "m")
+
+
+def test_a_loaded_model_says_why_it_does_not_go_on_learning(trees, table, tmp_path):
+    tanager.save(trees, tmp_path / "m")
+    with pytest.raises(tanager.errors.ConfigurationError, match="fitted here"):
+        tanager.load(tmp_path / "m").partial_fit(*table)
+
+
+def _edit(data, **changes):
+    """Change metadata entries without signing anew."""
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    header["__metadata__"].update(changes)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
+
+
+def test_wrong_versions_and_formats_say_so(trees, tmp_path):
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    data = path.read_bytes()
+    for changes, words in [
+        ({"version": "2"}, "format version '2'"),
+        ({"format": "other"}, "no Tanager model"),
+        ({"sha256": "0" * 64}, "checksum"),
+        ({"header": "{}"}, "checksum"),
+    ]:
+        path.write_bytes(_edit(data, **changes))
+        with pytest.raises(ModelFileError, match=words):
+            tanager.load(path)
+    for text in (b"", b"short", b"PK\x03\x04 a zip file of some length", bytes(100)):
+        path.write_bytes(text)
+        with pytest.raises(ModelFileError, match=r"too few|no safetensors|no Tanager"):
+            tanager.load(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"codebook": NaN}', "[]", '{"codebook": {}}', "9" * 10_000]
+)
+def test_hostile_headers(text, trees, tmp_path):
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    path.write_bytes(_edit(path.read_bytes(), header=text, sha256=checksum(text, _tensors(path))))
+    with pytest.raises(ModelFileError):
+        tanager.load(path)
+
+
+def _tensors(path):
+    from safetensors.numpy import load_file
+
+    return load_file(path)
+
+
+def test_a_stored_name_is_never_imported(trees, tmp_path):
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["header"])
+    for name in ("os:system", "structure:import_module", "structure:StructureLearner", "x"):
+        header["estimator"]["structure"] = {"$object": name, "parameters": {}}
+        text = json.dumps(header)
+        path.write_bytes(_edit(data, header=text, sha256=checksum(text, _tensors(path))))
+        with pytest.raises(ModelFileError):
+            tanager.load(path)
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", [damage, forge])
+def test_fuzzed_files_load_the_same_or_give_a_typed_error(how, trees, table, tmp_path):
+    rows = table[0].slice(0, 50)
+    expected = trees.predict_proba(rows)
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    data = path.read_bytes()
+    rng = random.Random(20)
+    survived = 0
+    for _ in range(500):
+        path.write_bytes(how(data, rng))
+        try:
+            loaded = tanager.load(path)
+        except ModelFileError:
+            continue
+        survived += 1
+        if how is damage:
+            assert np.array_equal(loaded.predict_proba(rows), expected)
+        else:
+            # A forger may write another valid model; it must answer sanely.
+            check_answers(loaded, rows)
+    assert survived < 250
+
+
+def check_answers(loaded, rows):
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            answers = loaded.predict_proba(rows)
+    except tanager.errors.DataError:
+        return  # for example, columns of other names
+    assert answers.shape == (rows.num_rows, len(loaded.classes_))
+    assert np.allclose(answers.sum(axis=1), 1)
+
+
+def test_a_failed_write_leaves_the_old_file(trees, tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    before = path.read_bytes()
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        tanager.save(trees, path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_full_disk_leaves_the_old_file(trees, tmp_path):
+    """The file-size limit stops the write in the middle, as a full disk does."""
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    before = path.read_bytes()
+    code = (
+        "import resource, signal, sys, tanager;"
+        "model = tanager.load(sys.argv[1]);"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000));"
+        "tanager.save(model, sys.argv[1])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert "OSError" in run.stderr
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_permissions_and_links_are_kept(trees, tmp_path):
+    path = tmp_path / "m"
+    tanager.save(trees, path)
+    path.chmod(0o640)
+    (tmp_path / "link").symlink_to(path)
+    tanager.save(trees, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    with pytest.raises(IsADirectoryError):
+        tanager.save(trees, tmp_path)
+
+
+def test_a_small_model_is_a_small_file(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 8, (2000, 30))
+    clf = BayesNetClassifier("tan", "laplace", categorical_features="all")
+    tanager.save(clf.fit(x, rng.integers(0, 2, 2000)), tmp_path / "m")
+    assert (tmp_path / "m").stat().st_size < 100_000
