@@ -1,1 +1,5 @@
-"""To be filled."""
+"""The program `tanager`."""
+
+from tanager.cli.app import app, main
+
+__all__ = ["app", "main"]

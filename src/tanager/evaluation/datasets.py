@@ -127,18 +127,23 @@ def _read(source: Any) -> Any:
             f"a dataset cannot be made from {type(source).__name__}. Give a path or a table that "
             "speaks the Arrow stream protocol."
         )
-    path = Path(source)
-    if not path.exists():
-        raise DataError(f"{path.name}: no such file or folder.")
+    path = _existing(source)
     import pyarrow.dataset as ds
 
     kind = {".csv": "csv", ".arrow": "ipc", ".feather": "ipc"}.get(path.suffix, "parquet")
     return ds.dataset(path, format=kind).to_table()
 
 
+def _existing(source: str | Path) -> Path:
+    path = Path(source)
+    if not path.exists():
+        raise DataError(f"{path.name}: no such file or folder.")
+    return path
+
+
 def _digest(source: Any) -> str:
     if isinstance(source, str | Path):
-        path = Path(source)
+        path = _existing(source)
         files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
         return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
     import pyarrow as pa

@@ -1,0 +1,183 @@
+"""The commands of the laboratory: compare, evaluate, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tanager.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tanager.evaluation import Experiment, Results
+    from tanager.progress import Progress
+
+__all__ = ["register"]
+
+DEFAULT_PAIR = "skdb/hdp"
+
+Run = Annotated[
+    Path | None,
+    typer.Option(
+        "--run", help="Run file: an interrupted run goes on where it was.", dir_okay=False
+    ),
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.")]
+Rounds = Annotated[int, typer.Option(help="Rounds of cross-validation.")]
+Folds = Annotated[int, typer.Option(help="Folds of a round.")]
+Stratified = Annotated[bool, typer.Option("--stratified", help="Every fold its share of classes.")]
+Seed = Annotated[int, typer.Option(help="Decides folds and random states.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column that no classifier sees.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Table of cells: .parquet or .csv.")
+]
+Html = Annotated[Path | None, typer.Option("--html", help="Write a report of one HTML page.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")]
+Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command()(compare)
+    app.command()(evaluate)
+    app.command()(report)
+
+
+def compare(
+    sources: Annotated[
+        list[Path], typer.Argument(help="One experiment.toml, or tables to compare on.")
+    ],
+    target: Target = "class",
+    classifiers: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="tan/hdp, kdb(k=2)/m-estimate, random-forest, ..."),
+    ] = None,
+    drop: Drop = None,
+    rounds: Rounds = 5,
+    folds: Folds = 2,
+    stratified: Stratified = False,
+    seed: Seed = 0,
+    run: Run = None,
+    jobs: Jobs = 1,
+    output: Output = None,
+    html: Html = None,
+    data: Data = None,
+    retry_failed: Retry = False,
+    as_json: Json = False,
+) -> None:
+    """Compare classifiers on tables, with tests of significance."""
+    from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+
+    if any(path.suffix == ".toml" for path in sources):
+        if len(sources) > 1 or classifiers:
+            raise ConfigurationError(
+                "an experiment file says what is compared: give it alone, without --with."
+            )
+        experiment = Experiment.from_toml(sources[0], data)
+        run = run or Path(f"{sources[0].stem}.run.jsonl")
+    else:
+        experiment = Experiment(
+            [Dataset(path.stem, path, target, tuple(drop or ())) for path in sources],
+            [Contender.of(use) for use in classifiers or [DEFAULT_PAIR, "random-forest"]],
+            CrossValidation(rounds, folds, stratified=stratified),
+            seed=seed,
+            name="comparison",
+        )
+    results = _run(experiment, run, jobs, retry_failed=retry_failed)
+    _deliver(results, output, html, as_json=as_json)
+
+
+def evaluate(
+    source: Annotated[Path, typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV.")],
+    target: Target,
+    structure: Annotated[str, typer.Option(help="Structure learner.")] = "skdb",
+    parameters: Annotated[str, typer.Option(help="Parameter learner.")] = "hdp",
+    drop: Drop = None,
+    rounds: Rounds = 5,
+    folds: Folds = 2,
+    stratified: Stratified = False,
+    seed: Seed = 0,
+    run: Run = None,
+    jobs: Jobs = 1,
+    output: Output = None,
+    as_json: Json = False,
+) -> None:
+    """Estimate by cross-validation how well a classifier will do on a table."""
+    from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+
+    experiment = Experiment(
+        [Dataset(source.stem, source, target, tuple(drop or ()))],
+        [Contender.of(f"{structure}/{parameters}")],
+        CrossValidation(rounds, folds, stratified=stratified),
+        seed=seed,
+        name=f"{source.stem} by {structure}/{parameters}",
+    )
+    results = _run(experiment, run, jobs, retry_failed=False)
+    if output is not None:
+        results.write(output)
+    _refuse_failures(results)
+    from tanager.cli.tables import print_evaluation
+
+    print_evaluation(results, as_json=as_json)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run file of `compare`.")],
+    html: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+) -> None:
+    """Write the report of a run as one self-contained HTML page."""
+    from tanager.evaluation import Results
+    from tanager.report import write_report
+
+    write_report(Results.read(run), html)
+    print(f"{html}: {html.stat().st_size / 1024:.0f} kB")
+
+
+def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:
+    with live_progress(experiment) as progress:
+        results: Results = experiment.run(
+            run, n_jobs=jobs, progress=progress, retry_failed=retry_failed
+        )
+    return results
+
+
+@contextmanager
+def live_progress(experiment: Experiment) -> Iterator[Progress | None]:
+    """Show a live table where a person watches, nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from tanager.cli.live import LiveTable
+
+    names = tuple(contender.name for contender in experiment.contenders)
+    with LiveTable(names, experiment.metrics[0]) as table:
+        yield table
+
+
+def _deliver(results: Results, output: Path | None, html: Path | None, *, as_json: bool) -> None:
+    from tanager.cli.tables import print_comparison
+
+    if output is not None:
+        results.write(output)
+    if html is not None:
+        from tanager.report import write_report
+
+        write_report(results, html)
+    print_comparison(results, as_json=as_json)
+    if len(results.failures) == len(results.records):
+        _refuse_failures(results)
+
+
+def _refuse_failures(results: Results) -> None:
+    if results.failures:
+        first = results.failures[0]
+        raise ConfigurationError(
+            f"{len(results.failures)} of {len(results.records)} cells failed; the first, "
+            f"{first['classifier']} on {first['dataset']}: {first['error']}"
+        )

@@ -1,0 +1,295 @@
+"""The pictures of an experiment, as matplotlib axes in one look.
+
+Each function draws on the axes it is given, or on a new figure, and returns the
+axes; `ax.figure.savefig("x.svg")` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tanager.evaluation.metrics import Reliability
+from tanager.evaluation.statistics import Nemenyi, win_draw_loss
+from tanager.report.style import CYCLE, INK, MARKERS, MUTED, axes, in_house_style, log_axis
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tanager.evaluation.curves import Curves
+
+__all__ = [
+    "plot_convergence",
+    "plot_convergence_histogram",
+    "plot_critical_difference",
+    "plot_curves",
+    "plot_loss_scatter",
+    "plot_reliability",
+    "plot_surface",
+]
+
+
+@in_house_style
+def plot_loss_scatter(
+    a: ArrayLike,
+    b: ArrayLike,
+    names: tuple[str, str],
+    *,
+    loss: str = "loss",
+    log: bool = False,
+    labels: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw two classifiers' losses, one point a dataset; above the diagonal the first wins.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n_datasets,)
+    names : pair of str
+    loss : str
+        What is measured.
+    log : bool
+        Logarithmic axes, for times.
+    labels : sequence of str, optional
+        Names of the datasets; the three farthest from the diagonal are written.
+    """
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    ax = axes(ax, 3.9, 3.9)
+    low, high = float(min(x.min(), y.min())), float(max(x.max(), y.max()))
+    if log:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
+        low, high = low / 1.5, high * 1.5
+    else:
+        room = 0.05 * (high - low or 1.0)
+        low, high = max(0.0, low - room), high + room
+    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
+    for chosen, colour, marker in (
+        (x < y, CYCLE[0], "o"),
+        (x > y, CYCLE[1], "s"),
+        (x == y, MUTED, "D"),
+    ):
+        ax.scatter(x[chosen], y[chosen], s=16, color=colour, marker=marker, lw=0, zorder=2)
+    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    ax.set_xlabel(f"{names[0]}, {loss}")
+    ax.set_ylabel(f"{names[1]}, {loss}")
+    record = win_draw_loss(x, y)
+    style: dict[str, Any] = {"fontsize": 8, "transform": ax.transAxes, "va": "bottom"}
+    ax.text(0.0, 1.015, f"{names[0]} wins {record.wins}", color=CYCLE[0], **style)
+    ax.text(1.0, 1.015, f"{names[1]} wins {record.losses}", ha="right", color=CYCLE[1], **style)
+    if labels is not None:
+        _name_extremes(ax, x, y, labels, log=log)
+    return ax
+
+
+def _name_extremes(
+    ax: Any, x: NDArray[np.float64], y: NDArray[np.float64], labels: Sequence[str], *, log: bool
+) -> None:
+    distance = np.abs(np.log(x / y)) if log else np.abs(x - y)
+    middle = 0.5 * sum(ax.get_xlim())
+    for i in np.argsort(-distance, kind="stable")[:3]:
+        if distance[i] > 0:
+            left = x[i] > middle
+            ax.annotate(
+                labels[i],
+                (x[i], y[i]),
+                xytext=(-5 if left else 5, 0),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                va="center",
+                fontsize=7,
+                color=MUTED,
+            )
+
+
+@in_house_style
+def plot_critical_difference(
+    names: Sequence[str], result: Nemenyi, *, ax: Axes | None = None
+) -> Any:
+    """Draw average ranks on a line, with bars over classifiers that do not differ.
+
+    References
+    ----------
+    Demšar, J. (2006). Statistical comparisons of classifiers over multiple data
+    sets. JMLR 7, figure 1.
+    """
+    ranks = result.ranks
+    k = len(names)
+    order = np.argsort(ranks, kind="stable")
+    half = (k + 1) // 2
+    bars = [
+        sorted((float(ranks[g].min()), float(ranks[g].max()))) for g in map(list, result.groups)
+    ]
+    step = 0.30
+    depth = 0.32 + 0.16 * len(bars)
+    ax = axes(ax, 6.2, 0.9 + 0.22 * (half + len(bars) * 0.6 + 2))
+    ax.axis("off")
+    ax.set(xlim=(1 - 0.62 * (k - 1), k + 0.62 * (k - 1)), ylim=(-depth - step * half, 0.85))
+    ax.plot([1, k], [0, 0], color=INK, lw=1)
+    for tick in range(1, k + 1):
+        ax.plot([tick, tick], [0, 0.08], color=INK, lw=1)
+        ax.text(tick, 0.12, str(tick), ha="center", va="bottom", fontsize=8)
+    ax.plot([1, 1 + result.critical_difference], [0.58, 0.58], color=INK, lw=1)
+    for end in (1, 1 + result.critical_difference):
+        ax.plot([end, end], [0.53, 0.63], color=INK, lw=1)
+    text = f"critical difference {result.critical_difference:.2f}"
+    ax.text(1 + result.critical_difference + 0.03 * k, 0.58, text, va="center", fontsize=8)
+    for i, (first, last) in enumerate(bars):
+        y, room = -0.16 * (i + 1), 0.012 * k
+        ax.plot([first - room, last + room], [y, y], color=CYCLE[1], lw=3.2, solid_capstyle="butt")
+    for place, i in enumerate(order):
+        left = place < half
+        row = place if left else k - 1 - place
+        y, edge = -depth - step * row, 0.96 if left else k + 0.04
+        ax.plot([ranks[i], ranks[i], edge], [0, y, y], color=MUTED, lw=0.8)
+        ax.text(
+            edge - 0.02 * k if left else edge + 0.02 * k,
+            y,
+            f"{names[i]}  {ranks[i]:.2f}" if left else f"{ranks[i]:.2f}  {names[i]}",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=8.5,
+        )
+    return ax
+
+
+@in_house_style
+def plot_convergence(
+    traces: Mapping[str, ArrayLike], *, objective: str = "objective", ax: Axes | None = None
+) -> Any:
+    """Draw an objective by iteration, the first point before any; log scale of iterations."""
+    ax = axes(ax)
+    for i, (name, trace) in enumerate(traces.items()):
+        values = np.asarray(trace, float)
+        ax.plot(
+            np.arange(1, len(values) + 1), values, label=name, color=CYCLE[i % len(CYCLE)],
+            marker=MARKERS[i % len(MARKERS)], markevery=_log_places(len(values)),
+        )  # fmt: skip
+    ax.set_xscale("log")
+    log_axis(ax.xaxis)
+    ax.set_xlabel("iteration (1: before the first)")
+    ax.set_ylabel(objective)
+    ax.legend()
+    return ax
+
+
+def _log_places(n: int) -> list[int]:
+    return sorted({int(i) for i in np.geomspace(1, max(n, 1), 9)} - {0} | {1})[:-1] or [0]
+
+
+@in_house_style
+def plot_convergence_histogram(
+    behind: Mapping[str, Sequence[int]], *, after: int = 5, ax: Axes | None = None
+) -> Any:
+    """Draw how many iterations others trail behind, as in Zaidi et al. (2017), figures 15 to 17."""
+    ax = axes(ax)
+    every = np.concatenate([np.asarray(v, float) for v in behind.values()])
+    low, high = np.floor(every.min()) - 0.5, max(np.ceil(np.quantile(every, 0.98)), 1) + 0.5
+    edges = np.linspace(low, high, min(31, int(high - low) + 1))
+    clipped = [np.clip(np.asarray(v, float), low, high) for v in behind.values()]
+    ax.hist(
+        clipped, bins=edges.tolist(), label=list(behind), color=CYCLE[: len(clipped)], rwidth=0.9
+    )
+    ax.axvline(0, color=INK, lw=0.8)
+    ax.set_xlabel(f"iterations behind at iteration {after}")
+    ax.set_ylabel("datasets")
+    ax.legend()
+    return ax
+
+
+@in_house_style
+def plot_curves(
+    curves: Curves,
+    *,
+    x: str = "training rows",
+    y: str = "loss",
+    log: bool = True,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw one line for each classifier with a band of one standard deviation."""
+    ax = axes(ax)
+    for i, name in enumerate(curves.classifiers):
+        colour, mean, band = CYCLE[i % len(CYCLE)], curves.mean[i], curves.deviation[i]
+        ax.plot(curves.x, mean, label=name, color=colour, marker=MARKERS[i % len(MARKERS)])
+        ax.fill_between(curves.x, mean - band, mean + band, color=colour, alpha=0.15, lw=0)
+    if log:
+        ax.set_xscale("log")
+        log_axis(ax.xaxis)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.legend()
+    return ax
+
+
+@in_house_style
+def plot_surface(
+    losses: ArrayLike,
+    chosen: tuple[int, int],
+    *,
+    loss: str = "leave-one-out RMSE",
+    ax: Axes | None = None,
+) -> Any:
+    """Draw selective kDB's leave-one-out loss for every k and number of features.
+
+    Parameters
+    ----------
+    losses : array-like of shape (max_k + 1, n_features)
+        Row k; column j is the loss with the first j + 1 features.
+    chosen : pair of int
+        The k and the number of features kept.
+    """
+    values = np.asarray(losses, float)
+    ax = axes(ax, 5.2, 3.2)
+    n_features = values.shape[1]
+    xs = np.arange(1, n_features + 1)
+    colours = _shades(len(values))
+    for k, line in enumerate(values):
+        ax.plot(xs, line, color=colours[k], lw=1.3, label=f"k = {k}")
+    k, kept = chosen
+    ax.plot(kept, values[k, kept - 1], marker="o", ms=8, mfc="none", mec=CYCLE[1], mew=1.8)
+    ax.annotate(
+        f"k = {k}, {kept} features",
+        (kept, values[k, kept - 1]),
+        xytext=(0, -14),
+        textcoords="offset points",
+        ha="right" if kept > 0.6 * n_features else "left",
+        fontsize=8,
+        color=CYCLE[1],
+    )
+    low = values.min()
+    ax.set_ylim(low - 0.14 * (values.max() - low or 1.0), None)
+    ax.set_xlabel("features, by mutual information with the class")
+    ax.set_ylabel(loss)
+    ax.legend(ncols=2)
+    return ax
+
+
+def _shades(n: int) -> list[Any]:
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](value) for value in np.linspace(0.0, 0.85, n)]
+
+
+@in_house_style
+def plot_reliability(curves: Mapping[str, Reliability], *, ax: Axes | None = None) -> Any:
+    """Draw accuracy by confidence; on the diagonal, probabilities mean what they say."""
+    ax = axes(ax, 3.9, 3.9)
+    ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
+    for i, (name, bins) in enumerate(curves.items()):
+        kept = bins.rows > 0
+        rows = bins.rows[kept]
+        confidence, accuracy = bins.confidence[kept] / rows, bins.correct[kept] / rows
+        colour = CYCLE[i % len(CYCLE)]
+        ax.plot(confidence, accuracy, color=colour, lw=1.2, label=f"{name} ({bins.error():.3f})")
+        size = 6 + 70 * rows / max(1, rows.sum())
+        ax.scatter(confidence, accuracy, s=size, color=colour, lw=0, zorder=3)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set_xlabel("probability of the predicted class")
+    ax.set_ylabel("share classified right")
+    ax.legend(title="calibration error", title_fontsize=8, loc="upper left")
+    return ax

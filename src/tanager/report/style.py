@@ -1,0 +1,138 @@
+"""One look for every picture, on paper and on dark screens."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+from tanager.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "CYCLE",
+    "GRID",
+    "INK",
+    "MARKERS",
+    "MUTED",
+    "axes",
+    "in_house_style",
+    "log_axis",
+    "to_svg",
+]
+
+Arguments = ParamSpec("Arguments")
+
+# Okabe and Ito's colours, which people with any colour vision tell apart, in an
+# order in which neighbours differ in lightness too.
+CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+# Colours of text and lines. In a page they become the page's own, light or dark.
+INK, MUTED, GRID = "#1c2126", "#6b737c", "#d9dde2"
+_PAGE_COLOURS = {
+    INK: "currentColor",
+    MUTED: "var(--muted)",
+    GRID: "var(--line)",
+    CYCLE[0].lower(): "var(--blue)",
+    CYCLE[1].lower(): "var(--red)",
+}
+
+_STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.0,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "text.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4.0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tanager",
+}
+
+
+def _matplotlib() -> Any:
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise ConfigurationError(
+            "pictures need matplotlib, which is not installed. "
+            "Install Tanager with its extra: pip install 'tanager[report]'."
+        ) from error
+    return mpl
+
+
+def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
+    """Let a function draw in the house style, and leave the caller's style alone."""
+
+    @wraps(function)
+    def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
+        with _matplotlib().rc_context(_STYLE):
+            return function(*args, **kwargs)
+
+    return draw
+
+
+def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
+    """Return the caller's axes, or those of a new figure of that size in inches."""
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def log_axis(axis: Any) -> None:
+    """Write powers of ten on a logarithmic axis as numbers with thousands separated."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+
+
+def to_svg(fig: Figure, *, title: str) -> str:
+    """Return a figure as SVG for a page: the page's colours and fonts, with a title for readers.
+
+    The text stays text, the background is transparent, and two calls on the
+    same figure give the same bytes.
+    """
+    mpl = _matplotlib()
+    buffer = io.StringIO()
+    with mpl.rc_context(_STYLE):
+        fig.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    for colour, page in _PAGE_COLOURS.items():
+        svg = svg.replace(colour, page)
+    svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
+    width = fig.get_figwidth() * 72
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    label = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{width * 1.45:.0f}px" '
+    return svg.replace("<svg ", head, 1)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from tanager.cli import app
+from tanager.errors import ConfigurationError, DataError
+
+TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=2)@raw"
+NB = "naive/m-estimate(m=1)"
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("one", 0), ("two", 1)):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(2, size=60)
+        x = np.where(rng.random(60) < 0.8, y, 1 - y)
+        table = pa.table({"x": x.astype(str), "n": rng.normal(size=60), "label": y})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+def invoke(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_compare_prints_means_and_tests(tables):
+    out = invoke(
+        "compare", "one.parquet", "two.parquet", "-t", "label", "--with", NB, "--with", TREE,
+        "--rounds", 1, "-o", "cells.csv",
+    )  # fmt: skip
+    assert "0-1 loss" in out
+    assert "Wilcoxon" in out
+    assert (tables / "cells.csv").read_text().count("\n") == 9
+
+
+def test_compare_in_json(tables):
+    out = invoke(
+        "compare", "one.parquet", "two.parquet", "-t", "label", "--with", NB, "--with", TREE,
+        "--rounds", 1, "--json",
+    )  # fmt: skip
+    content = json.loads(out)
+    first = content["metrics"][0]
+    assert first["metric"] == "zero_one_loss"
+    assert set(first["scores"]) == {"one", "two"}
+    pair = first["pairs"][0]
+    assert pair["wins"] + pair["draws"] + pair["losses"] == 2
+    assert content["failures"] == []
+
+
+def test_compare_runs_an_experiment_file_and_resumes(tables):
+    (tables / "e.toml").write_text(
+        f"""
+        [protocol]
+        rounds = 1
+        [datasets]
+        one = {{ path = "one.parquet", target = "label" }}
+        [classifiers]
+        nb = "{NB}"
+        tree = "{TREE}"
+        """
+    )
+    invoke("compare", "e.toml", "--html", "e.html")
+    lines = (tables / "e.run.jsonl").read_text().splitlines()
+    assert len(lines) == 5
+    assert "<h1>e</h1>" in (tables / "e.html").read_text()
+    first = invoke("compare", "e.toml", "--json")
+    assert (tables / "e.run.jsonl").read_text().splitlines() == lines
+    assert invoke("compare", "e.toml", "--json") == first
+    assert "kB" in invoke("report", "e.run.jsonl", "-o", "again.html")
+    assert (tables / "again.html").read_text() == (tables / "e.html").read_text()
+
+
+def test_an_experiment_file_goes_alone(tables):
+    (tables / "e.toml").write_text("")
+    with pytest.raises(ConfigurationError, match="alone"):
+        invoke("compare", "e.toml", "one.parquet")
+
+
+def test_evaluate_prints_every_metric(tables):
+    arguments = ("evaluate", "one.parquet", "--target", "label", "--structure", "naive")
+    out = invoke(*arguments, "--parameters", "m-estimate(m=1)", "--rounds", 2)
+    for word in ("0-1 loss", "RMSE (true class)", "log-loss", "fit cpu seconds", "4 cells"):
+        assert word in out
+    content = json.loads(
+        invoke(*arguments, "--parameters", "m-estimate(m=1)", "--rounds", 2, "--json")
+    )
+    assert 0 < content["zero_one_loss"]["mean"] < 0.5
+    assert content["cells"] == 4
+
+
+def test_evaluate_of_an_unknown_learner_fails_with_the_reason(tables):
+    with pytest.raises(ConfigurationError, match="nonsense"):
+        invoke("evaluate", "one.parquet", "-t", "label", "--structure", "nonsense")
+
+
+def test_a_missing_file_is_named(tables):
+    with pytest.raises(DataError, match=r"absent\.parquet"):
+        invoke("compare", "absent.parquet", "--with", NB)
+
+
+def test_the_program_fails_in_one_line():
+    command = [sys.executable, "-c", "from tanager.cli import main; main()", "report", "no.jsonl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "tanager: no.jsonl: no such run file.\n"
+
+
+def test_wrong_usage_exits_with_two(tables):
+    invoke("compare", code=2)
+    invoke("evaluate", "one.parquet", code=2)

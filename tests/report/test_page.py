@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tanager.errors import ConfigurationError
+from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+from tanager.report import render_report, write_report
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def make_dataset(name: str, seed: int) -> Dataset:
+    rng = np.random.default_rng(seed)
+    y = rng.integers(2, size=80)
+    x = y + rng.normal(scale=0.7, size=80)
+    return Dataset(name, pa.table({"x": x, "z": rng.normal(size=80), "class": y.astype(str)}))
+
+
+@pytest.fixture(scope="module")
+def results():
+    tree = "sklearn.tree.DecisionTreeClassifier(max_depth={})@raw"
+    experiment = Experiment(
+        [make_dataset(name, i) for i, name in enumerate(["wine", "Iris & Co", "<adult>", "zoo"])],
+        [
+            Contender("stump", tree.format(1)),
+            Contender("tree", tree.format(3)),
+            Contender("deep <b>", tree.format(8)),
+        ],
+        CrossValidation(2, 2),
+        name="Trees & <depth>",
+    )
+    return experiment.run()
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed where it should be."""
+
+    void = frozenset({"meta", "link", "br", "hr", "img", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_self_contained(results):
+    page = render_report(results)
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    outside = re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page)
+    assert [o for o in outside if "xlink" not in o] == []
+    assert not re.search(r"https?://(?!www\.w3\.org)", page)
+    assert "prefers-color-scheme: dark" in page
+    assert "&lt;adult&gt;" in page
+    assert "Trees &amp; &lt;depth&gt;" in page
+
+
+def test_every_mean_is_on_the_page(results):
+    page = render_report(results)
+    for metric in results.metrics:
+        for row in results.mean(metric).values:
+            for value in row:
+                assert f">{value:.4f}</td>" in page
+
+
+def test_failed_cells_are_listed():
+    failing = "sklearn.svm.SVC(kernel='nothing', probability=True)@raw"
+    experiment = Experiment([make_dataset("t", 0)], [failing], CrossValidation(1, 2))
+    page = render_report(experiment.run())
+    assert "Failed cells" in page
+    assert "kernel" in page
+
+
+def test_a_report_that_cannot_be_written_leaves_nothing(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        write_report(results, tmp_path / "r.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_jinja_is_explained(results, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    with pytest.raises(ConfigurationError, match=r"tanager\[report\]"):
+        render_report(results)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip("Chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, results, tmp_path):
+    def open_page(**options):
+        write_report(results, tmp_path / "report.html")
+        page = browser.new_context(**options).new_page()
+        problems: list[str] = []
+        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "request",
+            lambda r: None if r.url.startswith(("file:", "data:")) else problems.append(r.url),
+        )
+        page.goto((tmp_path / "report.html").as_uri())
+        return page, problems
+
+    return open_page
+
+
+@pytest.mark.browser
+def test_the_page_opens_and_sorts_in_a_browser(opened):
+    page, problems = opened()
+    table = page.locator("table.sortable").first
+    names = table.locator("tbody td:first-child")
+    assert names.all_text_contents() == ["wine", "Iris & Co", "<adult>", "zoo"]
+    table.get_by_role("button", name="dataset").click()
+    assert names.all_text_contents() == sorted(names.all_text_contents(), key=str.lower)
+    column = table.locator("tbody td:nth-child(3)")
+    for direction, reverse in (("ascending", False), ("descending", True)):
+        table.locator("th button").nth(2).click()
+        values = [float(text) for text in column.all_text_contents()]
+        assert values == sorted(values, reverse=reverse)
+        head = table.locator("th").nth(2)
+        assert head.get_attribute("aria-sort") == direction
+    for svg in page.locator("figure svg").all():
+        box = svg.bounding_box()
+        assert box["width"] > 200
+        assert box["height"] > 60
+    assert problems == []
+
+
+@pytest.mark.browser
+def test_the_page_fits_a_phone(opened):
+    page, problems = opened(viewport={"width": 380, "height": 720})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 380
+    assert problems == []
+
+
+@pytest.mark.browser
+def test_the_page_turns_dark(opened):
+    colours = []
+    for scheme in ("light", "dark"):
+        page, problems = opened(color_scheme=scheme)
+        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        text = page.locator("figure svg text").first
+        ink = text.evaluate("element => getComputedStyle(element).fill")
+        body = page.evaluate("getComputedStyle(document.body).color")
+        assert ink == body
+        assert problems == []
+    assert colours[0] != colours[1]
