@@ -1,10 +1,10 @@
-"""The commands of the laboratory: compare, evaluate, report."""
+"""The commands of the laboratory: compare, evaluate, report, reproduce."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
     app.command()(evaluate)
     app.command()(report)
+    app.command()(reproduce)
 
 
 def compare(
@@ -137,6 +138,50 @@ def report(
 
     write_report(Results.read(run), html)
     print(f"{html}: {html.stat().st_size / 1024:.0f} kB")
+
+
+def reproduce(
+    paper: Annotated[
+        str,
+        typer.Argument(
+            help="zaidi-2017, petitjean-2018, roth-2020, pernkopf-2008 or carvalho-2013."
+        ),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A subset, in minutes.")] = False,
+    data: Data = None,
+    runs: Annotated[
+        Path, typer.Option("--runs", help="Folder of run files; a killed run goes on.")
+    ] = Path("runs"),
+    rounds: Annotated[int | None, typer.Option(help="Instead of 5, or 1 with --quick.")] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(help="Leave out larger tables; 1,000 with --quick.")
+    ] = None,
+    jobs: Jobs = 1,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Folder for the findings as Markdown.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a paper's experiments and print its numbers beside ours."""
+    from tanager.cli.tables import print_findings
+    from tanager.evaluation.reproduction import reproduce_paper
+
+    with ExitStack() as stack:
+
+        def follow(experiment: Experiment) -> Progress | None:
+            stack.close()
+            return stack.enter_context(live_progress(experiment))
+
+        findings = reproduce_paper(
+            paper, data, runs / "quick" if quick else runs, quick=quick, rounds=rounds,
+            max_rows=max_rows, n_jobs=jobs, follow=follow,
+        )  # fmt: skip
+    print_findings(findings, as_json=as_json)
+    if write is not None:
+        write.mkdir(parents=True, exist_ok=True)
+        path = write / f"{paper}.md"
+        path.write_text(findings.to_markdown(), encoding="utf-8")
+        print(f"written: {path}", file=sys.stderr)
 
 
 def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tanager.evaluation import Results
+    from tanager.evaluation.reproduction import Findings
     from tanager.evaluation.summary import Summary
 
-__all__ = ["print_comparison", "print_evaluation"]
+__all__ = ["print_comparison", "print_evaluation", "print_findings"]
 
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
@@ -97,6 +98,27 @@ def _print_summary(console: Console, results: Results, summary: Summary) -> None
         )
     if scores.excluded:
         console.print(f"left out, a cell failed: {', '.join(scores.excluded)}")
+
+
+def print_findings(findings: Findings, *, as_json: bool) -> None:
+    """Print a paper's numbers beside ours."""
+    if as_json:
+        print(json.dumps(findings.to_json(), ensure_ascii=False, indent=1))
+        return
+    console = _console()
+    console.print(f"[bold]{findings.title}[/]")
+    console.print(findings.how, markup=False)
+    for block in findings.blocks:
+        console.print()
+        table = _table(block.title, *block.columns)
+        for row in block.rows:
+            table.add_row(*row)
+        console.print(table)
+        for note in block.notes:
+            console.print(f"  {note}", markup=False)
+    console.print()
+    for line in findings.absent:
+        console.print(f"not run: {line}", markup=False)
 
 
 def _distinct(failures: list[dict[str, Any]]) -> dict[tuple[str, str], str]:

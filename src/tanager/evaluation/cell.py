@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 import traceback
+import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,8 +77,9 @@ class Bench:
                    .generate_state(1)[0] >> 1)  # fmt: skip
         present, y = np.unique(data.labels[split.train], return_inverse=True)
         train, test = data.features.take(split.train), data.features.take(split.test)
-        with threadpool_limits(1):
+        with threadpool_limits(1), warnings.catch_warnings(record=True) as heard:
             self._warm_up(cell.classifier, train, y)
+            heard.clear()
             estimator = contender.build(seed)
             _reset_peak_memory()
             with _clock() as fit:
@@ -96,6 +98,7 @@ class Bench:
             "predict_seconds": predict["wall"],
             "predict_cpu_seconds": predict["cpu"],
             "peak_memory_mb": peak,
+            "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in heard}),
             **self._keep(estimator, probabilities),
         }
 

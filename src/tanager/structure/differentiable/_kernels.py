@@ -86,9 +86,7 @@ def add_choice_gradient(layout, contexts, children, gradient, theta, out):
             out[i, s] = total
 
 
-# Python's error model checks every division for zero, which keeps the loop scalar;
-# the divisor here is at least EPSILON.
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True)
 def _step_block(sums, totals, arity, at, step, rate, state):
     """Take one Adam step on the block at `at`, then renormalise and clear sums (arity * C).
 

@@ -1,0 +1,79 @@
+"""The papers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from tanager.errors import ConfigurationError
+from tanager.evaluation.datasets import data_folder
+from tanager.evaluation.experiment import Experiment
+from tanager.evaluation.reproduction.findings import Findings
+from tanager.evaluation.reproduction.workbench import Workbench
+from tanager.progress import Progress
+
+__all__ = ["PAPERS", "reproduce_paper"]
+
+PAPERS: Mapping[str, str] = {
+    "zaidi-2017": "discriminative parameters: three forms of the conditional likelihood",
+    "petitjean-2018": "parameters by hierarchical Dirichlet processes",
+    "roth-2020": "structure and parameters learned together by gradient",
+    "pernkopf-2008": "discriminative structure by order-based search",
+    "carvalho-2013": "the approximate conditional log-likelihood",
+}
+
+# Rows of the largest table of a quick run.
+_QUICK_ROWS = 1000
+
+
+def reproduce_paper(
+    paper: str,
+    data: str | Path | None = None,
+    runs: str | Path = "runs",
+    *,
+    quick: bool = False,
+    rounds: int | None = None,
+    max_rows: int | None = None,
+    n_jobs: int = 1,
+    follow: Callable[[Experiment], Progress | None] | None = None,
+) -> Findings:
+    """Run a paper's experiments as far as learners and tables are at hand.
+
+    Parameters
+    ----------
+    paper : str
+        A name of `PAPERS`.
+    data : path, optional
+        Folder of tables; else the environment variable TANAGER_DATA.
+    runs : path
+        Folder for run files: a killed reproduction goes on where it was.
+    quick : bool
+        One round, tables of up to 1,000 rows, no costly parts.
+    rounds, max_rows : int, optional
+        Instead of what `quick` says (5 rounds and all tables without it).
+    n_jobs : int
+        Processes.
+    follow : callable, optional
+        Gives the progress of each experiment.
+
+    Returns
+    -------
+    Findings
+    """
+    if paper not in PAPERS:
+        raise ConfigurationError(f"paper {paper!r} is not known. Allowed: {', '.join(PAPERS)}.")
+    bench = Workbench(
+        folder=data_folder(data),
+        runs=Path(runs),
+        rounds=rounds or (1 if quick else 5),
+        max_rows=max_rows or (_QUICK_ROWS if quick else None),
+        quick=quick,
+        n_jobs=n_jobs,
+        follow=follow,
+    )
+    module = import_module(f"tanager.evaluation.reproduction.{paper.replace('-', '_')}")
+    findings: Findings = module.reproduce(bench)
+    findings.how = bench.describe()
+    findings.absent = [*findings.absent, *bench.absent]
+    return findings
