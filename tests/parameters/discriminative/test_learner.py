@@ -15,6 +15,7 @@ from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate, resolve_parameters
 from tanager.parameters.discriminative import layout as layout_module
 from tanager.parameters.discriminative.problem import Problem
+from tanager.structure import Structure
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import (
     in_blocks,
@@ -175,10 +176,31 @@ def test_crossfit_tables_never_saw_their_rows():
         outside = np.flatnonzero(problem.folds != fold)
         alone = SubsetRows(rows, outside, keep=True)
         tables, _ = learn(MEstimate(m=1.0), alone, structure)
-        np.testing.assert_array_equal(problem.cross_logs[fold], problem.layout.read(tables))
+        np.testing.assert_array_equal(problem.crossed.own[fold], problem.layout.read(tables))
         for c in range(3):
             inside = ((problem.folds == fold) & (labels == c)).sum()
             assert abs(inside - (labels == c).sum() / 3) < 1.5
+
+
+def test_prefixes_are_the_tables_under_fewer_parents():
+    rows = make_rows(9, 90)
+    structure = make_structure(rows, "clique")
+    context = FitContext()
+    learner = Discriminative(level=1, prefixes=True)
+    problem = Problem.pose(learner, structure, Counts(rows, context), context)
+    codes = rows.gather().codes
+    cells = problem.layout.locate(codes)
+    for depth in (0, 1):
+        cut = Structure.from_parents(structure.names, [p[:depth] for p in structure.parent_indices])
+        tables, _ = learn(MEstimate(m=1.0), rows, cut)
+        terms = tables.terms(cut, codes, rows.domain.arities)
+        for at, parents in enumerate(structure.parent_indices):
+            found = problem.whole.prefixes[depth, 0, cells[at]]
+            expected = terms[:, at] if len(parents) > depth else 0 * found
+            np.testing.assert_array_equal(found, expected)
+    tables, info = learn(learner, rows, structure)
+    assert info["n_parameters"] == 5 * 3
+    assert tables.normalized
 
 
 def test_strengths_by_cross_validation():
@@ -235,6 +257,7 @@ def test_sparse_and_dense_families_agree(monkeypatch):
         ({"form": "direct", "level": 2}, "Levels 1 to 3"),
         ({"form": "extended", "correction": 1.0}, "correction=1.0"),
         ({"form": "direct", "crossfit": 5}, "crossfit=5"),
+        ({"form": "direct", "prefixes": True}, "prefixes=True"),
         ({"l2": -1.0}, "l2=-1.0"),
         ({"l2": "auto"}, "l2='auto'"),
         ({"crossfit": 1}, "crossfit=1"),

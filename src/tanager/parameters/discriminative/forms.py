@@ -7,7 +7,7 @@ derivative (Zaidi et al. 2017, table 2).
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,8 +109,9 @@ class Extended:
 class Weighted:
     r"""Weights on generative logarithms, :math:`\beta = w \log\theta` (equations 15 to 21).
 
-    With `correction`, a free number per value and class is added to the
-    weighted term: :math:`\beta = w \log\theta + \delta_{x, y}`.
+    With `prefixes`, the logarithms of tables under fewer parents are added, each
+    with one weight per feature. With `correction`, a free number per value and
+    class is added.
 
     Parameters
     ----------
@@ -119,40 +120,51 @@ class Weighted:
         One set of generative tables, or one per fold.
     level : int
         Which cells share a weight; see `levels`.
+    prefixes : ndarray of float64, shape (n_prefixes, n_tables, n_cells, n_classes)
+        The same under the first 0, 1, ... parents; zero where a feature has no
+        more parents than that.
     correction : bool
     """
 
-    def __init__(self, layout: Layout, logs: Floats, level: int, *, correction: bool) -> None:
-        self._logs = logs
-        self._ties, self.n_weights = tie_cells(layout, level)
-        self._spots: NDArray[np.int64] | None = None
+    def __init__(
+        self, layout: Layout, logs: Floats, level: int, prefixes: Floats, *, correction: bool
+    ) -> None:
+        self._terms = [_Term(logs, *tie_cells(layout, level))]
+        self._terms += [_Term(part, *tie_cells(layout, 1)) for part in prefixes]
+        self.n_weights = sum(term.n_free for term in self._terms)
         self.n_corrections = 0
         if correction:
-            self._spots, self.n_corrections = tie_cells(layout, 3)
+            self._terms.append(_Term(np.ones((1, 1, 1)), *tie_cells(layout, 3)))
+            self.n_corrections = self._terms[-1].n_free
         self.n_free = self.n_weights + self.n_corrections
         self.generative = np.zeros(self.n_free)
-        self.generative[: self.n_weights] = 1.0
+        self.generative[: self._terms[0].n_free] = 1.0
+        self._shape = logs.shape
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
-        out = _at(free[: self.n_weights], self._ties) * self._logs
-        if self._spots is not None:
-            out += _at(free[self.n_weights :], self._spots)
+        out = np.zeros(self._shape)
+        for term, part in zip(self._terms, self._split(free), strict=True):
+            out += np.append(part, np.zeros(self._shape[2]))[term.ties] * term.logs
         out[:, -1] = 0.0
         return out
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Sum the derivatives of the cells that share a parameter."""
-        parts = [_sum_by((slopes * self._logs).sum(axis=0), self._ties, self.n_weights)]
-        if self._spots is not None:
-            parts.append(_sum_by(slopes.sum(axis=0), self._spots, self.n_corrections))
+        parts = []
+        for term in self._terms:
+            by_cell = (slopes * term.logs).sum(axis=0)
+            sums = np.bincount(term.ties.ravel(), weights=by_cell.ravel(), minlength=term.n_free)
+            parts.append(sums[: term.n_free])
         return np.concatenate(parts)
 
+    def _split(self, free: Floats) -> list[Floats]:
+        return np.split(free, np.cumsum([term.n_free for term in self._terms])[:-1])
 
-def _at(free: Floats, ties: NDArray[np.int64]) -> Floats:
-    return np.append(free, np.zeros(ties.shape[1]))[ties]
 
+class _Term(NamedTuple):
+    """Logarithms, and which parameter each of them is multiplied by."""
 
-def _sum_by(values: Floats, ties: NDArray[np.int64], n: int) -> Floats:
-    sums = np.bincount(ties.ravel(), weights=values.ravel(), minlength=n)[:n]
-    return sums.astype(np.float64, copy=False)
+    logs: Floats
+    ties: NDArray[np.int64]
+    n_free: int

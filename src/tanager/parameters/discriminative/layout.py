@@ -148,6 +148,11 @@ class FamilyCells:
             return table.to_dense().log_prob.reshape(-1, table.n_classes)
         return read_rows(table, self.context_values(), self.shape)
 
+    def read_prefix(self, table: FamilyTable, depth: int) -> Floats:
+        """Return the same of a table under the first `depth` parents alone."""
+        shape = (*self.shape[:depth], self.arity)
+        return read_rows(table, self.context_values()[:depth], shape)
+
 
 @dataclass(frozen=True)
 class Layout:

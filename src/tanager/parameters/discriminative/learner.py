@@ -55,6 +55,10 @@ class Discriminative(ParameterLearner):
         Precision of the prior, centred at 0, of a free number per value and
         class that is added to the weighted terms; None for no such numbers.
         For ``form="weighted"``.
+    prefixes : bool
+        Whether tables under fewer parents (none, the first, ...) join the terms,
+        each with a weight per feature whose prior is centred at 0. For
+        ``form="weighted"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -113,6 +117,7 @@ class Discriminative(ParameterLearner):
         base: str | ParameterLearner = "m-estimate",
         crossfit: int | str = "auto",
         correction: float | str | None = None,
+        prefixes: bool = False,
         objective: str = "cll",
         fit_prior: bool = True,
         unseen: str = "generative",
@@ -127,6 +132,7 @@ class Discriminative(ParameterLearner):
         self.base = base
         self.crossfit = crossfit
         self.correction = correction
+        self.prefixes = prefixes
         self.objective = objective
         self.fit_prior = fit_prior
         self.unseen = unseen
@@ -143,7 +149,7 @@ class Discriminative(ParameterLearner):
         info = context.info.setdefault("parameters", {})
         info.update(solution.record())
         info.update(strengths._asdict(), n_parameters=form.n_free)
-        return self._finish(problem, problem.form(problem.logs).expand(solution.free)[0])
+        return self._finish(problem, problem.form(problem.whole).expand(solution.free)[0])
 
     def _finish(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that answer every context."""
@@ -156,7 +162,7 @@ class Discriminative(ParameterLearner):
         # A number that a cell gives to all classes alike cancels in P(y | x).
         # Keeping the generative tables' keeps P(x) near theirs, which is what
         # decides how unknown values are marginalised.
-        means = problem.logs[0].mean(axis=1, keepdims=True)
+        means = problem.whole.own[0].mean(axis=1, keepdims=True)
         scores = scores - scores.mean(axis=1, keepdims=True) + means
         tables = fill_tables(layout, scores, cell_counts, problem.base, self.unseen)
         return renormalise(structure, tables) if is_moral(structure) else tables

@@ -26,6 +26,7 @@ class Options(Protocol):
     base: str | ParameterLearner
     crossfit: int | str
     correction: float | str | None
+    prefixes: bool
     objective: str
     fit_prior: bool
     unseen: str
@@ -78,7 +79,11 @@ def _check_weighted_only(options: Options) -> None:
             f"Discriminative: level={options.level!r} with form={options.form!r}. Levels 1 to 3 "
             "share weights on generative tables. Hint: use form='weighted'."
         )
-    for name, off in (("correction", (None,)), ("crossfit", ("auto", 0))):
+    for name, off in (
+        ("correction", (None,)),
+        ("crossfit", ("auto", 0)),
+        ("prefixes", (False,)),
+    ):
         if getattr(options, name) not in off:
             raise ConfigurationError(
                 f"Discriminative: {name}={getattr(options, name)!r} with form={options.form!r}. "

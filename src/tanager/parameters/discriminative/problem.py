@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,26 @@ __all__ = ["Problem"]
 Floats = NDArray[np.float64]
 FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
 
+ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
 FOLDS_KEY = 6_001  # names the random stream of the folds
+
+
+class Logs(NamedTuple):
+    """Logarithms of one or more sets of generative tables.
+
+    Attributes
+    ----------
+    own : (n_tables, n_cells, n_classes)
+    prefixes : (n_prefixes, n_tables, n_cells, n_classes)
+        The same under the first 0, 1, ... parents.
+    """
+
+    own: Floats
+    prefixes: Floats
+
+    def alone(self, at: int) -> Logs:
+        """Return one of the sets."""
+        return Logs(self.own[at : at + 1], self.prefixes[:, at : at + 1])
 
 
 @dataclass
@@ -45,7 +65,7 @@ class Problem:
         Each family's counts.
     base : Tables
         The generative tables of all rows.
-    rows : CodedRows
+    counts : Counts
     context : FitContext
     """
 
@@ -53,7 +73,7 @@ class Problem:
     layout: Layout
     trees: list[ContextTree]
     base: Tables
-    rows: CodedRows
+    counts: Counts
     context: FitContext
 
     @classmethod
@@ -67,12 +87,54 @@ class Problem:
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.info:
             context.info.setdefault("parameters", {})["base"] = inner.info["parameters"]
-        return cls(options, layout, trees, base, counts.rows, context)
+        return cls(options, layout, trees, base, counts, context)
+
+    @property
+    def rows(self) -> CodedRows:
+        """The training rows."""
+        return self.counts.rows
+
+    @property
+    def prefix_depths(self) -> range:
+        """Numbers of parents, short of all, whose tables get weights of their own."""
+        return range(self.layout.structure.max_parents if self.options.prefixes else 0)
 
     @cached_property
-    def logs(self) -> Floats:
-        """The generative tables of all rows, shape (1, n_cells, n_classes)."""
-        return self.layout.read(self.base)[None]
+    def whole(self) -> Logs:
+        """The generative tables of all rows, as one set."""
+        own = self.layout.read(self.base)[None]
+        return Logs(own, self._prefixes(self.counts, self.context)[:, None])
+
+    @cached_property
+    def crossed(self) -> Logs:
+        """Tables that leave each fold out, as one set a fold."""
+        n_sets = self.n_folds * (1 + len(self.prefix_depths))
+        if n_sets * self.layout.n_cells > MAX_CELLS:
+            raise MemoryBoundError(
+                f"{n_sets} sets of {self.layout.n_cells:,} parameters a class are more than "
+                f"{MAX_CELLS:,}. Hint: use fewer parents a feature, or crossfit=0."
+            )
+        learner = resolve_base(self.options.base)
+        own, prefixes = [], []
+        for fold in range(self.n_folds):
+            inner = _apart(self.context)
+            counts = Counts(other_rows(self.rows, self.folds, fold), inner)
+            own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
+            prefixes.append(self._prefixes(counts, inner))
+        return Logs(np.stack(own), np.stack(prefixes, axis=1))
+
+    def _prefixes(self, counts: Counts, context: FitContext) -> Floats:
+        """Return the logarithms under fewer parents, shape (n_prefixes, n_cells, n_classes)."""
+        learner, structure = resolve_base(self.options.base), self.layout.structure
+        out = np.zeros((len(self.prefix_depths), self.layout.n_cells, self.layout.n_classes))
+        for depth in self.prefix_depths:
+            shorter = tuple(parents[:depth] for parents in structure.parent_indices)
+            cut = Structure(structure.names, structure.selected, shorter)
+            tables = learner.learn(cut, counts, _apart(context))
+            for family, table in zip(self.layout.families, tables.families, strict=True):
+                if len(family.shape) - 1 > depth:
+                    out[depth, family.cells] = family.read_prefix(table, depth)
+        return out
 
     @property
     def crossfit(self) -> bool:
@@ -91,31 +153,16 @@ class Problem:
             self.rows, self.n_folds, self.context.generator(FOLDS_KEY), self.context
         )
 
-    @cached_property
-    def cross_logs(self) -> Floats:
-        """Tables that leave each fold out, shape (n_folds, n_cells, n_classes)."""
-        if self.n_folds * self.layout.n_cells > MAX_CELLS:
-            raise MemoryBoundError(
-                f"{self.n_folds} sets of {self.layout.n_cells:,} parameters a class are more than "
-                f"{MAX_CELLS:,}. Hint: use fewer parents a feature, or crossfit=0."
-            )
-        structure = self.layout.structure
-        learner = resolve_base(self.options.base)
-        out = np.empty((self.n_folds, self.layout.n_cells, self.layout.n_classes))
-        for fold in range(self.n_folds):
-            inner = _apart(self.context)
-            counts = Counts(other_rows(self.rows, self.folds, fold), inner)
-            out[fold] = self.layout.read(learner.learn(structure, counts, inner))
-        return out
-
-    def form(self, logs: Floats) -> Form:
+    def form(self, logs: Logs) -> Form:
         """Return the parameterisation over sets of generative tables."""
         if self.options.form == "direct":
-            return Direct(logs)
+            return Direct(logs.own)
         if self.options.form == "extended":
-            return Extended(self.layout, logs)
+            return Extended(self.layout, logs.own)
         correction = self.options.correction is not None
-        return Weighted(self.layout, logs, self.options.level, correction=correction)
+        return Weighted(
+            self.layout, logs.own, self.options.level, logs.prefixes, correction=correction
+        )
 
     @cached_property
     def packed(self) -> PackedTable:
@@ -131,18 +178,18 @@ class Problem:
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""
         if not self.crossfit:
-            return self.form(self.logs), np.zeros(self.n_folds, np.int64)
-        return self.form(self.cross_logs), np.arange(self.n_folds)
+            return self.form(self.whole), np.zeros(self.n_folds, np.int64)
+        return self.form(self.crossed), np.arange(self.n_folds)
 
     def held_out(self, fold: int) -> tuple[Form, FoldTables, FoldTables]:
         """Return the parameterisation, and the tables that train without a fold, and score it."""
         train, score = np.full(self.n_folds, -1), np.full(self.n_folds, -1)
         others = np.arange(self.n_folds) != fold
         if self.crossfit:
-            form = self.form(self.cross_logs)
+            form = self.form(self.crossed)
             train[others], score[fold] = np.flatnonzero(others), fold
         else:
-            form = self.form(self.cross_logs[fold : fold + 1])
+            form = self.form(self.crossed.alone(fold))
             train[others], score[fold] = 0, 0
         return form, train, score
 
@@ -172,14 +219,18 @@ class Problem:
         *,
         start: Floats | None = None,
         progress: Progress | None = None,
+        rough: bool = False,
     ) -> Solution:
-        """Minimise the penalised objective."""
+        """Minimise the penalised objective; roughly, where only held-out loss is wanted."""
         return minimise(
             self.objective(form, tables, strengths),
             self.start(form) if start is None else start,
-            max_iter=self.options.max_iter,
-            tol=self.options.tol,
+            max_iter=min(self.options.max_iter, ROUGH_ITERATIONS)
+            if rough
+            else self.options.max_iter,
+            tol=max(self.options.tol, ROUGH_TOL) if rough else self.options.tol,
             progress=progress,
+            warn=not rough,
         )
 
     def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
