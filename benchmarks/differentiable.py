@@ -42,7 +42,7 @@ PAPER = {
     "mnist14": {"naive": 4.44, "tan": 3.65, "subset": 3.53, "neighbours": 3.29},
 }
 BATCH = {"letter": 100, "satimage": 50, "usps": 100, "mnist14": 250}
-EPOCHS = {"letter": 120, "satimage": 60, "usps": 60, "mnist14": 30}
+EPOCHS = {"letter": 150, "satimage": 60, "usps": 60, "mnist14": 30}
 SEARCH_EPOCHS = {"letter": 40, "satimage": 30, "usps": 25, "mnist14": 12}
 SEEDS = {"letter": 5, "satimage": 5, "usps": 5, "mnist14": 2}
 
@@ -50,10 +50,10 @@ SEEDS = {"letter": 5, "satimage": 5, "usps": 5, "mnist14": 2}
 GRID = [
     (30.0, 10.0, 10.0, 0.03),
     (100.0, 3.0, 10.0, 0.1),
+    (100.0, 10.0, 10.0, 0.1),
     (300.0, 1.0, 5.0, 0.1),
     (10.0, 30.0, 10.0, 0.03),
     (100.0, 3.0, 10.0, 0.01),
-    (10.0, 1.0, 10.0, 0.01),
 ]
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -202,6 +205,21 @@ def test_a_loss_of_ones_own_plugs_in(rows):
     np.testing.assert_allclose(
         mine.info["structure"]["trace"]["loss"], theirs.info["structure"]["trace"]["loss"]
     )
+
+
+def test_the_documented_loss_runs_and_has_the_gradient_it_says():
+    page = (Path(__file__).parents[2] / "docs" / "differentiable.md").read_text(encoding="utf-8")
+    code = next(c for c in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "brier" in c)
+    names: dict = {}
+    exec(code, names)
+    assert names["clf"].score(names["X"], [0, 1, 1, 0] * 25) == 1.0
+    log_joint, y = np.random.default_rng(0).normal(size=(3, 4)), np.array([0, 3, 1])
+    gradient = names["brier"](log_joint, y)[1]
+    for at in np.ndindex(3, 4):
+        step = np.zeros((3, 4))
+        step[at] = 1e-6
+        above, below = (names["brier"](log_joint + s * step, y)[0] for s in (1, -1))
+        assert gradient[at] == pytest.approx((above - below) / 2e-6, abs=1e-8)
 
 
 def test_a_weight_of_two_equals_a_repeated_row(rows):

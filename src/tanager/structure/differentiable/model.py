@@ -108,6 +108,7 @@ class Workspace(NamedTuple):
     sums : (largest table,)
         Zero between steps.
     totals : (n_classes,)
+    prob, powers : (largest block,)
     touched : (largest n_contexts,) of int64
     seen : (largest n_contexts,) of bool
         False between steps.
@@ -115,6 +116,8 @@ class Workspace(NamedTuple):
 
     sums: Floats
     totals: Floats
+    prob: Floats
+    powers: Floats
     touched: Ints
     seen: NDArray[np.bool_]
 
@@ -123,9 +126,12 @@ class Workspace(NamedTuple):
         """Return work space that is large enough for every table."""
         contexts = layout.n_contexts.max(axis=1, initial=1)
         widest = int(contexts.max(initial=1))
+        block = int(layout.arity.max(initial=1)) * n_classes
         return cls(
             np.zeros(int((contexts * layout.arity).max(initial=1)) * n_classes),
             np.zeros(n_classes),
+            np.zeros(block),
+            np.zeros(block),
             np.zeros(widest, np.int64),
             np.zeros(widest, np.bool_),
         )
