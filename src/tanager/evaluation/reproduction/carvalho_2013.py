@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tanager.evaluation.datasets import Dataset, shipped_names
+from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.reproduction.duels import record_text
 from tanager.evaluation.reproduction.findings import Block, Findings
 from tanager.evaluation.reproduction.listed import ZAIDI
@@ -60,11 +60,10 @@ def reproduce(bench: Workbench) -> Findings:
     """Run what the tables at hand allow."""
     findings = Findings("carvalho-2013", TITLE)
     findings.blocks.append(_constants())
-    facts = shipped_names(bench.folder)
     datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
     contenders = bench.available(USES)
     for n_classes, title in ((2, "Table 1: two classes"), (3, "Table 2: three classes")):
-        chosen = [d for d in datasets if facts[d.name]["classes"] == n_classes]
+        chosen = [d for d in datasets if bench.n_classes[d.name] == n_classes]
         if chosen and contenders:
             name = f"carvalho-2013-{n_classes}"
             _, results = bench.run(name, chosen, contenders)

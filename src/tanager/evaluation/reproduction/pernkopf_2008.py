@@ -6,7 +6,7 @@ import numpy as np
 
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.curves import missing_feature_curves
-from tanager.evaluation.datasets import Dataset, find_dataset
+from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.reproduction.findings import Block, Findings
@@ -92,11 +92,11 @@ def reproduce(bench: Workbench) -> Findings:
 
 
 def _mnist(bench: Workbench) -> Results | None:
-    if bench.quick or not (bench.folder / "mnist14.parquet").exists():
+    found = bench.find("mnist14")
+    if bench.quick or found is None:
         bench.absent.append("MNIST: left out of a quick run, or not in the folder")
         return None
-    source = find_dataset("mnist14", bench.folder).source
-    dataset = Dataset("mnist", source, train_rows=60_000)
+    dataset = Dataset("mnist", found.source, train_rows=60_000)
     wanted = {name: USES[name] for name, (_, rate) in TABLE_1.items() if rate is not None}
     del wanted["TAN-CR-ML"]
     bench.absent.append("MNIST by TAN-CR: 196³ scores of 60,000 rows")

@@ -6,7 +6,6 @@ import numpy as np
 
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.curves import learning_curves
-from tanager.evaluation.datasets import find_dataset
 from tanager.evaluation.protocol import CrossValidation, LearningCurve
 from tanager.evaluation.reproduction.duels import Duel, duel_block
 from tanager.evaluation.reproduction.findings import Block, Findings
@@ -128,7 +127,7 @@ def _worked_example() -> Block:
 def _times(bench: Workbench) -> Block:
     """Section 6.6: training times of SkDB-HDP."""
     printed = {"adult": ("Adult, 25k rows", "86"), "abalone": ("Abalone, 2k rows", "6")}
-    datasets = [find_dataset(n, bench.folder) for n in printed if _has(bench, n)]
+    datasets = [d for d in map(bench.find, printed) if d is not None]
     contenders = bench.available({"SkDB-HDP": "skdb(max_k=5)/hdp"})
     rows = []
     if datasets and contenders:
@@ -147,7 +146,8 @@ def _times(bench: Workbench) -> Block:
 
 
 def _learning(bench: Workbench) -> Block:
-    names = [n for n in (["adult"] if bench.quick else ["adult", "connect4"]) if _has(bench, n)]
+    wanted = ["adult"] if bench.quick else ["adult", "connect4"]
+    datasets = [d for d in map(bench.find, wanted) if d is not None]
     sizes = (100, 300, 1000, 3000, 10000) if bench.quick else (100, 300, 1000, 3000, 10000, 30000)
     curve = LearningCurve(sizes, rounds=2 if bench.quick else 10)
     contenders = bench.available(
@@ -158,11 +158,10 @@ def _learning(bench: Workbench) -> Block:
             "SkDB-m": "skdb(max_k=5)/m-estimate",
         }
     )
-    datasets = [find_dataset(name, bench.folder) for name in names]
     rows = []
     if datasets and contenders:
         _, results = bench.run("petitjean-2018-curves", datasets, contenders, protocol=curve)
-        for name in names:
+        for name in results.datasets:
             found = learning_curves(results, name, "rmse_true_class")
             for i, classifier in enumerate(found.classifiers):
                 means = dict(zip(found.x, found.mean[i], strict=True))
@@ -175,7 +174,3 @@ def _learning(bench: Workbench) -> Block:
     )
     columns = ("RMSE by training rows", *(f"{size:,}" for size in sizes))
     return Block("Figure 7: learning curves", columns, rows, notes)
-
-
-def _has(bench: Workbench, name: str) -> bool:
-    return (bench.folder / f"{name}.parquet").exists()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tanager.evaluation.contenders import Contender
-from tanager.evaluation.datasets import Dataset, find_dataset
+from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.reproduction.findings import Block, Findings
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results
@@ -94,16 +94,18 @@ def reproduce(bench: Workbench) -> Findings:
     findings = Findings("roth-2020", TITLE)
     datasets: list[Dataset] = []
     for name in ("letter", "satimage", "usps"):
-        path = bench.folder / f"{name}.npz"
-        if path.exists():
+        path = None if bench.folder is None else bench.folder / f"{name}.npz"
+        if path is not None and path.exists():
             datasets += read_folds(path)
         else:
-            bench.absent.append(f"{name}: {path.name} is not in the folder")
-    if (bench.folder / "mnist14.parquet").exists() and not bench.quick:
-        mnist = find_dataset("mnist14", bench.folder)
+            bench.absent.append(f"{name}: {name}.npz is not in the folder")
+    mnist = bench.find("mnist14")
+    if mnist is not None and not bench.quick:
         datasets.append(Dataset("mnist-1", mnist.source, train_rows=46_667))
     else:
         bench.absent.append("mnist: left out of a quick run, or not in the folder")
+    if not datasets:
+        return findings
     _, closed = bench.run(
         "roth-2020-closed", datasets, bench.available(CLOSED), metrics=["zero_one_loss"]
     )

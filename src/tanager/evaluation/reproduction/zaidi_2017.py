@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tanager.evaluation.curves import bias_variance, iterations_behind
-from tanager.evaluation.datasets import shipped_names
 from tanager.evaluation.reproduction.duels import Duel, duel_block, record_text
 from tanager.evaluation.reproduction.findings import Block, Findings
 from tanager.evaluation.reproduction.listed import BIG, ZAIDI
@@ -120,8 +119,7 @@ def reproduce(bench: Workbench) -> Findings:
 
 
 def _big(bench: Workbench, scores: Mapping[str, Scores]) -> Block:
-    slugs = {f.get("paper_name"): s for s, f in shipped_names(bench.folder).items()}
-    big = {slugs[name] for name in BIG if name in slugs}
+    big = {dataset.name for dataset in bench.tables(BIG)}
     kept = {}
     for metric in ("zero_one_loss", "rmse_class_averaged"):
         whole = scores[metric]
