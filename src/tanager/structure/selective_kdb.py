@@ -62,7 +62,7 @@ class SelectiveKDB(StructureLearner):
     >>> dict(clf.structure_.parents)
     {'x0': (), 'x1': ('x0',)}
     >>> clf.info_["structure"]["surface"].round(2).tolist()
-    [[0.53, 0.55, 0.55], [0.53, 0.05, 0.05], [0.53, 0.05, 0.05]]
+    [[0.55, 0.58, 0.58], [0.55, 0.1, 0.1], [0.55, 0.1, 0.1]]
     """
 
     def __init__(self, max_k: int = 5, score: str = "rmse") -> None:

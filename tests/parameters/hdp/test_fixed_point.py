@@ -97,8 +97,8 @@ def test_neighbours_are_believed_where_they_agree():
         np.exp(dense_log_prob(HDP().family(tree_from_dense(counts)), tree_from_dense(counts)))
         for counts in (alike, apart)
     )
-    assert near[0, 0] == pytest.approx(0.8, abs=0.05)
-    assert far[0, 0] > apart.sum(0)[0] / apart.sum() + 0.2  # not pulled to the pooled share
+    assert near[0, 0] == pytest.approx(0.8, abs=0.07)
+    assert far[0, 0] > apart.sum(0)[0] / apart.sum() + 0.15  # not pulled to the pooled share
 
 
 def test_threads_change_nothing_and_the_trace_is_kept():

@@ -12,7 +12,7 @@ _SMALL_COUNT = 16.0
 
 
 @njit(nogil=True, cache=True)
-def digamma_trigamma(x):  # type: ignore[no-untyped-def]
+def digamma_trigamma(x):
     """Return the first two derivatives of log gamma at x > 0.
 
     The recurrence carries x past 8, the asymptotic series of Abramowitz and
@@ -47,7 +47,7 @@ def digamma_trigamma(x):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def expected_tables(mass, count):  # type: ignore[no-untyped-def]
+def expected_tables(mass, count):
     r"""Return E[t] and its derivative by log(mass), for a base mass and a count > 0.
 
     :math:`E[t] = a\,(\psi(a+n) - \psi(a)) = \sum_{i<n} a/(a+i)`, the mean of

@@ -35,6 +35,7 @@ class FlatTree(NamedTuple):
         Cells of node u are ``node_start[u]:node_start[u+1]``.
     node_group : (n_nodes,)
         Which concentration the node's Dirichlet uses; the root's entry is not read.
+    node_parent : (n_nodes,)
     cell_parent : (n_cells,)
         The cell with the same value in the parent node; not read for the root.
     cell_count : (n_cells,)
@@ -47,6 +48,7 @@ class FlatTree(NamedTuple):
     level_cell: Ints
     node_start: Ints
     node_group: Ints
+    node_parent: Ints
     cell_parent: Ints
     cell_count: Floats
     n_groups: int
@@ -87,6 +89,7 @@ def flatten(tree: ContextTree, tying: str) -> FlatTree:
         cells,
         np.concatenate([*starts, cells[-1:]]),
         group,
+        np.concatenate([lv.parent + nodes[max(d - 1, 0)] for d, lv in enumerate(levels)]),
         np.concatenate(parents),
         np.concatenate([level.cell_count for level in levels]),
         n_groups,

@@ -13,3 +13,7 @@ class Prior(NamedTuple):
     shape: float
     rate: float
     root_concentration: float
+    discount: float = 0.0  # of a Pitman-Yor process; zero is the Dirichlet process
+    # Share of the root's Dirichlet in the sampler's weights: one marginalises it as
+    # the paper writes; the authors' program has zero (one table per value at the root).
+    root_share: float = 1.0

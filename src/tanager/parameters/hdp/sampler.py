@@ -1,0 +1,218 @@
+"""The Gibbs estimate of the hierarchical Dirichlet model, with its convergence watched.
+
+Chains start near the fixed point, apart from each other. They run in blocks of
+sweeps; what every block says about each predictive probability is a batch
+mean, and sampling stops once the standard error of those means, and of the
+chains' means, is small.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts import ContextTree
+from tanager.errors import ConfigurationError
+from tanager.parameters.hdp import fixed_point
+from tanager.parameters.hdp.estimate import Estimate
+from tanager.parameters.hdp.layout import FlatTree
+from tanager.parameters.hdp.prior import Prior
+from tanager.parameters.hdp.stirling import Ratios, stirling_ratios
+
+__all__ = ["Budget", "sample"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+BLOCK = 10  # recorded states in a batch mean
+LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
+SPREAD = 2.0  # factor by which the chains' first concentrations differ
+
+
+class Budget(NamedTuple):
+    """How long to sample."""
+
+    tolerance: float
+    max_sweeps: int
+    burn_in: int
+    thinning: int
+    n_chains: int
+
+
+class _State(NamedTuple):
+    """Tables and the counts they imply: per cell, per cell, per node, per node."""
+
+    counts: Ints
+    tables: Ints
+    node_counts: Ints
+    node_tables: Ints
+
+
+class _Chain(NamedTuple):
+    alpha: Floats
+    state: _State
+    random: NDArray[np.uint64]
+
+
+def sample(
+    tree: ContextTree,
+    flat: FlatTree,
+    prior: Prior,
+    budget: Budget,
+    generator: np.random.Generator,
+) -> Estimate:
+    """Estimate one family by the mean of its posterior."""
+    from tanager.parameters.hdp._gibbs_kernels import run_chain
+
+    _check_counts(flat)
+    if flat.cell_count.shape[0] == 0:
+        return fixed_point.solve(tree, flat, prior, budget.tolerance, 1)
+    ratios = _shared_ratios(_largest_count(flat), prior.discount)
+    chains = _start(tree, flat, prior, budget, ratios, generator)
+    nowhere, nothing = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
+    for chain in chains:
+        never = budget.burn_in + 1
+        run_chain(flat, ratios, prior, tree.arity, budget.burn_in, never, *chain, nowhere, nothing)
+    watch = _Watch(flat, budget.n_chains)
+    sweeps = budget.burn_in
+    length = BLOCK * budget.thinning
+    while True:
+        length = max(min(length, budget.max_sweeps - sweeps), budget.thinning)
+        for at, chain in enumerate(chains):
+            total, escape = np.zeros_like(nowhere), np.zeros(1)
+            run_chain(
+                flat, ratios, prior, tree.arity, length, budget.thinning, *chain, total, escape
+            )
+            recorded = length // budget.thinning
+            watch.add(at, total / recorded, escape[0] / recorded)
+        sweeps += length
+        error = watch.check([chain.alpha for chain in chains])
+        converged = error < budget.tolerance and watch.n_blocks >= LEAST_BLOCKS
+        if converged or sweeps >= budget.max_sweeps:
+            break
+    return watch.estimate(converged=converged, sweeps=sweeps)
+
+
+def _start(
+    tree: ContextTree,
+    flat: FlatTree,
+    prior: Prior,
+    budget: Budget,
+    ratios: Ratios,
+    generator: np.random.Generator,
+) -> list[_Chain]:
+    """Return chains around the fixed point, with their random states."""
+    from tanager.parameters.hdp._gibbs_kernels import start_chain
+
+    solved = fixed_point.solve(tree, flat, prior._replace(discount=0.0), 1e-3, 200)
+    phi = np.exp(solved.log_prob)
+    centre = np.clip(solved.info["concentration"], 0.1, 1e4)
+    chains = []
+    for at in range(budget.n_chains):
+        alpha = centre * SPREAD ** (at - (budget.n_chains - 1) / 2)
+        n_cells, n_nodes = flat.cell_count.shape[0], flat.node_group.shape[0]
+        state = _State(*(np.zeros(size, np.int64) for size in (n_cells, n_cells, n_nodes, n_nodes)))
+        start_chain(flat, phi, alpha, ratios.rows.shape[1] - 1, *state)
+        random = generator.integers(0, 2**64, 4, np.uint64, endpoint=False)
+        chains.append(_Chain(alpha, state, random))
+    return chains
+
+
+class _Watch:
+    """Batch means of every predictive probability, and how sure they are."""
+
+    def __init__(self, flat: FlatTree, n_chains: int) -> None:
+        n_cells = flat.cell_count.shape[0]
+        self.flat = flat
+        self.chain_sum = np.zeros((n_chains, n_cells))
+        self.square = np.zeros(n_cells)
+        self.escape = 0.0
+        self.added = 0
+        self.trace: list[float] = []
+        self.concentrations: list[Floats] = []
+        leaves = flat.level_cell[-2]
+        self.weight = flat.cell_count[leaves:] / max(flat.cell_count[leaves:].sum(), 1e-300)
+        self.leaves = slice(int(leaves), n_cells)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks that every chain has run."""
+        return self.added // self.chain_sum.shape[0]
+
+    def add(self, chain: int, mean: Floats, escape: float) -> None:
+        """Take one block's mean of one chain."""
+        self.chain_sum[chain] += mean
+        self.square += mean * mean
+        self.escape += escape
+        self.added += 1
+
+    def check(self, alphas: list[Floats]) -> float:
+        """Return the standard error of a predictive probability.
+
+        Root mean square over the training rows; from the batch means or from
+        the chains' means, whichever is larger.
+        """
+        n_chains = self.chain_sum.shape[0]
+        self.concentrations.append(np.mean(alphas, axis=0))
+        if self.added < 2:
+            self.trace.append(np.inf)
+            return np.inf
+        mean = self.chain_sum[:, self.leaves].sum(0) / self.added
+        spread = np.maximum(self.square[self.leaves] / self.added - mean * mean, 0.0)
+        variance = spread / (self.added - 1)
+        if n_chains > 1:
+            between = self.chain_sum[:, self.leaves] / self.n_blocks
+            variance = np.maximum(variance, between.var(0, ddof=1) / n_chains)
+        error = float(np.sqrt((self.weight * variance).sum()))
+        self.trace.append(error)
+        return error
+
+    def estimate(self, *, converged: bool, sweeps: int) -> Estimate:
+        """Return the means, with the escape masses that make every context sum to one."""
+        mean = self.chain_sum.sum(0) / self.added
+        info = {
+            "sweeps": sweeps,
+            "trace": np.array(self.trace),
+            "concentration": np.mean(self.concentrations, axis=0),
+            "concentration_trace": np.array(self.concentrations),
+        }
+        escape = _escapes(self.flat, mean, self.escape / self.added)
+        return Estimate(np.log(mean), np.log(escape), converged, info)
+
+
+def _escapes(flat: FlatTree, mean: Floats, root: float) -> Floats:
+    """Return each node's share of its parent's estimate in the values it never saw.
+
+    A mean of products is not the product of the means, so the share follows
+    from what the seen values leave: in the node, over in its parent.
+    """
+    starts = flat.node_start[:-1]
+    left = 1.0 - np.add.reduceat(mean, starts)
+    above = 1.0 - np.add.reduceat(mean[flat.cell_parent], starts)
+    share = np.where(above > 1e-12, left / np.maximum(above, 1e-12), 1.0)
+    share[0] = root
+    clipped: Floats = np.clip(share, 1e-12, 1.0)
+    return clipped
+
+
+def _largest_count(flat: FlatTree) -> int:
+    """Return a power of two no cell below the root can exceed, so that tables are shared."""
+    below = flat.cell_count[flat.level_cell[1] :]
+    return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
+
+
+@lru_cache(maxsize=8)
+def _shared_ratios(max_count: int, discount: float) -> Ratios:
+    return stirling_ratios(max_count, discount)
+
+
+def _check_counts(flat: FlatTree) -> None:
+    leaves = flat.cell_count[flat.level_cell[-2] :]
+    if not np.array_equal(leaves, np.floor(leaves)):
+        raise ConfigurationError(
+            "inference='gibbs' needs whole counts, but the rows have fractional weights. "
+            "Use inference='fixed-point', which takes any weights."
+        )
