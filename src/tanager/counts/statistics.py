@@ -125,6 +125,13 @@ class Counts:
         dense[above.value[leaf.parent[node]], leaf.value[node], leaf.cell_value] = leaf.cell_count
         return dense.transpose(1, 2, 0)
 
+    def kept_pair(self, i: int, j: int) -> Floats | None:
+        """Return N(x_i, x_j, y) where the pair counts are at hand, without another pass.
+
+        They are after `cmi` or `map_pairs`, unless they are too many to be kept.
+        """
+        return self.pair(i, j) if self._pairs is not None else None
+
     def _dense_pairs(self) -> Iterator[tuple[int, int, Floats]]:
         """Iterate over (i, j, counts) of the dense pairs; kept where one pass holds all."""
         if self._pairs is not None:

@@ -62,23 +62,34 @@ def log_table(counts, known, shorter, ratio, epsilon, half, out):
 
 
 @njit(nogil=True, cache=True)
-def replace_table(table, current, change, adverse):
+def replace_table(table, current, counts, change, adverse):
     """Express a table as the change from the child's current one, which has one context.
 
     Writes change (n_folds, n_contexts, width, n_classes) and adverse, of the
-    same shape: by how much the change favours the most favoured class over this.
+    same shape: by how much the change favours the most favoured class over
+    this. Returns, over the cells in which rows were counted, the farthest that a
+    true class can gain on another, and lose.
     """
     n_folds, n_contexts, width, n_classes = table.shape
+    most_gained = 0
+    most_lost = 0
     for f in range(n_folds):
         for k in range(n_contexts):
             for x in range(width):
                 top = table[f, k, x, 0] - current[f, 0, x, 0]
+                bottom = top
                 for c in range(n_classes):
                     moved = table[f, k, x, c] - current[f, 0, x, c]
                     change[f, k, x, c] = moved
                     top = max(top, moved)
+                    bottom = min(bottom, moved)
                 for c in range(n_classes):
-                    adverse[f, k, x, c] = top - change[f, k, x, c]
+                    moved = change[f, k, x, c]
+                    adverse[f, k, x, c] = top - moved
+                    if counts[f, k, x, c] > 0.0:
+                        most_gained = max(most_gained, moved - bottom)
+                        most_lost = max(most_lost, top - moved)
+    return most_gained, most_lost
 
 
 @njit(nogil=True, cache=True)
@@ -117,12 +128,14 @@ def _is_right(joint, row, y):
 
 
 @njit(nogil=True, cache=True)
-def rate_gain(rows, n_wrong, context, child, change, adverse, floor):
+def rate_gain(rows, ends, context, child, change, adverse, floor):
     """Return by how much a change raises the weight of rows that are right.
 
-    Rows stand sorted by margin, the `n_wrong` wrong ones first. What those gain
-    bounds the whole, and every right row that turns wrong lowers the bound;
-    once it is at most `floor` it is returned as it stands.
+    Rows stand sorted by margin, the wrong ones first. What those gain bounds the
+    whole, and every right row that turns wrong lowers the bound; once it is at
+    most `floor` it is returned as it stands. ends: the first wrong row within
+    reach of the change, the number of wrong rows, and the end of the right rows
+    within reach.
 
     Most rows are settled by one comparison: a wrong row whose rival stays ahead
     is still wrong, a right row whose margin covers the most adverse move is
@@ -130,14 +143,14 @@ def rate_gain(rows, n_wrong, context, child, change, adverse, floor):
     """
     log_joint, labels, weights, folds, margin, rival = rows
     gain = 0.0
-    for r in range(n_wrong):
+    for r in range(ends[0], ends[1]):
         y = labels[r]
         row = change[folds[r], context[r], child[r]]
         if margin[r] + row[y] - row[rival[r]] >= 0 and _is_right(log_joint[r], row, y):
             gain += weights[r]
     if gain <= floor:
         return gain
-    for r in range(n_wrong, labels.shape[0]):
+    for r in range(ends[1], ends[2]):
         y = labels[r]
         f, k, x = folds[r], context[r], child[r]
         if margin[r] < adverse[f, k, x, y] and not _is_right(log_joint[r], change[f, k, x], y):

@@ -71,7 +71,14 @@ class Greedy(StructureLearner):
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Add edges until none raises the score."""
         rows = counts.rows.gather()
-        joint = RunningJoint(counts.domain, rows, score=self.score, epsilon=self.epsilon)
+        counts.cmi()  # one pass counts every edge's table
+        joint = RunningJoint(
+            counts.domain,
+            rows,
+            score=self.score,
+            epsilon=self.epsilon,
+            pair_counts=counts.kept_pair,
+        )
         climb = _Climb(joint, context)
         context.progress.start("edges", counts.domain.n_features - 1, unit="edges")
         while climb.step():

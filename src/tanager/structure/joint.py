@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Units = NDArray[np.int32]
 
+PairCounts = Callable[[int, int], Floats | None]
+
 SCORES = ("cr", "cl")
 MAX_CELLS = 1 << 26  # of one family's table: half a gigabyte while it is counted
 
@@ -24,7 +28,9 @@ class FamilyChange(NamedTuple):
     """What a family does to the log-joint, per fold, context, value and class."""
 
     change: Units
-    adverse: Units
+    adverse: Units  # what the most favoured class gains on each
+    most_gained: int  # the farthest that a true class can gain on another, over all rows
+    most_lost: int
 
 
 class SortedRows(NamedTuple):
@@ -64,6 +70,9 @@ class RunningJoint:
     folds : ndarray of int64, shape (n_rows,), or None
         Each row's fold: its tables then come from the rows of the other folds,
         so that every score is cross-validated.
+    pair_counts : callable or None
+        ``pair_counts(i, j)`` gives N(x_i, x_j, y) of all rows where it is known
+        already, else None; used where there are no folds.
 
     Attributes
     ----------
@@ -90,6 +99,7 @@ class RunningJoint:
         score: str = "cr",
         epsilon: float = 1e-5,
         folds: Ints | None = None,
+        pair_counts: PairCounts | None = None,
     ) -> None:
         _check(score, epsilon)
         self.domain = domain
@@ -98,6 +108,8 @@ class RunningJoint:
         n_rows = rows.n_rows
         weights = np.ones(n_rows) if rows.weights is None else rows.weights
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
+        self._pair_counts = pair_counts if folds is None else None
+        self._widths = [int(arity) + 1 for arity in domain.arities]  # "unknown" is one more value
         self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
         self._total = max(float(weights.sum()), 1e-300)
         self._half, self.grid = self._choose_grid()
@@ -133,7 +145,8 @@ class RunningJoint:
         ahead = np.arange(n_classes) < labels[:, None]
         rows.log_joint[:] = log_prior[folds, 0, :n_classes, 0] + ahead
         nowhere = np.zeros(labels.shape[0], np.uint8)
-        self._naive = [self._table(i, ()) for i in range(self.domain.n_features)]
+        features = range(self.domain.n_features)
+        self._naive = [self._table(i, (), self._count(i, ())) for i in features]
         for i, table in enumerate(self._naive):
             add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
         self._sort()
@@ -147,7 +160,7 @@ class RunningJoint:
         order = np.argsort(rows.margin, kind="stable")
         self._codes = np.take(self._codes, order, axis=1)
         self._rows = SortedRows._make(column[order] for column in rows)
-        self._n_wrong = int(np.searchsorted(self._rows.margin, 0))
+        self._n_wrong = int(np.searchsorted(self._rows.margin, np.int32(0)))
         if self.kind == "cr":
             self.score = float(self._rows.weights[self._n_wrong :].sum())
         else:
@@ -163,10 +176,11 @@ class RunningJoint:
         """Return what giving a still parentless feature these parents would do."""
         from tanager.structure._joint_kernels import replace_table
 
-        table = self._table(child, parents)
+        counts = self._count(child, parents)
+        table = self._table(child, parents, counts)
         adverse = np.empty_like(table)
-        replace_table(table, self._naive[child], table, adverse)
-        return FamilyChange(table, adverse)
+        reach = replace_table(table, self._naive[child], counts, table, adverse)
+        return FamilyChange(table, adverse, *reach)
 
     def gain(
         self, child: int, parents: tuple[int, ...], family: FamilyChange, floor: float = -np.inf
@@ -176,7 +190,13 @@ class RunningJoint:
 
         where = (self._contexts(parents), self._codes[child])
         if self.kind == "cr":
-            return float(rate_gain(self._rows, self._n_wrong, *where, *family, floor))
+            margin = self._rows.margin  # searched in its own dtype, else it would be copied
+            ends = (
+                int(np.searchsorted(margin, np.int32(-family.most_gained))),
+                self._n_wrong,
+                int(np.searchsorted(margin, np.int32(family.most_lost))),
+            )
+            return float(rate_gain(self._rows, ends, *where, *family[:2], floor))
         return float(
             likelihood_gain(self._rows, self.grid, self.score, *where, family.change, floor)
         )
@@ -202,41 +222,51 @@ class RunningJoint:
             return column
         context = self._codes[parents[0]].astype(np.int64)
         for parent in parents[1:]:
-            compose(context, int(self.domain.arities[parent]) + 1, self._codes[parent], context)
+            compose(context, self._widths[parent], self._codes[parent], context)
         return context
 
-    def _table(self, child: int, parents: tuple[int, ...]) -> Units:
-        """Return the family's log-table in units, shape (n_folds, contexts, arity + 1, classes)."""
-        from tanager.structure._joint_kernels import count_family, log_table
+    def _count(self, child: int, parents: tuple[int, ...]) -> Floats:
+        """Count a family, shape (n_folds, contexts, arity + 1, classes)."""
+        from tanager.structure._joint_kernels import count_family
 
-        widths = self.domain.arities[list(parents)] + 1
-        shape = (
-            self.n_folds,
-            int(np.prod(widths, dtype=np.float64)),
-            int(self.domain.arities[child]) + 1,
-            self.domain.n_classes,
-        )
+        widths = [self._widths[p] for p in parents]
+        shape = (self.n_folds, prod(widths), self._widths[child], self.domain.n_classes)
         self._check_size(child, parents, shape)
         counts = np.zeros(shape)
-        context = self._contexts(parents)
-        count_family(context, self._codes[child], *self._rows[1:4], counts)
-        known = np.ones(1, bool)
-        for width in widths:
-            known = np.logical_and.outer(known, np.arange(width) < width - 1).ravel()
-        shorter, ratio = np.zeros((self.n_folds, 1, *shape[2:]), np.int32), 1
-        if parents:
-            ratio = int(widths[-1])
-            prefix = parents[:-1]
-            shorter = self._table(child, prefix) if prefix else self._naive[child]
-        table = np.empty(shape, np.int32)
-        if not parents and shape[2] > 1:
-            shorter[:] = 2 * int(np.rint(-self._half * np.log(shape[2] - 1)))
-            shorter[:, :, -1] = 0
+        if self._pair_counts is not None and len(parents) == 1:
+            known = self._pair_counts(parents[0], child)
+            if known is not None:
+                counts[0, :-1, :-1] = known
+                return counts
+        count_family(self._contexts(parents), self._codes[child], *self._rows[1:4], counts)
+        return counts
+
+    def _table(self, child: int, parents: tuple[int, ...], counts: Floats) -> Units:
+        """Return the family's log-table in units, of the shape of its counts."""
+        from tanager.structure._joint_kernels import log_table
+
+        known, ratio = np.ones(1, bool), 1
+        for parent in parents:
+            ratio = self._widths[parent]
+            known = np.repeat(known, ratio)
+            known[ratio - 1 :: ratio] = False
+        if len(parents) > 1:
+            shorter = self._table(child, parents[:-1], self._count(child, parents[:-1]))
+        else:
+            shorter = self._naive[child] if parents else self._uniform(child)
+        table = np.empty(counts.shape, np.int32)
         log_table(counts, known, shorter, ratio, self.epsilon, self._half, table)
         return table
 
+    def _uniform(self, child: int) -> Units:
+        """Return the table of a feature of which nothing is known."""
+        arity = int(self.domain.arities[child])
+        table = np.zeros((self.n_folds, 1, arity + 1, self.domain.n_classes), np.int32)
+        table[:, :, :arity] = 2 * int(np.rint(-self._half * np.log(max(arity, 1))))
+        return table
+
     def _check_size(self, child: int, parents: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        if np.prod(shape, dtype=np.float64) <= MAX_CELLS:
+        if prod(shape) <= MAX_CELLS:
             return
         names, arities = self.domain.names, self.domain.arities
         blame = ", ".join(f"{names[i]!r} ({arities[i]} values)" for i in (*parents, child))

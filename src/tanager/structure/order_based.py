@@ -25,7 +25,9 @@ Floats = NDArray[np.float64]
 Parents = tuple[int, ...]
 
 _FOLD_STREAM, _ORDER_STREAM = 0x0F01D, 0x0DE4  # keys of the random streams
-_BLOCK = 8  # candidates that one task scores, each pruned by the best before it
+# Candidates are scored in up to so many tasks of at least so many; within a task
+# each is pruned by the best before it.
+_TASKS, _LEAST_BLOCK = 8, 8
 
 
 class OrderBased(StructureLearner):
@@ -120,13 +122,18 @@ class OrderBased(StructureLearner):
         self._check()
         rows = counts.rows.gather()
         folds = self._folds(rows, context)
-        limits = _Limits(int(self.max_parents), self.candidates, self._nearest(counts))
+        limits = _Limits(int(self.max_parents), self.candidates, self._nearest(counts, folds))
         results = []
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
         for order in orders:
             joint = RunningJoint(
-                counts.domain, rows, score=self.score, epsilon=self.epsilon, folds=folds
+                counts.domain,
+                rows,
+                score=self.score,
+                epsilon=self.epsilon,
+                folds=folds,
+                pair_counts=counts.kept_pair,
             )
             search = _Search(joint, limits, context)
             parents = search.run(order)
@@ -166,8 +173,11 @@ class OrderBased(StructureLearner):
         folds[dealt] = np.arange(rows.n_rows) % n_folds
         return folds
 
-    def _nearest(self, counts: Counts) -> Floats | None:
-        return None if self.candidates is None else counts.cmi()
+    def _nearest(self, counts: Counts, folds: Ints | None) -> Floats | None:
+        """Return what ranks candidates; the pass for it also counts every edge's table."""
+        if self.candidates is None and folds is not None:
+            return None
+        return counts.cmi()
 
     def _orders(self, counts: Counts, rows: Chunk, context: FitContext) -> list[Ints]:
         """Return the orders to try."""
@@ -266,17 +276,18 @@ class _Search:
 
     def _score(self, child: int, families: list[Parents], floor: float) -> list[float]:
         """Return the families' gains; those that cannot win may be bounds instead."""
+        size = max(_LEAST_BLOCK, -(-len(families) // _TASKS))
 
         def block(start: int) -> list[float]:
             gains, best = [], floor
-            for parents in families[start : start + _BLOCK]:
+            for parents in families[start : start + size]:
                 family = self._joint.change(child, parents)
                 gains.append(self._joint.gain(child, parents, family, best))
                 best = max(best, gains[-1]) if np.isfinite(floor) else floor
             return gains
 
         self.n_scored += len(families)
-        starts = range(0, len(families), _BLOCK)
+        starts = range(0, len(families), size)
         blocks = self._context.engine.map(block, starts, Progress(), "parents")
         return [gain for gains in blocks for gain in gains]
 
