@@ -240,6 +240,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         counts = Counts(rows, context)
         with context.stage("structure"):
             structure = resolve_structure(self.structure).learn(counts, context)
+            informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
+            context.info["structure"]["mutual_information"] = dict(informed)
         learner = resolve_parameters(self.parameters)
         with context.stage("parameters"):
             if isinstance(learner, CountLearner):
@@ -294,6 +296,14 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     def _progress(self) -> AbstractContextManager[Progress]:
         return RichProgress() if self.verbose > 0 else nullcontext(Progress())
+
+    def _repr_html_(self) -> str:
+        from tanager.network.html import estimator_html
+
+        return estimator_html(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,53 +1,129 @@
-"""The program: its commands, and what it says when one fails."""
+"""The program: its commands, and how it ends.
+
+Exit codes: 0 done, 2 wrong usage, 1 failed, 130 interrupted. A failure is told in one
+line with a hint; ``--debug`` shows the traceback.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from tanager import __version__
-from tanager.cli import laboratory
-from tanager.errors import TanagerError
+from tanager.cli import demo, draw, fit, laboratory, predict, show
+from tanager.errors import ConfigurationError, TanagerError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run"]
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 app = typer.Typer(
     name="tanager",
-    help="Bayesian network classifiers: calibrated, explainable probabilities from any table.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-laboratory.register(app)
 
 
-def _print_version(value: bool) -> None:
-    if value:
+def _version(asked: bool) -> None:
+    if asked:
         print(f"tanager {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def options(
+def tanager(
     version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of a failure.")
+    ] = False,
 ) -> None:
-    """Bayesian network classifiers: calibrated, explainable probabilities from any table."""
+    """Bayesian network classifiers: calibrated, explainable probabilities from any table.
+
+    A first look: tanager demo. Then: tanager fit train.csv --target y -o model.tanager
+    """
 
 
-def main() -> None:
-    """Run the program: exit code 0 done, 1 failed, 2 wrong usage."""
+for group in (fit, predict, show, draw, demo, laboratory):
+    group.register(app)
+
+
+def main() -> NoReturn:
+    """Run the program on the arguments it was called with, and exit."""
+    sys.exit(run())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given or bool(os.environ.get("TANAGER_DEBUG"))
+    given = [argument for argument in given if argument != "--debug"]
+    previous = signal.signal(signal.SIGTERM, _stop)
     try:
-        app()
-    except (TanagerError, OSError) as error:
-        # Read from the arguments, since an error may come before they are parsed.
-        if "--debug" in sys.argv:
+        result = typer.main.get_command(app).main(given, "tanager", standalone_mode=False)
+        if result == INTERRUPTED:  # the parser turns Ctrl-C into this code
+            raise KeyboardInterrupt
+        return result if isinstance(result, int) else DONE
+    except BaseException as error:
+        if debug and not _is_usage(error):
             raise
-        print(f"tanager: {error}", file=sys.stderr)
-        sys.exit(1)
+        return _tell(error)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _stop(*_: Any) -> None:
+    """Let a termination clean up as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def _is_usage(error: BaseException) -> bool:
+    return hasattr(error, "format_message") or isinstance(error, ConfigurationError)
+
+
+def _tell(error: BaseException) -> int:
+    """Say in one line what went wrong; returns the exit code."""
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        _say("interrupted; no file was left half-written.")
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output went away, as `head` does. Python would complain
+        # once more when it closes standard output.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    if hasattr(error, "format_message"):  # wrong usage, told by the parser
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error.format_message())
+            return USAGE
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "tanager"
+        _say(f"{error.format_message()} Try '{command} --help'.")
+        return USAGE
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else FAILED
+    if isinstance(error, TanagerError):
+        _say(str(error))
+        return USAGE if isinstance(error, ConfigurationError) else FAILED
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        _say(f"{where}{error.strerror or error}. Check the path, its permissions and the disk.")
+        return FAILED
+    if isinstance(error, MemoryError):
+        _say("out of memory. Use fewer parents, fewer columns, or files instead of one table.")
+        return FAILED
+    if isinstance(error, ModuleNotFoundError):
+        _say(f"{error}. Install it, for example with: pip install 'tanager[report]'")
+        return FAILED
+    _say(f"{type(error).__name__}: {error}. Run again with --debug to see where.")
+    return FAILED
+
+
+def _say(text: str) -> None:
+    print("tanager:", " ".join(text.split()), file=sys.stderr)

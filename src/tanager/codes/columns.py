@@ -229,8 +229,25 @@ def column_from_dict(data: dict[str, Any]) -> Column:
             data["missing_code"],
             bool(data["temporal"]),
         )
-    values = pa.array(data["values"], type=FAMILY_TYPES[data["family"]])
+    values = _array(data["values"], FAMILY_TYPES[data["family"]])
     return CategoricalColumn(data["name"], values, data["missing_code"])
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Return ``pa.array(values, kind)``, which would first import pandas: a second."""
+    if kind == pa.null():
+        return pa.nulls(len(values))
+    if kind == pa.string():
+        texts = [value.encode() for value in values]
+        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
+    elif kind == pa.bool_():
+        bits = np.packbits(np.array(values, dtype=np.bool_), bitorder="little")
+        buffers = [None, pa.py_buffer(bits)]
+    else:
+        dtype = np.int64 if kind == pa.int64() else np.float64
+        buffers = [None, pa.py_buffer(np.array(values, dtype=dtype))]
+    return pa.Array.from_buffers(kind, len(values), buffers)
 
 
 def infinite_error(name: str) -> DataError:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codebook
 from tanager.errors import ConfigurationError
-from tanager.parameters import DenseTable, Tables
+from tanager.parameters import DenseTable, Tables, TreeTable
 from tanager.structure import Structure
 
 __all__ = ["LabelledTable", "label_table"]
@@ -85,20 +85,26 @@ def label_table(
     if isinstance(table, DenseTable):
         shape = (len(classes), *table.member_arities[:-1])
         grid = np.indices(shape).reshape(len(shape), -1)
+        log_prob = np.moveaxis(table.log_prob, -1, 0).reshape(grid.shape[1], -1)
     else:
         grid = table.seen_contexts()
-    codes = np.empty((len(members), grid.shape[1], table.member_arities[-1]), np.uint16)
-    codes[:-1] = grid[1:, :, None]
-    codes[-1] = np.arange(table.member_arities[-1])
-    terms = np.zeros((codes[0].size, len(classes)))
-    arities = np.array(table.member_arities, np.int64)
-    flat = np.ascontiguousarray(codes.reshape(len(members), -1))
-    table.add_terms(flat, arities, np.arange(len(members)), terms)
-    terms = terms.reshape(grid.shape[1], -1, len(classes))
-    log_prob = np.take_along_axis(terms, grid[0][:, None, None], axis=2)[:, :, 0]
+        log_prob = _look_up(table, grid)
     names = [classes, *labels[:-1]]
     contexts = [
         tuple(names[v][code] for v, code in enumerate(context)) for context in grid.T.tolist()
     ]
     given = ("class", *(structure.names[p] for p in parents))
     return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob))
+
+
+def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return log P(x | context) for every value, (n_contexts, arity)."""
+    arities = np.array(table.member_arities, np.int64)
+    codes = np.empty((len(arities), contexts.shape[1], table.arity), np.uint16)
+    codes[:-1] = contexts[1:, :, None]
+    codes[-1] = np.arange(table.arity)
+    flat = np.ascontiguousarray(codes.reshape(len(arities), -1))
+    terms = np.zeros((flat.shape[1], table.n_classes))
+    table.add_terms(flat, arities, np.arange(len(arities)), terms)
+    of_class = np.repeat(contexts[0], table.arity)
+    return terms[np.arange(flat.shape[1]), of_class].reshape(contexts.shape[1], table.arity)

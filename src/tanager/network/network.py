@@ -131,6 +131,35 @@ class Network:
 
         return read_model(path)[0]
 
+    def to_networkx(self) -> Any:
+        """Return the graph as a `networkx.DiGraph`; needs networkx."""
+        from tanager.network.exports import to_networkx
+
+        return to_networkx(self)
+
+    def to_bif(self) -> str:
+        """Return the network in the Bayesian Interchange Format, names spelled as words."""
+        from tanager.network.exports import to_bif
+
+        return to_bif(self)
+
+    def to_xmlbif(self) -> str:
+        """Return the network as XMLBIF 0.3, names and values as they are."""
+        from tanager.network.exports import to_xmlbif
+
+        return to_xmlbif(self)
+
+    def to_dot(self) -> str:
+        """Return the graph for Graphviz."""
+        from tanager.network.exports import to_dot
+
+        return to_dot(self)
+
+    def _repr_html_(self) -> str:
+        from tanager.network.html import network_html
+
+        return network_html(self)
+
     def table(self, feature: str) -> LabelledTable:
         """Return P(feature | class, parents) with the names of values, to read or plot."""
         return label_table(self.codebook, self.structure, self.tables, feature)

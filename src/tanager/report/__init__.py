@@ -1,5 +1,6 @@
-"""Pictures and pages of experiments. Needs the extra `report`."""
+"""Pictures of models and experiments, and pages. Needs the extra `report`."""
 
+from tanager.report.explanation import plot_calibration, plot_explanation
 from tanager.report.figures import (
     plot_convergence,
     plot_convergence_histogram,
@@ -10,15 +11,20 @@ from tanager.report.figures import (
     plot_surface,
 )
 from tanager.report.page import render_report, write_report
+from tanager.report.structure import plot_structure, plot_table
 
 __all__ = [
+    "plot_calibration",
     "plot_convergence",
     "plot_convergence_histogram",
     "plot_critical_difference",
     "plot_curves",
+    "plot_explanation",
     "plot_loss_scatter",
     "plot_reliability",
+    "plot_structure",
     "plot_surface",
+    "plot_table",
     "render_report",
     "write_report",
 ]

@@ -1,0 +1,5 @@
+"""``python -m tanager`` is the command line."""
+
+from tanager.cli import main
+
+main()

@@ -1,0 +1,92 @@
+"""``tanager draw`` and ``tanager export``: a model for other eyes and other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tanager.cli.console import Model
+from tanager.errors import ConfigurationError
+
+__all__ = ["register", "save_figure"]
+
+PICTURES = (".svg", ".png", ".pdf")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command()(draw)
+    app.command()(export)
+
+
+def draw(
+    model: Model,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The picture: .svg, .png, .pdf, or .dot.")
+    ],
+    table: Annotated[
+        str | None, typer.Option("--table", help="Draw this feature's probabilities instead.")
+    ] = None,
+) -> None:
+    """Draw the network, or one of its tables."""
+    _check_ending(output, (*PICTURES, ".dot") if table is None else PICTURES)
+    from tanager.network import Network
+
+    network = Network.load(model)
+    if output.suffix == ".dot":
+        _write_text(output, network.to_dot())
+        return
+    if table is None:
+        from tanager.report import plot_structure
+
+        save_figure(plot_structure(network), output)
+    else:
+        from tanager.report import plot_table
+
+        save_figure(plot_table(network, table), output)
+
+
+def export(
+    model: Model,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file: .bif, .xml or .xmlbif, .dot.")
+    ],
+) -> None:
+    """Export the network for other programs: BIF, XMLBIF or Graphviz."""
+    _check_ending(output, (".bif", ".xml", ".xmlbif", ".dot"))
+    from tanager.network import Network
+
+    network = Network.load(model)
+    if output.suffix == ".bif":
+        text = network.to_bif()
+    elif output.suffix == ".dot":
+        text = network.to_dot()
+    else:
+        text = network.to_xmlbif()
+    _write_text(output, text)
+
+
+def save_figure(ax: Any, output: Path) -> None:
+    """Write the figure of an axis, in the format of the file's ending."""
+    from tanager.atomic import replacing
+
+    _check_ending(output, PICTURES)
+    with replacing(output) as part:
+        ax.figure.savefig(part, format=output.suffix[1:], bbox_inches="tight", dpi=150)
+
+
+def _write_text(output: Path, text: str) -> None:
+    from tanager.atomic import replacing
+
+    with replacing(output) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def _check_ending(output: Path, allowed: tuple[str, ...]) -> None:
+    if output.suffix not in allowed:
+        raise ConfigurationError(
+            f"--output {output}: the ending {output.suffix!r} is not known. "
+            f"Allowed: {', '.join(allowed)}."
+        )

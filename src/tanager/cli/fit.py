@@ -1,0 +1,166 @@
+"""``tanager fit``: from a table to a model file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tanager.cli.console import Data, Json, human_size, print_json
+from tanager.errors import ConfigurationError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(fit)
+
+
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    structure: Annotated[
+        str,
+        typer.Option(
+            "--structure",
+            "-s",
+            help="Which features condition which: naive, tan, kdb(k=2), …",
+        ),
+    ] = "skdb",
+    parameters: Annotated[
+        str,
+        typer.Option(
+            "--parameters", "-p", help="The probability tables: laplace, m-estimate(m=1), hdp, …"
+        ),
+    ] = "hdp",
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--categorical",
+            help="A numeric column of categories; may be repeated. Or: all.",
+        ),
+    ] = None,
+    missing: Annotated[
+        str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
+    ] = "value",
+    weight: Annotated[
+        str | None, typer.Option("--weight", help="The column of row weights.")
+    ] = None,
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Give every class the same total weight.")
+    ] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Of learners that draw numbers.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn a classifier from a table and write it to a model file.
+
+    The table may be larger than memory: files are streamed. Text, booleans and
+    dictionary columns are categories; numbers are cut into intervals.
+    """
+    _check_writable(output)
+    from tanager.classifiers import BayesNetClassifier, save
+
+    start = time.perf_counter()
+    estimator = BayesNetClassifier(
+        learner(structure, "structure"),
+        learner(parameters, "parameters"),
+        categorical_features=_categorical(categorical),
+        missing=missing,
+        class_weight="balanced" if balanced else None,
+        n_jobs=jobs,
+        random_state=seed,
+        verbose=int(sys.stderr.isatty()),
+    )
+    estimator.fit(_source(data, target, weight, drop or ()), target, sample_weight=weight)
+    estimator.verbose = 0
+    save(estimator, output)
+    _report(estimator, output, time.perf_counter() - start, as_json=as_json)
+
+
+def learner(text: str, axis: str) -> Any:
+    """Return the learner that a text such as ``kdb(k=2)`` names."""
+    from tanager.evaluation.contenders import parse_call
+
+    name, options = parse_call(text)
+    resolved = _resolver(axis)(name)
+    if not options:
+        return name
+    try:
+        return type(resolved)(**options)
+    except TypeError as error:
+        allowed = ", ".join(resolved.get_params()) or "none"
+        raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
+
+
+def _resolver(axis: str) -> Callable[[str], Any]:
+    if axis == "structure":
+        from tanager.structure import resolve_structure
+
+        return resolve_structure
+    from tanager.parameters import resolve_parameters
+
+    return resolve_parameters
+
+
+def _source(data: Sequence[str], target: str, weight: str | None, drop: Sequence[str]) -> Any:
+    from tanager.tables import open_source
+
+    source = open_source(list(data))
+    absent = [name for name in drop if name not in source.names]
+    if absent:
+        raise ConfigurationError(
+            f"--drop names {', '.join(map(repr, absent))}, which the table does not have. "
+            f"Its columns: {', '.join(source.names)}."
+        )
+    if target in drop or (weight is not None and weight in drop):
+        raise ConfigurationError("--drop names the target or the weight. Drop another column.")
+    kept = [name for name in source.names if name not in drop]
+    return open_source(source, columns=kept)
+
+
+def _categorical(names: list[str] | None) -> Any:
+    if not names:
+        return "from_dtype"
+    return "all" if names == ["all"] else names
+
+
+def _check_writable(output: Path) -> None:
+    """Refuse at once what would fail only after the work."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(2, "The folder to write into is not there", str(output.parent))
+    if output.is_dir():
+        raise IsADirectoryError(21, "It is a folder; give a file's name", str(output))
+
+
+def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:
+    network = estimator.network_
+    n_bytes = output.stat().st_size
+    if as_json:
+        print_json(
+            {
+                "model": str(output),
+                "bytes": n_bytes,
+                "seconds": seconds,
+                "classes": [str(label) for label in estimator.classes_],
+                "features": network.codebook.domain.n_features,
+                "selected": list(network.structure.features),
+                "parents": {name: list(ps) for name, ps in network.structure.parents.items()},
+            }
+        )
+        return
+    n_edges = sum(map(len, network.structure.parent_indices))
+    print(
+        f"{output}: {len(network.structure.selected)} of {network.codebook.domain.n_features} "
+        f"features, {n_edges} edges, {len(estimator.classes_)} classes; "
+        f"{human_size(n_bytes)}, {seconds:.1f} s"
+    )

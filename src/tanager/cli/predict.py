@@ -1,0 +1,198 @@
+"""``tanager predict``: a table in, labels and probabilities out, a batch at a time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tanager.cli.console import Data, Json, Model, print_json, watching
+from tanager.errors import ConfigurationError, DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tanager.network import Network
+    from tanager.tables import Source
+
+__all__ = ["match_features", "register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(predict)
+
+
+def predict(
+    model: Model,
+    data: Data,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help=".parquet, .arrow or .csv; else CSV to the terminal."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep", help="A column of the input to keep; may be repeated. 'all': every one."
+        ),
+    ] = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra", help="Do not mind columns that the model lacks.")
+    ] = False,
+    probabilities: Annotated[
+        bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
+    ] = True,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Classify the rows of a table.
+
+    Writes the column prediction and one column p_CLASS for every class. The
+    table is streamed: it may be larger than memory. Columns are matched by name.
+    """
+    from tanager.cli.output import check_ending
+    from tanager.network import Network
+    from tanager.tables import open_source
+
+    check_ending(output)
+    if output is None and as_json:
+        raise ConfigurationError("--json tells about the file that was written: give --output.")
+    start = time.perf_counter()
+    network = Network.load(model)
+    source = open_source(list(data))
+    kept = _kept(source, keep or ())
+    features = match_features(network, source, kept, ignore_extra=ignore_extra)
+    scorer = Scorer(network, features, kept, probabilities=probabilities)
+    rows = _write(scorer, source, output, jobs)
+    seconds = time.perf_counter() - start
+    if as_json:
+        print_json({"output": str(output), "rows": rows, "seconds": seconds})
+    elif output is not None:
+        print(f"{output}: {rows:,} rows, {seconds:.1f} s")
+
+
+class Scorer:
+    """Turns a batch of the input into a batch of the output."""
+
+    def __init__(
+        self,
+        network: Network,
+        features: Sequence[str],
+        kept: Sequence[str],
+        *,
+        probabilities: bool,
+    ) -> None:
+        import pyarrow as pa
+
+        self.network = network
+        self.features = list(features)
+        self.kept = list(kept)
+        self.columns = list(dict.fromkeys([*features, *kept]))
+        labels = network.codebook.classes.tolist()
+        self._labels = pa.array(labels)
+        self.names = ["prediction"]
+        if probabilities:
+            self.names += [f"p_{label}" for label in labels]
+        clash = sorted(set(self.names) & set(kept))
+        if clash:
+            raise ConfigurationError(
+                f"The kept column(s) {', '.join(map(repr, clash))} would be written twice. "
+                "Rename them in the input, or do not keep them."
+            )
+
+    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the kept columns, the label and the probabilities of every class."""
+        import numpy as np
+        import pyarrow as pa
+
+        from tanager.parameters.tables import log_posterior
+
+        codebook = self.network.codebook
+        # Columns were matched once; a model fitted without names takes them by position.
+        inputs = batch.select(self.features).rename_columns(list(codebook.domain.names))
+        log_joint = self.network.log_joint_of_codes(codebook.encode_batch(inputs))
+        best = log_joint.argmax(axis=1).astype(np.int32)
+        arrays = [batch.column(name) for name in self.kept]
+        if pa.types.is_string(self._labels.type):
+            arrays.append(pa.DictionaryArray.from_arrays(best, self._labels))
+        else:
+            arrays.append(self._labels.take(pa.array(best)))
+        if len(self.names) > 1:
+            posterior = np.exp(log_posterior(log_joint))
+            arrays += [pa.array(column) for column in np.ascontiguousarray(posterior.T)]
+        return pa.RecordBatch.from_arrays(arrays, [*self.kept, *self.names])
+
+
+def _kept(source: Source, keep: Sequence[str]) -> list[str]:
+    if list(keep) == ["all"]:
+        return list(source.names)
+    absent = [name for name in keep if name not in source.names]
+    if absent:
+        raise ConfigurationError(
+            f"--keep names {', '.join(map(repr, absent))}, which the table does not have. "
+            f"Its columns: {', '.join(source.names)}."
+        )
+    return list(keep)
+
+
+def match_features(
+    network: Network, source: Source, kept: Sequence[str], *, ignore_extra: bool
+) -> list[str]:
+    """Return the input's columns that are the model's features, in its order."""
+    wanted = network.codebook.domain.names
+    target = network.codebook.target.name
+    if not network.codebook.named:
+        # The model knows no names: what is neither kept nor the target, by position.
+        rest = [name for name in source.names if name not in kept and name != target]
+        if len(rest) != len(wanted):
+            raise DataError(
+                f"The model was fitted on {len(wanted)} columns without names; the table has "
+                f"{len(rest)} besides those kept. Pass as many columns, in the order of training."
+            )
+        return rest
+    absent = [name for name in wanted if name not in source.names]
+    if absent:
+        raise DataError(
+            f"The table lacks the column(s) {', '.join(map(repr, absent))} of the model. "
+            f"It has: {', '.join(source.names)}. Rename or add columns."
+        )
+    allowed = {*wanted, *kept, target}
+    extra = [name for name in source.names if name not in allowed]
+    if extra and not ignore_extra:
+        raise DataError(
+            f"The table has column(s) that the model does not know: {', '.join(map(repr, extra))}. "
+            "Name them with --keep, or pass --ignore-extra."
+        )
+    return list(wanted)
+
+
+def _write(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> int:
+    from tanager.cli.output import open_output
+
+    rows = 0
+    with watching() as progress, open_output(output) as write:
+        progress.start("predict", source.n_rows)
+        for batch in _scored(scorer, source, jobs):
+            write(batch)
+            rows += batch.num_rows
+            progress.advance(batch.num_rows)
+        progress.finish()
+    if rows == 0:
+        print("tanager: the table has no rows.", file=sys.stderr)
+    return rows
+
+
+def _scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:
+    """Score batches in order, as many at a time as there are threads."""
+    from tanager.engines import LocalEngine
+    from tanager.progress import Progress
+
+    engine = LocalEngine(jobs)
+    batches = source.batches(scorer.columns)
+    while window := list(islice(batches, engine.n_jobs)):
+        yield from engine.map(scorer.score, window, Progress(), "predict")

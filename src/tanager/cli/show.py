@@ -1,0 +1,259 @@
+"""``tanager show`` and ``tanager explain``: what a model knows, and why it says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanager.cli.console import Data, Json, Model, console, human_size, print_json
+from tanager.errors import ConfigurationError, DataError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tanager.network import Network
+    from tanager.network.explanation import Explanation
+
+__all__ = ["print_explanation", "print_structure", "register"]
+
+BAR_WIDTH = 12
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command()(show)
+    app.command()(explain)
+
+
+def show(
+    model: Model,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="Print a feature's probabilities; may be repeated. Or: all."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a model has learned: structure, sizes, informative features, tables."""
+    from tanager.network.files import read_model
+
+    network, header = read_model(model)
+    names = list(network.structure.features) if table == ["all"] else table or []
+    tables = [network.table(name) for name in names]
+    facts = _facts(network, header, model)
+    if as_json:
+        facts["tables"] = [
+            {
+                "feature": t.feature,
+                "given": list(t.given),
+                "values": list(t.values),
+                "contexts": [list(context) for context in t.contexts],
+                "probabilities": t.probabilities.tolist(),
+            }
+            for t in tables
+        ]
+        print_json(facts)
+        return
+    if not tables:
+        _print_facts(facts)
+        print_structure(network, facts["information"])
+    for t in tables:
+        console().print(str(t), markup=False)
+
+
+def explain(
+    model: Model,
+    data: Data,
+    row: Annotated[int, typer.Option("--row", "-r", help="Which row; the first is 0.")] = 0,
+    target: Annotated[
+        str | None, typer.Option("--class", help="The class to explain; else the most probable.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", help="The other class; else the next most probable.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Draw it: .svg, .png or .pdf.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Explain one row: how each feature moves the odds between two classes."""
+    from tanager.network import Network
+    from tanager.network.explanation import explain_row
+
+    network = Network.load(model)
+    explanation = explain_row(
+        network, _read_row(network, data, row), target=target, against=against
+    )
+    if output is not None:
+        from tanager.cli.draw import save_figure
+        from tanager.report import plot_explanation
+
+        save_figure(plot_explanation(explanation), output)
+    if as_json:
+        print_json(explanation.to_json())
+    else:
+        print_explanation(explanation)
+
+
+def _read_row(network: Network, data: list[str], row: int) -> Any:
+    from tanager.cli.predict import match_features
+    from tanager.tables import open_source
+
+    source = open_source(list(data))
+    features = match_features(network, source, (), ignore_extra=True)
+    before = 0
+    for batch in source.batches(features) if row >= 0 else ():
+        if row < before + batch.num_rows:
+            one = batch.slice(row - before, 1)
+            return one.rename_columns(list(network.codebook.domain.names))
+        before += batch.num_rows
+    if row < 0:
+        raise ConfigurationError(f"--row {row}: rows are counted from 0.")
+    raise DataError(f"There is no row {row}: the table has {before} rows, counted from 0.")
+
+
+def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, Any]:
+    import numpy as np
+
+    structure, codebook = network.structure, network.codebook
+    info = header.get("info", {})
+    information = info.get("structure", {}).get("mutual_information", {})
+    cells = [
+        getattr(t, "log_prob", getattr(t, "cell_log_prob", np.zeros(0))).size
+        for t in network.tables.families
+    ]
+    return {
+        "model": str(path),
+        "bytes": path.stat().st_size,
+        "tanager": header.get("tanager"),
+        "structure": _describe(header, "structure"),
+        "parameters": _describe(header, "parameters"),
+        "missing": codebook.missing,
+        "target": codebook.target.name,
+        "prior": {
+            str(label): float(p)
+            for label, p in zip(codebook.classes, np.exp(network.log_prior), strict=True)
+        },
+        "n_features": codebook.domain.n_features,
+        "n_selected": len(structure.selected),
+        "n_edges": sum(map(len, structure.parent_indices)),
+        "n_probabilities": int(sum(cells)) + len(codebook.classes),
+        "features": {
+            name: {
+                "kind": codebook.columns[at].kind,
+                "values": int(codebook.domain.arities[at]),
+                "parents": list(structure.parents[name]),
+                "probabilities": int(n),
+            }
+            for name, at, n in zip(structure.features, structure.selected, cells, strict=True)
+        },
+        "left_out": [name for name in structure.names if name not in set(structure.features)],
+        "information": information,
+    }
+
+
+def _describe(header: dict[str, Any], axis: str) -> str:
+    """Return a learner as its text: ``kdb`` or ``KDB(k=2)``."""
+    stored = (header.get("estimator") or {}).get(axis)
+    if not isinstance(stored, dict):
+        return str(stored) if stored else "given"
+    name = str(stored.get("$object", "")).partition(":")[2]
+    if name == "Fixed":
+        return "given"
+    options = stored.get("parameters", {})
+    return f"{name}({', '.join(f'{k}={v}' for k, v in options.items())})"
+
+
+def _print_facts(facts: dict[str, Any]) -> None:
+    out = console()
+    shown = list(facts["prior"].items())
+    prior = ", ".join(f"{label} {p:.3f}" for label, p in shown[:8])
+    more = f", … {len(shown) - 8} more" if len(shown) > 8 else ""
+    lines = [
+        f"{facts['model']}  {human_size(facts['bytes'])}, written by Tanager {facts['tanager']}",
+        f"structure   {facts['structure']}: {facts['n_selected']} of {facts['n_features']} "
+        f"features, {facts['n_edges']} edges",
+        f"parameters  {facts['parameters']}: {facts['n_probabilities']:,} probabilities",
+        f"target      {facts['target']}: {prior}{more}",
+        f"missing     {'a value of its own' if facts['missing'] == 'value' else 'summed out'}",
+    ]
+    for line in lines:
+        out.print(line, markup=False)
+    out.print()
+
+
+def print_structure(network: Network, information: dict[str, float], most: int = 60) -> None:
+    """Print each feature with its parents, the most informative first."""
+    structure, arities = network.structure, network.codebook.domain.arities
+    order = sorted(
+        range(len(structure.selected)),
+        key=lambda at: -information.get(structure.features[at], 0.0),
+    )
+    table = _plain_table("feature", "values", "bits", "", "parents, besides the class")
+    table.columns[1].justify = table.columns[2].justify = "right"
+    top = max(information.values(), default=0.0) or 1.0
+    for at in order[:most]:
+        name = structure.features[at]
+        nats = information.get(name)
+        bits = "" if nats is None else f"{nats / 0.6931471805599453:.3f}"
+        bar = "" if nats is None else "█" * round(BAR_WIDTH * nats / top)
+        arity = str(int(arities[structure.selected[at]]))
+        table.add_row(_escape(name), arity, bits, bar, _escape(", ".join(structure.parents[name])))
+    out = console()
+    out.print(table)
+    if len(order) > most:
+        out.print(f"… {len(order) - most} more; see --json")
+    left = [name for name in structure.names if name not in set(structure.features)]
+    if left:
+        out.print(f"left out: {', '.join(left)}", markup=False)
+    if information:
+        out.print("bits: mutual information with the class in the training rows")
+
+
+def print_explanation(explanation: Explanation, most: int = 20) -> None:
+    """Print the waterfall of log-odds from prior to posterior."""
+    out = console()
+    odds = [
+        (f"{label}", float(p))
+        for label, p in zip(explanation.classes, explanation.probabilities, strict=True)
+    ]
+    odds.sort(key=lambda pair: -pair[1])
+    shown = ", ".join(f"{label} {p:.3f}" for label, p in odds[:6])
+    out.print(f"P(class | row): {shown}", markup=False)
+    out.print(
+        f"log-odds of {explanation.target} against {explanation.against}, by feature:", markup=False
+    )
+    table = _plain_table("", "value", "adds", "", "so far")
+    table.columns[2].justify = table.columns[4].justify = "right"
+    top = max(map(abs, explanation.contributions), default=1.0) or 1.0
+    total = explanation.prior
+    table.add_row("prior", "", "", "", f"{total:+.3f}")
+    strongest = explanation.strongest(most)
+    for at in strongest:
+        step = float(explanation.contributions[at])
+        total += step
+        colour = "green" if step > 0 else "red"
+        bar = f"[{colour}]{'█' * round(BAR_WIDTH * abs(step) / top)}[/]"
+        name, value = _escape(explanation.features[at]), _escape(explanation.values[at])
+        table.add_row(name, value, f"{step:+.3f}", bar, f"{total:+.3f}")
+    rest = len(explanation.features) - len(strongest)
+    if rest:
+        step = explanation.posterior - total
+        table.add_row(f"{rest} others", "", f"{step:+.3f}", "", f"{explanation.posterior:+.3f}")
+    out.print(table)
+
+
+def _plain_table(*columns: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

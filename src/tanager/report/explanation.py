@@ -1,0 +1,196 @@
+"""One prediction as a waterfall, and all of them against the truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tanager.errors import ConfigurationError
+from tanager.network.explanation import Explanation, explain_row
+from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_calibration", "plot_explanation"]
+
+MAX_CURVES = 7
+
+
+@in_house_style
+def plot_explanation(
+    model: Any,
+    X: Any = None,
+    *,
+    target: Any = None,
+    against: Any = None,
+    most: int = 12,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw how each feature moves the log-odds of a row, from prior to posterior.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier, Network or Explanation
+    X : table of one row
+        Not needed with an `Explanation`.
+    target : a class, or "each"
+        The class to explain, by default the most probable. ``"each"`` draws one
+        panel a class, each against its strongest rival.
+    against : a class, optional
+        The other class, by default the most probable of the others.
+    most : int, default=12
+        The largest contributions have a bar each; the rest share one.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes, or an array of them with ``target="each"``
+    """
+    if isinstance(target, str) and target == "each":
+        return _plot_each(model, X, most, ax)
+    if isinstance(model, Explanation):
+        explanation = model
+    else:
+        network = getattr(model, "network_", model)
+        explanation = explain_row(network, X, target=target, against=against)
+    return _waterfall(explanation, most, ax)
+
+
+def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.object_]:
+    from matplotlib.figure import Figure
+
+    if ax is not None or isinstance(model, Explanation):
+        raise ConfigurationError(
+            'target="each" draws several panels from a model and a row: give those, and no ax.'
+        )
+    network = getattr(model, "network_", model)
+    classes = network.codebook.classes.tolist()
+    n_bars = min(most, len(network.structure.selected)) + 3
+    columns = min(3, len(classes))
+    rows = -(-len(classes) // columns)
+    size = (4.8 * columns, rows * (1.0 + 0.24 * n_bars))
+    panels = Figure(figsize=size, layout="constrained").subplots(rows, columns, squeeze=False)
+    for panel, label in zip(panels.flat, classes, strict=False):
+        _waterfall(explain_row(network, X, target=label), most, panel)
+    for panel in panels.flat[len(classes) :]:
+        panel.set_axis_off()
+    result: NDArray[np.object_] = panels.flat[: len(classes)]
+    return result
+
+
+def _waterfall(explanation: Explanation, most: int, ax: Axes | None) -> Any:
+    chosen = explanation.strongest(most)
+    steps = [float(explanation.contributions[at]) for at in chosen]
+    names = [f"{explanation.features[at]} = {explanation.values[at]}" for at in chosen]
+    rest = len(explanation.features) - len(chosen)
+    if rest:
+        names.append(f"{rest} others")
+        steps.append(explanation.posterior - explanation.prior - sum(steps))
+    ends = explanation.prior + np.cumsum(steps)
+    starts = np.concatenate([[explanation.prior], ends[:-1]])
+    ax = axes(ax, 5.6, 1.1 + 0.26 * (len(names) + 2))
+    ax.axvline(0, color=MUTED, lw=0.8)
+    rows = range(1, len(names) + 1)
+    colours = [CYCLE[2] if step > 0 else CYCLE[1] for step in steps]
+    ax.barh(rows, ends - starts, left=starts, color=colours, height=0.62)
+    for row, start in zip(rows, starts, strict=True):
+        ax.plot([start, start], [row - 1, row + 0.31], color=MUTED, lw=0.6)
+    span = [explanation.prior, explanation.posterior]
+    ax.barh([0, len(names) + 1], span, color=CYCLE[0], height=0.62)
+    widest = max(abs(np.array([*span, *ends])).max(), 1e-9)
+    for row, start, end, step in zip(rows, starts, ends, steps, strict=True):
+        side = max(start, end) + 0.02 * widest
+        ax.text(side, row, f"{step:+.2f}", va="center", size=7, color=INK)
+    for row, total in zip((0, len(names) + 1), span, strict=True):
+        side = max(total, 0) + 0.02 * widest
+        ax.text(side, row, f"{total:+.2f}", va="center", size=7, color=INK)
+    labels = ["prior", *(_short(name) for name in names), "posterior"]
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    ax.margins(x=0.12)
+    p = explanation.probabilities[explanation.classes.index(explanation.target)]
+    ax.set_xlabel(f"log-odds of {explanation.target} against {explanation.against}")
+    ax.set_title(f"P({explanation.target} | row) = {p:.3f}")
+    return ax
+
+
+@in_house_style
+def plot_calibration(
+    model: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Axes | None = None
+) -> Any:
+    """Draw how often each class occurs among rows that were given the same probability.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier
+        Or any fitted classifier with `classes_` and `predict_proba`.
+    X : table
+        Rows that the model was not fitted on.
+    y : array-like
+        Their true classes.
+    n_bins : int, default=10
+        Bins of equally many rows.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    Of two classes the second is drawn; of more, each, up to the seven most
+    frequent. On the diagonal a probability means what it says. Bars are two
+    binomial standard errors.
+    """
+    probabilities = model.predict_proba(X)
+    truth = np.asarray(y)
+    classes = list(model.classes_)
+    counts = [int((truth == label).sum()) for label in classes]
+    order = np.argsort([-n for n in counts], kind="stable")[:MAX_CURVES]
+    drawn = [1] if len(classes) == 2 else [int(c) for c in order]
+    ax = axes(ax, 4.2, 4.2)
+    ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
+    for at, c in enumerate(drawn):
+        predicted, observed, error = _bins(probabilities[:, c], truth == classes[c], n_bins)
+        colour = CYCLE[at % len(CYCLE)]
+        ax.errorbar(
+            predicted,
+            observed,
+            2 * error,
+            color=colour,
+            lw=1.2,
+            elinewidth=0.7,
+            marker="o",
+            ms=3.5,
+            label=str(classes[c]),
+        )
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set_xlabel("predicted probability")
+    ax.set_ylabel("share of rows of the class")
+    if len(drawn) > 1:
+        ax.legend(loc="upper left")
+        ax.set_title("Calibration")
+    else:
+        ax.set_title(f"Calibration of {classes[drawn[0]]}")
+    return ax
+
+
+def _bins(
+    predicted: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean prediction, share of hits and its standard error, by bins of equal size."""
+    order = np.argsort(predicted, kind="stable")
+    parts = [part for part in np.array_split(order, n_bins) if part.size]
+    mean = np.array([predicted[part].mean() for part in parts])
+    share = np.array([hit[part].mean() for part in parts])
+    sizes = np.array([part.size for part in parts])
+    return mean, share, np.sqrt(share * (1 - share) / sizes)
+
+
+def _short(name: str, most: int = 42) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
