@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,81 +36,96 @@ class RowSample:
     """Keeps the `size` rows whose index has the smallest hash.
 
     Which rows these are depends on the key and on the number of rows alone,
-    not on how the rows were split. Between two cuts the sample may hold up to
-    half as much again.
+    not on how the rows were split. Rows are held in arrays with a quarter more
+    room than `size`; when they are full, the largest hashes leave in place.
     """
 
     def __init__(self, key: int, size: int, n_columns: int) -> None:
+        room = size + size // 4
         self._key = key
         self._size = size
-        self._n_columns = n_columns
         self._bound = np.uint64(2**64 - 1)
         self._held = 0
-        self._rows: list[NDArray[np.int64]] = []
-        self._numbers: list[NDArray[np.float64]] = []
-        self._labels: list[NDArray[np.int64]] = []
-        self._weights: list[NDArray[np.float64]] = []
-        self._hashes: list[NDArray[np.uint64]] = []
+        self._hashes = np.empty(room, dtype=np.uint64)
+        self._rows = np.empty(room, dtype=np.int64)
+        self._numbers = np.empty((n_columns, room))
+        self._labels = np.empty(room, dtype=np.int64)
+        self._weights = np.empty(room)
         self._weighted = False
 
     def add(
         self,
         start: int,
-        numbers: list[NDArray[np.float64]],
+        numbers: list[NDArray[Any]],
         labels: NDArray[np.int64],
         weights: NDArray[np.float64] | None,
     ) -> None:
         """Offer rows start, start + 1, ...: a column of numbers each, and the labels' ids."""
         if self._size == 0:
             return
-        hashes = hash_rows(start, len(labels), self._key)
-        kept = np.flatnonzero(hashes <= self._bound)
         self._weighted |= weights is not None
-        self._hashes.append(hashes[kept])
-        self._rows.append(kept + start)
-        self._numbers.append(np.stack([column[kept] for column in numbers]))
-        self._labels.append(labels[kept])
-        self._weights.append(np.ones(len(kept)) if weights is None else weights[kept])
-        self._held += len(kept)
-        if self._held > self._size + self._size // 2:
-            self.shrink()
+        if weights is None:
+            weights = np.ones(len(labels))
+        rows = np.arange(start, start + len(labels))
+        self._offer(hash_rows(start, len(labels), self._key), rows, numbers, labels, weights)
 
     def merge(self, other: RowSample, ids: NDArray[np.int64]) -> None:
         """Add another sample, whose label ids k are ids[k] here."""
-        self._hashes += other._hashes
-        self._rows += other._rows
-        self._numbers += other._numbers
-        self._labels += [ids[labels] for labels in other._labels]
-        self._weights += other._weights
-        self._held += other._held
+        if self._size == 0:
+            return
+        held = slice(other._held)
         self._weighted |= other._weighted
-        self._bound = min(self._bound, other._bound)
-        self.shrink()
+        self._offer(
+            other._hashes[held],
+            other._rows[held],
+            list(other._numbers[:, held]),
+            ids[other._labels[held]],
+            other._weights[held],
+        )
+
+    def _offer(
+        self,
+        hashes: NDArray[np.uint64],
+        rows: NDArray[np.int64],
+        numbers: list[NDArray[Any]],
+        labels: NDArray[np.int64],
+        weights: NDArray[np.float64],
+    ) -> None:
+        kept = np.flatnonzero(hashes <= self._bound)
+        if self._held + len(kept) > len(self._hashes):
+            self._tighten(hashes[kept])
+            kept = np.flatnonzero(hashes <= self._bound)
+        here = slice(self._held, self._held + len(kept))
+        self._hashes[here], self._rows[here] = hashes[kept], rows[kept]
+        self._labels[here], self._weights[here] = labels[kept], weights[kept]
+        for column, more in zip(self._numbers, numbers, strict=True):
+            column[here] = more[kept]
+        self._held += len(kept)
+
+    def _tighten(self, more: NDArray[np.uint64]) -> None:
+        """Lower the bound to the `size` smallest of the held and more hashes; drop the rest."""
+        hashes = np.concatenate([self._hashes[: self._held], more])
+        if len(hashes) <= self._size:
+            return
+        self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
+        self._keep(np.flatnonzero(self._hashes[: self._held] <= self._bound))
+
+    def _keep(self, kept: NDArray[np.int64]) -> None:
+        for array in (self._hashes, self._rows, self._labels, self._weights, *self._numbers):
+            array[: len(kept)] = array[kept]
+        self._held = len(kept)
 
     def shrink(self) -> None:
-        """Drop all but the `size` rows of the smallest hashes."""
-        if not self._hashes:
-            return
-        hashes = np.concatenate(self._hashes)
-        rows = np.concatenate(self._rows)
-        kept = np.arange(len(hashes))
-        if len(hashes) > self._size:
-            kept = np.argpartition(hashes, self._size - 1)[: self._size]
-            self._bound = hashes[kept].max()
-        kept = kept[np.argsort(rows[kept])]
-        self._hashes, self._rows = [hashes[kept]], [rows[kept]]
-        self._numbers = [np.concatenate(self._numbers, axis=1)[:, kept]]
-        self._labels = [np.concatenate(self._labels)[kept]]
-        self._weights = [np.concatenate(self._weights)[kept]]
-        self._held = len(kept)
+        """Drop all but the `size` rows of the smallest hashes; put them in the table's order."""
+        if self._size:
+            self._tighten(np.empty(0, dtype=np.uint64))
+            self._keep(np.argsort(self._rows[: self._held]))
 
     def take(self, order: NDArray[np.int64], factors: NDArray[np.float64], total: float) -> Sampled:
         """Return the sample with labels k as classes order[k] and weights with their factors."""
-        if not self._hashes:
-            empty = np.empty((self._n_columns, 0))
-            return Sampled(empty, np.empty(0, dtype=np.uint16), None)
-        labels = np.asarray(order)[self._labels[0]].astype(np.uint16)
+        held = slice(self._held)
+        labels = np.asarray(order)[self._labels[held]].astype(np.uint16)
         weights = None
         if self._weighted or (factors != 1).any():
-            weights = exact_weights(self._weights[0] * factors[labels], total)
-        return Sampled(self._numbers[0], labels, weights)
+            weights = exact_weights(self._weights[held] * factors[labels], total)
+        return Sampled(self._numbers[:, held], labels, weights)

@@ -269,9 +269,12 @@ class CodebookPass:
             state.counts[ids[k]] += sums[k]
         return ids[local]
 
-    def _numbers(self, state: Seen, batch: pa.RecordBatch, i: int) -> NDArray[np.float64]:
+    def _numbers(self, state: Seen, batch: pa.RecordBatch, i: int) -> NDArray[Any]:
         name = self._task.features[i]
         numbers, nulls = to_numbers(batch.column(i), name)
+        if nulls is None and numbers.dtype.kind == "i":
+            state.present[i] = True
+            return numbers
         numbers = numbers.astype(np.float64, copy=nulls is not None)
         if nulls is not None:
             numbers[nulls] = np.nan

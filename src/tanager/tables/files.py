@@ -26,6 +26,7 @@ FORMATS = {
     ".tsv": "csv",
     ".txt": "csv",
 }
+_BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -190,7 +191,13 @@ class ParquetTable(TableFile):
         """Iterate over the rows, page by page."""
         import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self.path, read_dictionary=self._dictionaries) as file:
+        # Pages are read through small buffers, not whole row groups ahead of time.
+        with pq.ParquetFile(
+            self.path,
+            read_dictionary=self._dictionaries,
+            pre_buffer=False,
+            buffer_size=_BUFFER_BYTES,
+        ) as file:
             # Threads come from the engine alone; and one thread keeps one batch in memory.
             yield from file.iter_batches(batch_rows, columns=list(columns), use_threads=False)
 
