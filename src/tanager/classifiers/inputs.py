@@ -25,7 +25,11 @@ def has_names(X: Any) -> bool:
 
 
 def as_table(X: Any) -> Any:
-    """Return X itself if it names its columns, else a 2-D array checked as scikit-learn does."""
-    if has_names(X):
+    """Return X itself if it names its columns, else a 2-D array checked as scikit-learn does.
+
+    Lists of rows stay lists: one array of them would turn the numbers of a
+    row that also holds text into text.
+    """
+    if has_names(X) or isinstance(X, list | tuple):
         return X
     return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
