@@ -94,7 +94,10 @@ def test_encoding_the_training_rows_gives_their_codes_many_or_few_at_a_time(rows
     for start in range(0, len(rows), 2):
         assert np.array_equal(codebook.encode(table.slice(start, 2)), codes[:, start : start + 2])
     assert Codebook.from_dict(json.loads(json.dumps(codebook.to_dict()))) == codebook
-    assert pickle.loads(pickle.dumps(codebook)) == codebook
+    again = pickle.loads(pickle.dumps(codebook))
+    assert again == codebook
+    assert np.array_equal(again.encode(table), codes)
+    assert "_tables" not in codebook.__getstate__()
 
 
 @given(
@@ -312,3 +315,23 @@ def test_large_integers_are_told_apart():
     codebook, rows = learn(X, [0, 1, 0], categorical_features="all")
     assert rows.gather().codes.tolist() == [[0, 1, 2]]
     assert codebook.encode(np.tile(X + 1, (3, 1)))[0, :3].tolist() == [1, 2, 3]
+
+
+def test_few_rows_of_any_kind_agree_with_many():
+    rows = [["a", 1.5, 7], ["b", None, 8], ["a", 2.5, 9], [None, 0.5, 7], ["b", 1.0, 8]] * 3
+    y = [0, 1, 0, 1, 1] * 3
+    codebook, coded = learn(rows, y, categorical_features=[2])
+    codes = coded.gather().codes
+    for form in (list, lambda part: np.array(part, dtype=object)):
+        for start in range(5):
+            assert np.array_equal(
+                codebook.encode(form(rows[start : start + 2])), codes[:, start : start + 2]
+            )
+    named, _ = learn(pd.DataFrame(rows, columns=["t", "n", "i"]), y, categorical_features=["i"])
+    frame = pd.DataFrame(rows[:5], columns=["t", "n", "i"])[["i", "t", "n"]]
+    for start in range(4):
+        assert np.array_equal(named.encode(frame.iloc[start : start + 1]), codes[:, [start]])
+    with pytest.raises(DataError, match="X has 2 features"):
+        codebook.encode([["a", 1.0]])
+    with pytest.raises(DataError, match="Row 1 has 2 values"):
+        codebook.encode([["a", 1.0, 7], ["a", 1.0]])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tanager.codes.columns import (
     CategoricalColumn,
     Column,
+    Frozen,
     LookupTables,
     NumericColumn,
     column_from_dict,
@@ -47,7 +48,7 @@ _CELL_TYPES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Codebook:
+class Codebook(Frozen):
     """From a table's columns to small integers, and back to names.
 
     Made by `learn_codebook`; immutable and safe to share between threads.
@@ -115,14 +116,9 @@ class Codebook:
         ----------
         X : Source or anything `tanager.tables.open_source` takes
         """
-        if isinstance(X, np.ndarray) and X.ndim == 2 and 0 < X.shape[0] <= _FEW_ROWS:
-            few = self._encode_few_cells(X)
-            if few is not None:
-                return few
-        elif type(X).__module__.partition(".")[0] == "pandas" and 0 < len(X) <= _FEW_ROWS:
-            few = self._encode_few_of_frame(X)
-            if few is not None:
-                return few
+        few = self._encode_few(X)
+        if few is not None:
+            return few
         source = open_source(X)
         order = self.match(source)
         if source.dense is not None and self.takes_matrix:
@@ -165,27 +161,13 @@ class Codebook:
                 column.encode(array, codes)
         return out
 
-    def _encode_few_cells(self, X: NDArray[Any]) -> Codes | None:
-        if X.dtype.kind not in "iuf" or not self.takes_matrix:
+    def _encode_few(self, X: Any) -> Codes | None:
+        """Code a few rows cell by cell; None where they are many or need a conversion."""
+        rows, order = self._few_rows(X)
+        if rows is None:
             return None
-        if X.shape[1] != len(self.columns):
-            raise self._count_error(X.shape[1])
-        rows = X.tolist()
-        codes = [[c.code_cell(row[j]) for row in rows] for j, c in enumerate(self.columns)]
-        return np.array(codes, dtype=self.dtype)
-
-    def _encode_few_of_frame(self, X: Any) -> Codes | None:
-        """Code a few rows of a pandas frame; None where a cell needs a conversion.
-
-        Turning a frame of one row into Arrow takes a millisecond, most of it
-        for metadata nobody reads.
-        """
-        names = list(X.columns)
-        if not self.named or not all(isinstance(name, str) for name in names):
-            return None
-        check_names(names)
-        order = self._match_names(names)
-        rows = X.to_numpy(dtype=object).tolist()
+        if any(len(row) != len(self.columns) for row in rows):
+            return None  # opened as a table, they get the error that fits
         out = np.empty((len(self.columns), len(rows)), dtype=self.dtype)
         for j, (column, codes) in enumerate(zip(self.columns, out, strict=True)):
             allowed = _CELL_TYPES[column.family]
@@ -197,6 +179,23 @@ class Codebook:
                     return None
                 codes[r] = column.code_cell(row[place])
         return out
+
+    def _few_rows(self, X: Any) -> tuple[Sequence[Any] | None, list[int] | None]:
+        """Return few rows as Python values, and which place is each feature's."""
+        if isinstance(X, np.ndarray):
+            if X.ndim == 2 and 0 < X.shape[0] <= _FEW_ROWS and X.dtype.kind in "biufUO":
+                return X.tolist(), None
+        elif isinstance(X, list | tuple):
+            if 0 < len(X) <= _FEW_ROWS and all(type(row) in (list, tuple) for row in X):
+                return X, None
+        elif type(X).__module__.partition(".")[0] == "pandas" and 0 < len(X) <= _FEW_ROWS:
+            # Turning a frame of one row into Arrow takes a millisecond, most of
+            # it for metadata nobody reads.
+            names = list(X.columns)
+            if self.named and all(isinstance(name, str) for name in names):
+                check_names(names)
+                return X.to_numpy(dtype=object).tolist(), self._match_names(names)
+        return None, None
 
     def encode_labels(self, y: Any) -> NDArray[np.uint16]:
         """Return the class codes of labels; a label never seen is an error."""

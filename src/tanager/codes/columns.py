@@ -8,7 +8,7 @@ intervals from left to right, and last, under ``missing="value"``, one code for
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -27,8 +27,15 @@ __all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict"]
 LOOKUP_RANGE = 1 << 16
 
 
+class Frozen:
+    """Keeps what is derived out of pickles: only the fields travel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, eq=False)
-class CategoricalColumn:
+class CategoricalColumn(Frozen):
     """A column of distinct values.
 
     Attributes
@@ -47,12 +54,12 @@ class CategoricalColumn:
 
     kind = "categorical"
 
-    @property
+    @cached_property
     def arity(self) -> int:
         """Number of codes."""
         return len(self.values) + (self.missing_code is not None)
 
-    @property
+    @cached_property
     def family(self) -> str:
         """What the values are: 'integer', 'real', 'boolean', 'text' or 'null'."""
         return next(name for name, kind in FAMILY_TYPES.items() if kind == self.values.type)
@@ -129,7 +136,7 @@ class CategoricalColumn:
 
 
 @dataclass(frozen=True, eq=False)
-class NumericColumn:
+class NumericColumn(Frozen):
     """A column of numbers in intervals.
 
     Attributes
@@ -151,7 +158,7 @@ class NumericColumn:
     kind = "numeric"
     family = "real"
 
-    @property
+    @cached_property
     def arity(self) -> int:
         """Number of codes."""
         return len(self.cuts) + 1 + (self.missing_code is not None)
