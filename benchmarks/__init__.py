@@ -1,0 +1,1 @@
+"""Runnable comparisons of time, memory and score."""

@@ -1,0 +1,74 @@
+"""What every benchmark shares: CPU time, peak memory, the machine, a table in Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+MEASUREMENTS = ROOT / "docs" / "measurements"
+
+
+def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
+    """Return the least CPU time of a few runs, after one that compiles and warms caches."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def in_new_process(code: str, **environment: str) -> dict[str, Any]:
+    """Run Python code in a new process and return the JSON of its last line."""
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=ROOT, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def machine() -> str:
+    """Describe the machine and the versions, in one line."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    packages = ("numpy", "numba", "scikit-learn", "pyarrow")
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    cores = os.cpu_count()
+    return f"{model}, {cores} cores, Python {platform.python_version()}, {versions}"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def publish(topic: str, title: str, text: str) -> None:
+    """Print a report; with --write, also keep it in docs/measurements."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", action="store_true", help="keep the report in the documentation")
+    arguments, _ = parser.parse_known_args()
+    page = f"# {title}\n\nMade by `python benchmarks/{topic}.py --write`. {machine()}.\n\n{text}\n"
+    print(page)
+    if arguments.write:
+        MEASUREMENTS.mkdir(parents=True, exist_ok=True)
+        (MEASUREMENTS / f"{topic.replace('_', '-')}.md").write_text(page)
