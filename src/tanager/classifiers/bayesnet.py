@@ -18,7 +18,13 @@ from tanager.counts import Counts
 from tanager.engines import Engine, FitContext, LocalEngine, resolve_engine
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import CountLearner, ParameterLearner, log_posterior, resolve_parameters
+from tanager.parameters import (
+    CountLearner,
+    ParameterLearner,
+    log_posterior,
+    posterior,
+    resolve_parameters,
+)
 from tanager.progress import Progress, RichProgress
 from tanager.structure import Structure, StructureLearner, resolve_structure
 
@@ -195,7 +201,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
-        return np.exp(self.predict_log_proba(X))
+        return posterior(self.predict_joint_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return log P(class | row), shape (n_rows, n_classes)."""

@@ -82,7 +82,9 @@ def add_pair_counts_by_bits(codes, labels, arities, n_classes, left, right, out_
     for low in range(0, n_rows, BIT_ROWS):
         high = min(low + BIT_ROWS, n_rows)
         _order_by_class(labels, low, high, n_classes, place, word_start)
-        bits[:, : word_start[n_classes]] = 0
+        for row in range(first[n_features]):
+            for w in range(word_start[n_classes]):
+                bits[row, w] = 0
         for i in range(n_features):
             for r in range(low, high):
                 code = np.int64(codes[i, r])
@@ -113,7 +115,10 @@ def add_pair_counts(codes, labels, weights, arities, n_classes, left, right, out
     weighted = weights.shape[0] > 0
     known = np.empty(n_features, np.bool_)
     for i in range(n_features):
-        known[i] = codes[i].max() < arities[i]
+        top = 0
+        for r in range(n_rows):
+            top = max(top, np.int64(codes[i, r]))
+        known[i] = top < arities[i]
     for p in range(left.shape[0]):
         i, j = left[p], right[p]
         column_i, column_j = codes[i], codes[j]
@@ -146,7 +151,9 @@ def conditional_mutual_information(joint):
                 n_iy[a, c] += n
                 n_jy[b, c] += n
                 n_y[c] += n
-    total = n_y.sum()
+    total = 0.0
+    for c in range(n_classes):
+        total += n_y[c]
     if total <= 0:
         return 0.0
     information = 0.0
@@ -221,6 +228,33 @@ def merge_runs(keys_a, counts_a, keys_b, counts_b, out_keys, out_counts):
 
 
 @njit(nogil=True, cache=True)
+def _sort_distinct(values, arity, place):
+    """Sort distinct values, which are those below `arity` with a place of 0, in place.
+
+    Where they are dense among all values a scan finds them in order; elsewhere
+    Shell's method. (numba's own sort takes longer to compile than all the rest.)
+    """
+    n = values.shape[0]
+    if n * 16 >= arity:
+        at = 0
+        for value in range(arity):
+            if place[value] == 0:
+                values[at] = value
+                at += 1
+        return
+    gap = n // 2
+    while gap > 0:
+        for i in range(gap, n):
+            value = values[i]
+            j = i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap = gap * 5 // 11 if gap > 2 else gap // 2
+
+
+@njit(nogil=True, cache=True)
 def gather_level(
     child, start, cell_value, cell_count, arity, up_start, up_value, up_count, cell_parent
 ):
@@ -232,7 +266,9 @@ def gather_level(
     Returns the number of upper cells.
     """
     count = np.zeros(arity)
-    place = np.full(arity, -1, np.int64)
+    place = np.empty(arity, np.int64)
+    for value in range(arity):
+        place[value] = -1
     n = 0
     up_start[0] = 0
     for parent in range(child.shape[0] - 1):
@@ -245,7 +281,7 @@ def gather_level(
                 up_value[n] = value
                 n += 1
             count[value] += cell_count[cell]
-        up_value[begin:n].sort()
+        _sort_distinct(up_value[begin:n], arity, place)
         for cell in range(begin, n):
             value = up_value[cell]
             place[value] = cell

@@ -36,11 +36,13 @@ def add_unknown_sums(
 
     Rows without an unknown feature stay as they are.
     """
+    from tanager.parameters._kernels import has_unknown
+
     selected = np.array(structure.selected, np.int64)
+    if structure.max_parents == 0 or not has_unknown(codes, arities, selected):
+        return
     unknown = codes[selected] >= arities[selected, None]  # (n_selected, n_rows)
     rows = np.flatnonzero(unknown.any(axis=0))
-    if rows.size == 0 or structure.max_parents == 0:
-        return
     part = log_joint[rows]
     some = np.ascontiguousarray(codes[:, rows])
     if structure.max_parents == 1 and all(isinstance(t, DenseTable) for t in tables.families):

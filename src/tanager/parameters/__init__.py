@@ -5,7 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable, log_posterior
+from tanager.parameters.tables import (
+    DenseTable,
+    FamilyTable,
+    Tables,
+    TreeTable,
+    log_posterior,
+    posterior,
+)
 
 if TYPE_CHECKING:
     from tanager.parameters.acll import ACLLParameters
@@ -33,6 +40,7 @@ __all__ = [
     "Tables",
     "TreeTable",
     "log_posterior",
+    "posterior",
     "resolve_parameters",
 ]
 

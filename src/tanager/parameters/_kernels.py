@@ -9,6 +9,15 @@ ROW_BLOCK = 512  # rows whose log-joint stays in the first-level cache over all 
 
 
 @njit(nogil=True, cache=True)
+def _point_to_zeros(codes, arities, members, low, zeros, index):
+    """Point the index of rows from `low` on with an unknown member to the zeros."""
+    for m in range(members.shape[0]):
+        for r in range(index.shape[0]):
+            if codes[members[m], low + r] >= arities[members[m]]:
+                index[r] = zeros
+
+
+@njit(nogil=True, cache=True)
 def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out):
     """Add every dense family's log P(x | y, parents) to the log-joint.
 
@@ -20,32 +29,37 @@ def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out
     """
     n_rows = codes.shape[1]
     n_classes = out.shape[1]
-    zeros = flat.shape[0] - n_classes
-    index = np.empty(ROW_BLOCK, np.int64)
-    known = np.empty(ROW_BLOCK, np.bool_)
+    buffer = np.zeros(ROW_BLOCK, np.uint32)
     for low in range(0, n_rows, ROW_BLOCK):
         size = min(ROW_BLOCK, n_rows - low)
+        part = out[low : low + size]
+        index = buffer[:size]
         for f in range(flat_start.shape[0]):
-            index[:size] = 0
-            known[:size] = True
-            for m in range(member_start[f], member_start[f + 1]):
-                column = codes[members[m]]
-                arity = arities[members[m]]
+            family = members[member_start[f] : member_start[f + 1]]
+            known = True
+            for m in range(family.shape[0]):
+                column = codes[family[m], low : low + size]
+                arity = np.uint32(arities[family[m]] if m > 0 else 0)
+                top = np.uint32(0)
                 for r in range(size):
-                    code = np.int64(column[low + r])
-                    known[r] &= code < arity
+                    code = np.uint32(column[r])
+                    top = max(top, code)
                     index[r] = index[r] * arity + code
-            base = flat_start[f]
+                known &= top < arities[family[m]]
+            table = flat[flat_start[f] :]
+            if not known:
+                _point_to_zeros(codes, arities, family, low, table.shape[0] // n_classes - 1, index)
+            # Unsigned indices spare the test for negative ones; two classes, a loop.
             if n_classes == 2:
                 for r in range(size):
-                    at = base + 2 * index[r] if known[r] else zeros
-                    out[low + r, 0] += flat[at]
-                    out[low + r, 1] += flat[at + 1]
+                    at = np.uint64(2) * np.uint64(index[r])
+                    part[r, 0] += table[at]
+                    part[r, 1] += table[at + np.uint64(1)]
             else:
                 for r in range(size):
-                    at = base + n_classes * index[r] if known[r] else zeros
+                    at = np.uint64(n_classes) * np.uint64(index[r])
                     for c in range(n_classes):
-                        out[low + r, c] += flat[at + c]
+                        part[r, c] += table[at + np.uint64(c)]
 
 
 @njit(nogil=True, cache=True)
@@ -138,19 +152,42 @@ def add_tree_terms(
 
 
 @njit(nogil=True, cache=True)
-def posterior_in_place(log_joint):
-    """Turn a log-joint (n_rows, n_classes) into log-posteriors; returns log-evidence (n_rows,)."""
+def has_unknown(codes, arities, features):
+    """Return whether any of the features is unknown in any row."""
+    found = False
+    for f in range(features.shape[0]):
+        column = codes[features[f]]
+        top = np.uint32(0)
+        for r in range(column.shape[0]):
+            top = max(top, np.uint32(column[r]))
+        found |= top >= arities[features[f]]
+    return found
+
+
+@njit(nogil=True, cache=True)
+def normalize_in_place(log_joint, in_logs):
+    """Turn a log-joint (n_rows, n_classes) into posteriors, or into their logs."""
     n_rows, n_classes = log_joint.shape
-    evidence = np.empty(n_rows)
     for r in range(n_rows):
-        top = log_joint[r, 0]
+        row = log_joint[r]
+        best = 0
         for c in range(1, n_classes):
-            top = max(top, log_joint[r, c])
-        total = 0.0
+            if row[c] > row[best]:
+                best = c
+        top = row[best]
+        total = 1.0
         for c in range(n_classes):
-            total += np.exp(log_joint[r, c] - top)
-        log_total = top + np.log(total)
-        evidence[r] = log_total
-        for c in range(n_classes):
-            log_joint[r, c] -= log_total
-    return evidence
+            row[c] -= top
+            if c != best:
+                term = np.exp(row[c])
+                total += term
+                if not in_logs:
+                    row[c] = term
+        if in_logs:
+            log_total = np.log(total)
+            for c in range(n_classes):
+                row[c] -= log_total
+        else:
+            row[best] = 1.0
+            for c in range(n_classes):
+                row[c] /= total

@@ -15,7 +15,7 @@ from tanager.codes import Codes
 from tanager.counts import ContextTree
 from tanager.structure import Structure
 
-__all__ = ["DenseTable", "FamilyTable", "Tables", "TreeTable", "log_posterior"]
+__all__ = ["DenseTable", "FamilyTable", "Tables", "TreeTable", "log_posterior", "posterior"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -291,8 +291,16 @@ def _pack(tables: Tables, structure: Structure) -> _Packed:
 
 
 def log_posterior(log_joint: Floats) -> Floats:
-    """Normalise a log-joint over the classes, in place; returns it."""
-    from tanager.parameters._kernels import posterior_in_place
+    """Turn a log-joint (n_rows, n_classes) into log-posteriors, in place; returns it."""
+    from tanager.parameters._kernels import normalize_in_place
 
-    posterior_in_place(log_joint)
+    normalize_in_place(log_joint, True)
+    return log_joint
+
+
+def posterior(log_joint: Floats) -> Floats:
+    """Turn a log-joint (n_rows, n_classes) into posteriors, in place; returns it."""
+    from tanager.parameters._kernels import normalize_in_place
+
+    normalize_in_place(log_joint, False)
     return log_joint
