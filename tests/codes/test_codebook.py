@@ -335,3 +335,37 @@ def test_few_rows_of_any_kind_agree_with_many():
         codebook.encode([["a", 1.0]])
     with pytest.raises(DataError, match="Row 1 has 2 values"):
         codebook.encode([["a", 1.0, 7], ["a", 1.0]])
+
+
+@pytest.mark.parametrize("features", ["from_dtype", "all"])
+def test_rarer_types(features):
+    from datetime import date, time, timedelta
+    from decimal import Decimal
+
+    table = pa.table(
+        {
+            "decimal": pa.array([Decimal("1.5"), None, Decimal("2.5")]),
+            "time": pa.array([time(1), time(2), None]),
+            "span": pa.array([timedelta(days=1), timedelta(days=2), None]),
+            "date": pa.array([date(2020, 1, 1), None, date(2021, 1, 1)]),
+            "bytes": pa.array([b"x", b"y", None]),
+            "huge": pa.array([2**64 - 1, 1, None], pa.uint64()),
+            "small": pa.array([3, 1, None], pa.uint64()),
+        }
+    )
+    if features == "all":
+        with pytest.raises(DataError, match="'huge' has integers past"):
+            learn(table, [0, 1, 0], categorical_features="all")
+        table = table.drop_columns(["huge"])
+    codebook, coded = learn(table, [0, 1, 0], categorical_features=features)
+    codes = coded.gather().codes
+    assert np.array_equal(codebook.encode(table), codes)
+    many = pa.concat_tables([table] * 4)
+    assert np.array_equal(codebook.encode(many), np.tile(codes, 4))
+    if features == "all":
+        assert codebook.domain.arities.tolist() == [3] * 6
+
+
+def test_nested_columns_are_refused_by_name():
+    with pytest.raises(DataError, match="'lists' is of the type list"):
+        learn(pa.table({"lists": [[1], [2]]}), [0, 1])

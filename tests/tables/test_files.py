@@ -120,6 +120,14 @@ def test_csv_types_are_settled_from_all_rows(tmp_path):
     ]
 
 
+def test_csv_spellings(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("flag,odd,spaced,mixed\nTrue,tRUE, 1,1\nfalse,false,2 ,true\n")
+    source = open_source(path)
+    assert [str(kind) for kind in source.schema.types] == ["bool", "string", "int64", "string"]
+    assert rows_of(source)[0] == {"flag": True, "odd": "tRUE", "spaced": 1, "mixed": "1"}
+
+
 @pytest.mark.parametrize(("name", "mark"), [("t.csv", ";"), ("t.tsv", "\t")])
 def test_csv_delimiters(tmp_path, name, mark):
     path = tmp_path / name

@@ -67,8 +67,11 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
     if family == "text":
         if own == "text" or own == "integer":
             return _cast(values, wanted, name)
+        if pa.types.is_duration(kind):
+            # A span has no text in Arrow: its seconds stand for it.
+            return _cast(_seconds(values, name), wanted, name)
         if is_temporal(kind):
-            return _cast(_cast(values, pa.timestamp("us"), name), wanted, name)
+            return _cast(_cast(values, _common_unit(kind), name), wanted, name)
         raise _type_error(name, "text", str(kind))
     numbers, nulls = to_numbers(values, name)
     if family == "real":
@@ -80,6 +83,13 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
     if nulls is not None:
         lost |= nulls
     return pa.array(whole, mask=lost).cast(wanted, safe=False)
+
+
+def _common_unit(kind: pa.DataType) -> pa.DataType:
+    """Return the type through which dates and times become text: one text for each instant."""
+    if pa.types.is_time(kind):
+        return pa.time64("us")
+    return pa.timestamp("us")
 
 
 def to_numbers(
@@ -105,9 +115,7 @@ def to_numbers(
     elif family == "boolean":
         array = array.cast(pa.int64())
     elif family == "integer" and array.type != pa.int64():
-        # Only unsigned 64-bit integers can be too large; as floats they lose
-        # low digits, which no cut point needs.
-        array = _cast(array, pa.float64() if array.type == pa.uint64() else pa.int64(), name)
+        array = _narrow(array)
     elif family == "real" and array.type != pa.float64():
         array = array.cast(pa.float64(), safe=False)
     nulls = None
@@ -115,6 +123,14 @@ def to_numbers(
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         array = array.fill_null(0)
     return array.to_numpy(zero_copy_only=False), nulls
+
+
+def _narrow(array: pa.Array) -> pa.Array:
+    """Return integers as int64, or, past 2^63, as floats: no cut point needs their last digits."""
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return array.cast(pa.float64(), safe=False)
 
 
 def _seconds(array: pa.Array, name: str) -> pa.Array:

@@ -18,6 +18,7 @@ __all__ = ["CsvTable"]
 
 # Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
+_BOOLEANS = ["true", "True", "TRUE", "false", "False", "FALSE"]
 BLOCK_BYTES = 1 << 22  # a row must fit into one
 
 # From narrow to wide. A text that reads as one type reads as every wider one
@@ -97,12 +98,16 @@ def _settle(column: pa.Array, current: pa.DataType) -> pa.DataType:
     for kind in _WIDER[current]:
         if kind == pa.string():
             break
+        if kind == pa.bool_():
+            # Casts know more spellings than the CSV reader, which knows these.
+            if pc.all(pc.is_in(column.drop_null(), value_set=pa.array(_BOOLEANS))).as_py():
+                return kind
+            continue
         try:
             # The CSV reader trims numbers, so the test must too.
             pc.utf8_trim_whitespace(column).cast(kind)
         except pa.ArrowInvalid:
             continue
-        # Arrow casts '1' to true; here booleans are only the words.
         return kind
     return pa.string()
 
