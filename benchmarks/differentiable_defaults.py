@@ -76,7 +76,7 @@ CONFIGS = {
     "λ=10 γ=10 η=10, rate 0.03": (HybridMargin(10, 10, 10), 0.03),
     "λ=100 γ=3 η=10, rate 0.1": (HybridMargin(100, 3, 10), 0.1),
     "λ=10 γ=1 η=10, rate 0.1": (HybridMargin(10, 1, 10), 0.1),
-    "λ=10 γ=1 η=10, rate 0.03": (HybridMargin(10, 1, 10), 0.03),
+    "λ=30 γ=10 η=10, rate 0.1": (HybridMargin(30, 10, 10), 0.1),
     "λ=1 γ=1 η=1, rate 0.1": (HybridMargin(1, 1, 1), 0.1),
     "cll, rate 0.03": (ConditionalLogLikelihood(), 0.03),
 }

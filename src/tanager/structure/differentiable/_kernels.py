@@ -62,22 +62,31 @@ def add_log_joint(layout, contexts, children, chosen, theta, out):
 def add_choice_gradient(layout, contexts, children, gradient, theta, out):
     """Write dL/ds, the loss's derivative by the one-hot choice, to out (n, S).
 
-    gradient (B, C) is the loss's derivative by the log-joint.
+    gradient (B, C) is the loss's derivative by the log-joint. The rules of
+    `_effective` are spelled out here: this is the innermost loop over all
+    candidates, and what does not change with the row is read once a slot.
     """
     n_rows, n_classes = gradient.shape
     sums = np.empty(n_classes)
     for i in range(children.shape[0]):
         arity = layout.arity[i]
+        alone = layout.cell[i, 0]
         for s in range(layout.n_slots[i]):
+            column = layout.column[i, s]
+            n_contexts = layout.n_contexts[i, s]
+            start = layout.cell[i, s]
             sums[:] = 0.0
             for r in range(n_rows):
                 x = np.int64(children[i, r])
                 if x >= arity:
                     continue
-                slot, context = _effective(layout, contexts, i, s, r)
-                if slot < 0:
+                context = np.int64(contexts[column, r]) if column >= 0 else np.int64(0)
+                if context < n_contexts:
+                    at = start + (context * arity + x) * n_classes
+                elif s > 0:
+                    at = alone + x * n_classes
+                else:
                     continue
-                at = layout.cell[i, slot] + (context * arity + x) * n_classes
                 for c in range(n_classes):
                     sums[c] += gradient[r, c] * theta[at + c]
             total = 0.0
