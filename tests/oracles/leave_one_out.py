@@ -5,28 +5,30 @@ from __future__ import annotations
 from math import log, sqrt
 
 
-def estimate(rows, feature, arity, parents, y, row, m=1.0):
-    """Return the m-estimate of P(x | y, parents), backing off while the context is unseen."""
+def estimate(rows, feature, arity, parents, y, row, lean, m=1.0):
+    """Return P(x | y, parents) from the empty context down.
+
+    With `lean` every context below the class is blended with the one before;
+    without, it is the m-estimate of the longest context that was seen.
+    """
     codes, labels, weights, kept = rows
-    contexts = [[y, *(codes[p][row] for p in parents[:k])] for k in range(len(parents), -1, -1)]
-    for context in [*contexts, []]:
-        members = [labels, *(codes[p] for p in parents)][: len(context)]
-        inside = [
-            r
-            for r in range(len(labels))
-            if kept[r] > 0
-            and all(int(v[r]) == int(c) for v, c in zip(members, context, strict=True))
-        ]
+    members = [labels, *(codes[p] for p in parents)]
+    values = [y, *(codes[p][row] for p in parents)]
+    x = codes[feature]
+    answer = None
+    for length in range(len(values) + 1):
+        pairs = list(zip(members, values, strict=True))[:length]
+        inside = [r for r in range(len(labels)) if all(int(v[r]) == int(c) for v, c in pairs)]
         total = sum(weights[r] * kept[r] for r in inside)
-        if total > 0 or not context:
-            same = sum(
-                weights[r] * kept[r] for r in inside if codes[feature][r] == codes[feature][row]
-            )
-            return (same + m / arity) / (total + m)
-    raise AssertionError("the empty context always answers")
+        same = sum(weights[r] * kept[r] for r in inside if x[r] == x[row])
+        if length == 0 or (total > 1e-12 and (length == 1 or not lean)):
+            answer = (same + m / arity) / (total + m)
+        elif length > 1 and lean:
+            answer = (same + lean * answer) / (total + lean)
+    return answer
 
 
-def surface(codes, labels, weights, shares, arities, n_classes, families, max_k, score):
+def surface(codes, labels, weights, shares, arities, n_classes, families, max_k, score, lean=0.0):
     """Return the loss of every (k', n') as nested lists; families in order of selection."""
     n_rows = len(labels)
     losses = [[0.0] * len(families) for _ in range(max_k + 1)]
@@ -42,7 +44,7 @@ def surface(codes, labels, weights, shares, arities, n_classes, families, max_k,
             joint = list(prior)
             for at, (feature, parents) in enumerate(families):
                 for y in range(n_classes):
-                    joint[y] *= estimate(rows, feature, arities[feature], parents[:k], y, row)
+                    joint[y] *= estimate(rows, feature, arities[feature], parents[:k], y, row, lean)
                 posterior = [j / sum(joint) for j in joint]
                 losses[k][at] += weights[row] * loss(posterior, int(labels[row]), score)
     total = sum(weights)

@@ -11,7 +11,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.structure import KDB, SelectiveKDB
-from tanager.structure.leave_one_out import SCORES
+from tanager.structure.leave_one_out import LEAN, SCORES
 from tests.oracles import leave_one_out
 
 
@@ -36,7 +36,7 @@ def learn(rows, n_jobs=None, **kwargs):
     return structure, context.info["structure"]
 
 
-def oracle(rows, info, max_k, score, shares=None):
+def oracle(rows, info, max_k, score, shares=None, lean=0.0):
     codes, labels, weights, _ = rows.gather()
     weights = np.ones(len(labels)) if weights is None else weights
     context = FitContext(info={"structure": {}})
@@ -45,17 +45,20 @@ def oracle(rows, info, max_k, score, shares=None):
     families = [(f, full.parent_indices[f]) for f in order]
     shares = np.ones(len(labels)) if shares is None else shares
     domain = rows.domain
+    table = (codes, labels, weights, shares)
     return leave_one_out.surface(
-        codes, labels, weights, shares, domain.arities, domain.n_classes, families, max_k, score
+        *table, domain.arities, domain.n_classes, families, max_k, score, lean
     )
 
 
+@pytest.mark.parametrize("smoothing", LEAN)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("score", SCORES)
-def test_surface_equals_refitting_without_each_row(n_classes, score):
+def test_surface_equals_refitting_without_each_row(n_classes, score, smoothing):
     rows = make_rows(1, n_classes=n_classes)
-    _, info = learn(rows, max_k=2, score=score)
-    np.testing.assert_allclose(info["surface"], oracle(rows, info, 2, score), rtol=1e-7)
+    _, info = learn(rows, max_k=2, score=score, smoothing=smoothing)
+    expected = oracle(rows, info, 2, score, lean=LEAN[smoothing])
+    np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
 
 
 def test_a_class_of_one_row_backs_off_to_the_marginal():
@@ -63,17 +66,20 @@ def test_a_class_of_one_row_backs_off_to_the_marginal():
     labels = np.array([0] * 10 + [1], np.uint16)
     codes = rng.integers(0, 3, (3, 11)).astype(np.uint8)
     rows = MemoryRows(Domain(("a", "b", "c"), np.full(3, 3), 2), codes, labels)
-    _, info = learn(rows, max_k=2)
-    np.testing.assert_allclose(info["surface"], oracle(rows, info, 2, "rmse"), rtol=1e-7)
+    for smoothing, lean in LEAN.items():
+        _, info = learn(rows, max_k=2, smoothing=smoothing)
+        expected = oracle(rows, info, 2, "rmse", lean=lean)
+        np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
 
 
 def test_fractional_weights_leave_with_their_row():
     raw = np.random.default_rng(5).exponential(size=30) + 0.1
     weights = exact_weights(raw, raw.sum())
     rows = make_rows(5, n_rows=30, n_classes=3, weights=weights)
-    _, info = learn(rows, max_k=2)
-    expected = oracle(rows, info, 2, "rmse", shares=weights)
-    np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
+    for smoothing, lean in LEAN.items():
+        _, info = learn(rows, max_k=2, smoothing=smoothing)
+        expected = oracle(rows, info, 2, "rmse", shares=weights, lean=lean)
+        np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -152,14 +158,14 @@ def test_more_odds_than_a_float_holds_stay_finite():
         assert info["surface"][0, -1] < 1e-9
 
 
-@pytest.mark.parametrize(("name", "value"), [("max_k", -1), ("max_k", 1.5), ("score", "auc")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_k", -1), ("max_k", 1.5), ("score", "auc"), ("smoothing", "none")]
+)
 def test_bad_parameters_are_named(name, value):
     with pytest.raises(ConfigurationError, match=name):
         learn(make_rows(11), **{name: value})
 
 
 def test_learner_clones():
-    assert clone(SelectiveKDB(max_k=3, score="zero-one")).get_params() == {
-        "max_k": 3,
-        "score": "zero-one",
-    }
+    learner = SelectiveKDB(max_k=3, score="zero-one", smoothing="m-estimate")
+    assert clone(learner).get_params() == learner.get_params()

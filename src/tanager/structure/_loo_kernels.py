@@ -83,13 +83,26 @@ def _binary_loss(odds, own, size, score, scale):
 
 @njit(nogil=True, cache=True)
 def score_general(
-    codes, arities, labels, weights, shares, trie, table, smoothing, prior, score, scale, totals
+    codes,
+    arities,
+    labels,
+    weights,
+    shares,
+    trie,
+    table,
+    smoothing,
+    lean,
+    prior,
+    score,
+    scale,
+    totals,
 ):
     """Add each row's leave-one-out loss under every model to totals (k + 1, n).
 
     For any number of classes and any weights. weights (n_rows,): of the loss;
-    shares (n_rows,): what a row removes from its own counts; prior
-    (n_classes,): class counts. A row with an unknown member was not counted in
+    shares (n_rows,): what a row removes from its own counts; smoothing: m of
+    the m-estimate; lean: weight of the shorter context's estimate, 0 for none;
+    prior (n_classes,): class counts. A row with an unknown member was not counted in
     that family, which then says nothing about it.
     """
     n_levels, n_features = totals.shape
@@ -119,7 +132,7 @@ def score_general(
                         if known[r]:
                             y = labels[low + r]
                             share = shares[low + r]
-                            _leave_out(table, cell[r], y, share, even, smoothing, d, r, kept)
+                            _leave_out(table, cell[r], y, share, even, smoothing, lean, d, r, kept)
                 for r in range(size):
                     if known[r]:
                         y = labels[low + r]
@@ -156,22 +169,26 @@ def _descend_known(codes, trie, level, low, size, known, cell):
 
 
 @njit(nogil=True, cache=True)
-def _leave_out(table, cell, own, share, even, smoothing, depth, row, kept):
+def _leave_out(table, cell, own, share, even, smoothing, lean, depth, row, kept):
     """Write the estimate for a row's own class with its own count removed.
 
-    Where that leaves its context empty, the one of the level above stays; above
-    the class stands the feature's marginal.
+    kept[row] holds the one of the level above. A positive `lean` blends with
+    it; otherwise it stays where the context is empty without the row. Above the
+    class stands the feature's marginal, for a class of one row only.
     """
     rest = table.context[cell, own] - share
-    if rest > 0.0:
-        kept[row] = (table.joint[cell, own] - share + even) / (rest + smoothing)
-    elif depth == 0:
+    if depth == 0 and rest <= 0.0:
         total = -share
         marginal = -share
         for c in range(table.joint.shape[1]):
             total += table.context[cell, c]
             marginal += table.joint[cell, c]
         kept[row] = (marginal + even) / (max(total, 0.0) + smoothing)
+    elif depth > 0 and lean > 0.0:
+        count = max(table.joint[cell, own] - share, 0.0)
+        kept[row] = (count + lean * kept[row]) / (max(rest, 0.0) + lean)
+    elif rest > 0.0:
+        kept[row] = (table.joint[cell, own] - share + even) / (rest + smoothing)
 
 
 @njit(nogil=True, cache=True)

@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
 SMOOTHING = 1.0  # m of the m-estimate
+# Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
+LEAN = {"back-off": 10.0, "m-estimate": 0.0}
 WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 
@@ -66,7 +68,7 @@ class Trie(NamedTuple):
 class CellTable(NamedTuple):
     """What is known of every cell, each (n_cells, n_classes)."""
 
-    probability: Floats  # m-estimate of P(x | y, parents), backed off where (y, parents) is new
+    probability: Floats  # smoothed P(x | y, parents)
     joint: Floats  # N(x, y, parents)
     context: Floats  # N(y, parents)
 
@@ -85,6 +87,7 @@ class LeaveOneOut:
     max_k : int
         Numbers of parents 0 .. max_k are scored.
     score : one of SCORES
+    smoothing : one of LEAN
 
     Notes
     -----
@@ -101,6 +104,7 @@ class LeaveOneOut:
         class_counts: Floats,
         max_k: int,
         score: str,
+        smoothing: str,
     ) -> None:
         self.domain = domain
         self.class_counts = class_counts
@@ -108,7 +112,8 @@ class LeaveOneOut:
         self.score = SCORES.index(score)
         total = float(class_counts.sum())
         self.scale = 2.0 ** np.floor(62 - np.log2(max(total, 1.0) * WORST[self.score]))
-        self.trie, self.table, odds = _join(domain, families, trees)
+        self.lean = LEAN[smoothing]
+        self.trie, self.table, odds = _join(domain, families, trees, self.lean)
         complete = all(tree.levels[0].cell_count.sum() == total for tree in trees)
         self.odds = odds if complete and domain.n_classes == 2 else None
 
@@ -144,6 +149,7 @@ class LeaveOneOut:
             self.trie,
             self.table,
             SMOOTHING,
+            self.lean,
             self.class_counts,
             self.score,
             self.scale,
@@ -169,7 +175,10 @@ class LeaveOneOut:
 
 
 def _join(
-    domain: Domain, families: Sequence[tuple[int, tuple[int, ...]]], trees: Sequence[ContextTree]
+    domain: Domain,
+    families: Sequence[tuple[int, tuple[int, ...]]],
+    trees: Sequence[ContextTree],
+    lean: float,
 ) -> tuple[Trie, CellTable, Floats]:
     """Build the tries of all families, their counts and estimates."""
     level_start = [0]
@@ -182,7 +191,7 @@ def _join(
         depth = sum(level.n_nodes > 0 for level in tree.levels) - 2
         branches = [feature, *parents[: max(depth, 0)]]
         widths = [0, *(int(domain.arities[p]) for p in branches[1:])]
-        for step, table, odd in _descend_levels(tree, widths, domain.n_classes):
+        for step, table, odd in _descend_levels(tree, widths, domain.n_classes, lean):
             steps.append(step)
             tables.append(table)
             odds.append(odd)
@@ -202,7 +211,7 @@ def _join(
 
 
 def _descend_levels(
-    tree: ContextTree, widths: Sequence[int], n_classes: int
+    tree: ContextTree, widths: Sequence[int], n_classes: int, lean: float
 ) -> list[tuple[NDArray[np.int32], CellTable, Floats]]:
     """Return step, counts and estimates, and odds ratios of each level of one family."""
     root = np.zeros(tree.arity)
@@ -239,9 +248,13 @@ def _descend_levels(
         at = np.zeros(n_cells, np.int64)
         at[cell_id] = context_id[node]
         context = nodes[at]
-        seen = np.where(context > 0, (count + even) / (context + SMOOTHING), seen[above])
         less = np.maximum(context - 1.0, 0.0)
-        own = np.where(context > 1.0, (count - 1.0 + even) / (less + SMOOTHING), own[above])
+        if lean > 0 and d > 0:
+            seen = (count + lean * seen[above]) / (context + lean)
+            own = (np.maximum(count - 1.0, 0.0) + lean * own[above]) / (less + lean)
+        else:
+            seen = np.where(context > 0, (count + even) / (context + SMOOTHING), seen[above])
+            own = np.where(context > 1.0, (count - 1.0 + even) / (less + SMOOTHING), own[above])
         odds = seen[:, ::-1] / np.maximum(own, 1e-300)
         found.append((step, CellTable(seen, count, context), odds))
     return found

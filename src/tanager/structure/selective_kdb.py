@@ -10,7 +10,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.kdb import dependence_parents, information_order
 from tanager.structure.learner import StructureLearner
-from tanager.structure.leave_one_out import SCORES, LeaveOneOut
+from tanager.structure.leave_one_out import LEAN, SCORES, LeaveOneOut
 from tanager.structure.structure import Structure
 
 __all__ = ["SelectiveKDB"]
@@ -33,13 +33,19 @@ class SelectiveKDB(StructureLearner):
         The loss to make small: the root of the mean squared error of the true
         class's probability, the same over all classes, the error rate, or the
         negative log-probability of the true class.
+    smoothing : {'back-off', 'm-estimate'}
+        How the probabilities in those losses are estimated. 'back-off': each
+        context's leans on the next shorter one's with the weight of 10 rows,
+        a stand-in for the HDP's tables, under which more parents pay.
+        'm-estimate': m = 1, and a context that was never seen answers as the
+        next shorter one; as in the original, for tables of m-estimates.
 
     Notes
     -----
     Three passes: pairs of features, families with `max_k` parents, the losses.
     The row that is left out leaves its own class count and its own cells; a
-    context that this empties backs off to the next shorter one. Probabilities
-    are m-estimates with m = 1. Ties prefer fewer parents, then fewer features.
+    context that this empties backs off to the next shorter one. Ties prefer
+    fewer parents, then fewer features.
     A row with integer weight w counts as w equal rows of which one is left
     out; any other weight leaves out with its row. A row with an unknown member
     of a family says nothing about that family, whatever the number of parents.
@@ -62,12 +68,13 @@ class SelectiveKDB(StructureLearner):
     >>> dict(clf.structure_.parents)
     {'x0': (), 'x1': ('x0',)}
     >>> clf.info_["structure"]["surface"].round(2).tolist()
-    [[0.55, 0.58, 0.58], [0.55, 0.1, 0.1], [0.55, 0.1, 0.1]]
+    [[0.55, 0.58, 0.58], [0.55, 0.4, 0.4], [0.55, 0.4, 0.4]]
     """
 
-    def __init__(self, max_k: int = 5, score: str = "rmse") -> None:
+    def __init__(self, max_k: int = 5, score: str = "rmse", smoothing: str = "back-off") -> None:
         self.max_k = max_k
         self.score = score
+        self.smoothing = smoothing
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Learn the parents of every feature, then how many of both to keep."""
@@ -107,6 +114,7 @@ class SelectiveKDB(StructureLearner):
             counts.classes,
             full.max_parents,
             self.score,
+            self.smoothing,
         )
         return context.engine.run(losses, counts.rows, context.progress, "leave-one-out")
 
@@ -118,3 +126,9 @@ class SelectiveKDB(StructureLearner):
         if self.score not in SCORES:
             allowed = ", ".join(map(repr, SCORES))
             raise ConfigurationError(f"score={self.score!r} is not known. Allowed: {allowed}.")
+        if self.smoothing not in LEAN:
+            allowed = ", ".join(map(repr, LEAN))
+            raise ConfigurationError(
+                f"smoothing={self.smoothing!r} is not known. Allowed: {allowed}. "
+                "Use 'back-off' before HDP tables, 'm-estimate' before m-estimates."
+            )
