@@ -124,7 +124,7 @@ def test_mistakes_are_told(rows):
     wide = Domain(NAMES, np.array([200, 200, 200, 200]), 3)
     chunk = rows.gather()
     structure = Structure.from_parents(NAMES, [(), (0,), (0, 1), (0, 1, 2)])
-    with pytest.raises(MemoryBoundError, match="table cells"):
+    with pytest.raises(MemoryBoundError, match="Feature 'd' needs the most"):
         learn(Hybrid(), structure, MemoryRows(wide, chunk.codes, chunk.labels))
 
 

@@ -45,7 +45,8 @@ class Hybrid(ParameterLearner):
         learned together with the structure: keep them as they are, go on
         training from them, or start afresh.
     epochs : int, default=100
-    batch_size : int, default=100
+    batch_size : int or None, default=None
+        None is a tenth of the rows, but 10 at least and 100 at most.
     learning_rate : float, default=0.03
         In the first epoch.
     decay : float, default=0.001
@@ -101,7 +102,7 @@ class Hybrid(ParameterLearner):
         *,
         joint: str = "keep",
         epochs: int = 100,
-        batch_size: int = 100,
+        batch_size: int | None = None,
         learning_rate: float = 0.03,
         decay: float = 0.001,
         early_stopping: int | None = None,
@@ -124,7 +125,7 @@ class Hybrid(ParameterLearner):
 
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Train the tables, or keep those that came with the structure."""
-        settings = self._settings()
+        settings = self._settings(counts.rows.n_rows)
         joint = context.carry.get(CARRIED) if self.joint != "restart" else None
         if joint is not None and not _belongs(joint, structure):
             joint = None
@@ -154,14 +155,15 @@ class Hybrid(ParameterLearner):
         ]
         return Tables(model.prior.copy(), tuple(families))
 
-    def _settings(self) -> Settings:
+    def _settings(self, n_rows: int) -> Settings:
         if self.joint not in JOINT:
             raise ConfigurationError(
                 f"joint={self.joint!r} is not known. Allowed: 'keep', 'refine', 'restart'."
             )
+        batch = Schedule.usual_batch(n_rows) if self.batch_size is None else self.batch_size
         return Settings(
             self.loss,
-            Schedule(self.epochs, self.batch_size, self.learning_rate, decay=self.decay),
+            Schedule(self.epochs, batch, self.learning_rate, decay=self.decay),
             self.early_stopping,
             self.validation_fraction,
             self.tune,
@@ -185,7 +187,7 @@ def _layout(structure: Structure, domain: Domain) -> tuple[Layout, list[tuple[in
     columns = [[at if len(shape) > 1 else NO_PARENT] for at, shape in enumerate(shapes)]
     sizes = [[prod(shape[:-1])] for shape in shapes]
     own = np.array([shape[-1] for shape in shapes], np.int64)
-    return Layout.build(columns, sizes, own, domain.n_classes), shapes
+    return Layout.build(columns, sizes, own, domain.n_classes, structure.features), shapes
 
 
 def _family_rows(structure: Structure, counts: Counts) -> TrainingRows:

@@ -65,7 +65,8 @@ class Differentiable(StructureLearner):
     loss : {"hybrid", "margin", "cll", "nll"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     epochs : int, default=100
-    batch_size : int, default=100
+    batch_size : int or None, default=None
+        None is a tenth of the rows, but 10 at least and 100 at most.
     learning_rate : float, default=0.03
         Of the tables, in the first epoch.
     structure_learning_rate : float, default=0.01
@@ -135,7 +136,7 @@ class Differentiable(StructureLearner):
         image_shape: tuple[int, int] | None = None,
         loss: str | Loss = "hybrid",
         epochs: int = 100,
-        batch_size: int = 100,
+        batch_size: int | None = None,
         learning_rate: float = 0.03,
         structure_learning_rate: float = 0.01,
         decay: float = 0.001,
@@ -166,7 +167,7 @@ class Differentiable(StructureLearner):
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Learn the most probable structure; its tables go to ``context.carry``."""
-        settings = self._settings()
+        settings = self._settings(counts.rows.n_rows)
         domain = counts.domain
         if domain.n_features == 0:
             return Structure((), (), ())
@@ -176,6 +177,7 @@ class Differentiable(StructureLearner):
             [[1, *(int(domain.arities[p]) for p in parents)] for parents in candidates],
             domain.arities,
             domain.n_classes,
+            domain.names,
         )
         chunk = counts.rows.gather()
         sampler: Sampler = Arborescence(layout) if self.ordering == "free" else BestParent()
@@ -195,16 +197,17 @@ class Differentiable(StructureLearner):
         context.info.setdefault("structure", {}).update(info)
         return structure
 
-    def _settings(self) -> Settings:
+    def _settings(self, n_rows: int) -> Settings:
         if self.ordering not in ("fixed", "free"):
             raise ConfigurationError(
                 f"ordering={self.ordering!r} is not known. Allowed: 'fixed', 'free'."
             )
+        batch = Schedule.usual_batch(n_rows) if self.batch_size is None else self.batch_size
         return Settings(
             self.loss,
             Schedule(
                 self.epochs,
-                self.batch_size,
+                batch,
                 self.learning_rate,
                 self.structure_learning_rate,
                 self.decay,

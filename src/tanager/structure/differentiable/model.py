@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -47,28 +48,34 @@ class Layout(NamedTuple):
 
     @classmethod
     def build(
-        cls, columns: list[list[int]], n_contexts: list[list[int]], arities: Ints, n_classes: int
+        cls,
+        columns: list[list[int]],
+        n_contexts: list[list[int]],
+        arities: Ints,
+        n_classes: int,
+        names: Sequence[str] | None = None,
     ) -> Layout:
-        """Lay out the tables of each feature's slots end to end."""
-        n, width = len(columns), max(len(slots) for slots in columns)
+        """Lay out the tables of each feature's slots end to end; names are for errors."""
+        # Python's integers: the sizes of deep families may overflow 64 bits.
+        each = [
+            sum(slots) * int(arity) * n_classes
+            for slots, arity in zip(n_contexts, arities, strict=True)
+        ]
+        if sum(each) > MAX_CELLS:
+            widest = each.index(max(each))
+            name = repr(names[widest]) if names is not None else f"number {widest}"
+            raise MemoryBoundError(
+                f"Gradient training would need {sum(each):,} table cells; the bound is "
+                f"{MAX_CELLS:,}. Feature {name} needs the most, {max(each):,}. Hint: fewer "
+                "parents or candidates (k), or features with fewer values."
+            )
+        n, width = len(columns), max((len(slots) for slots in columns), default=1)
         column = np.full((n, width), NO_PARENT, np.int64)
         sizes = np.zeros((n, width), np.int64)
         for i, slots in enumerate(columns):
             column[i, : len(slots)] = slots
             sizes[i, : len(slots)] = n_contexts[i]
         cells = sizes * arities[:, None] * n_classes
-        total = sum(
-            size * int(arity) * n_classes
-            for slots, arity in zip(n_contexts, arities, strict=True)
-            for size in slots
-        )
-        if total > MAX_CELLS:
-            widest = int(np.argmax(cells.sum(axis=1)))
-            raise MemoryBoundError(
-                f"Gradient training would need {total:,} table cells; the bound is {MAX_CELLS:,}. "
-                f"Feature number {widest} has the most. Hint: fewer parents or candidates (k), "
-                "or features with fewer values."
-            )
         return cls(
             column,
             sizes,

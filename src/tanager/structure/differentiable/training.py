@@ -59,6 +59,11 @@ class Schedule:
                 f"temperature={self.temperature!r} must be two positive numbers, first and last."
             )
 
+    @staticmethod
+    def usual_batch(n_rows: int) -> int:
+        """Return a tenth of the rows, but 10 at least and 100 at most."""
+        return min(max(n_rows // 10, 10), 100)
+
     def rate(self, epoch: int) -> float:
         """Return the tables' learning rate in an epoch."""
         return float(self.learning_rate * self.decay ** (epoch / self.epochs))
