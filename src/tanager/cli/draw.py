@@ -51,11 +51,12 @@ def draw(
 def export(
     model: Model,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file: .bif, .xml or .xmlbif, .dot.")
+        Path,
+        typer.Option("--output", "-o", help="The file: .bif, .xml, .xmlbif, .bifxml or .dot."),
     ],
 ) -> None:
     """Export the network for other programs: BIF, XMLBIF or Graphviz."""
-    _check_ending(output, (".bif", ".xml", ".xmlbif", ".dot"))
+    _check_ending(output, (".bif", ".xml", ".xmlbif", ".bifxml", ".dot"))
     from tanager.network import Network
 
     network = Network.load(model)

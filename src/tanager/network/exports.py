@@ -22,6 +22,11 @@ __all__ = ["to_bif", "to_dot", "to_networkx", "to_xmlbif"]
 
 MAX_CELLS = 1 << 22  # of one table spelled out: about 80 MB of text
 
+# Words with a meaning of their own in BIF.
+_RESERVED = {
+    *("network", "variable", "probability", "property"),
+    *("type", "discrete", "table", "default"),
+}
 _WORD = re.compile(r"[^A-Za-z0-9_]+")
 # Controls have no place in XML 1.0, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -164,12 +169,13 @@ def _words(texts: Iterable[str]) -> list[str]:
     """Return plain words, all different even where case is ignored."""
     words = []
     for text in texts:
-        spelled = re.sub(r"^<= (?=\S)", "le_", text)
+        spelled = re.sub(r"(?<![\w.])-(?=\d)", "minus_", text)
+        spelled = re.sub(r"^<= (?=\S)", "le_", spelled)
         spelled = re.sub(r"^> (?=\S)", "gt_", spelled)
         spelled = re.sub(r"^\((\S+), (\S+)\]$", r"\1_to_\2", spelled)
-        spelled = re.sub(r"(?<![\w.])-(?=\d)", "minus_", spelled)
         word = _WORD.sub("_", spelled).strip("_") or "x"
-        words.append(f"v{word}" if word[0].isdigit() else word)
+        word = f"v{word}" if word[0].isdigit() else word
+        words.append(f"{word}_" if word.lower() in _RESERVED else word)
     return _distinct(words)
 
 

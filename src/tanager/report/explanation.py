@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
 from tanager.network.explanation import Explanation, explain_row
-from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style
+from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.obj
 def _waterfall(explanation: Explanation, most: int, ax: Axes | None) -> Any:
     chosen = explanation.strongest(most)
     steps = [float(explanation.contributions[at]) for at in chosen]
-    names = [f"{explanation.features[at]} = {explanation.values[at]}" for at in chosen]
+    names = [_fact(explanation.features[at], explanation.values[at]) for at in chosen]
     rest = len(explanation.features) - len(chosen)
     if rest:
         names.append(f"{rest} others")
@@ -107,15 +107,17 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None) -> Any:
     for row, total in zip((0, len(names) + 1), span, strict=True):
         side = max(total, 0) + 0.02 * widest
         ax.text(side, row, f"{total:+.2f}", va="center", size=7, color=INK)
-    labels = ["prior", *(_short(name) for name in names), "posterior"]
+    labels = ["prior", *(plain_text(_short(name)) for name in names), "posterior"]
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
-    ax.margins(x=0.12)
+    low, high = min(0.0, *span, *ends), max(0.0, *span, *ends)
+    ax.set_xlim(low - 0.04 * (high - low), high + 0.14 * (high - low) + 1e-9)
     p = explanation.probabilities[explanation.classes.index(explanation.target)]
-    ax.set_xlabel(f"log-odds of {explanation.target} against {explanation.against}")
-    ax.set_title(f"P({explanation.target} | row) = {p:.3f}")
+    target, against = plain_text(explanation.target), plain_text(explanation.against)
+    ax.set_xlabel(f"log-odds of {target} against {against}")
+    ax.set_title(f"P({target} | row) = {p:.3f}")
     return ax
 
 
@@ -167,7 +169,7 @@ def plot_calibration(
             elinewidth=0.7,
             marker="o",
             ms=3.5,
-            label=str(classes[c]),
+            label=plain_text(classes[c]),
         )
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set_xlabel("predicted probability")
@@ -176,7 +178,7 @@ def plot_calibration(
         ax.legend(loc="upper left")
         ax.set_title("Calibration")
     else:
-        ax.set_title(f"Calibration of {classes[drawn[0]]}")
+        ax.set_title(f"Calibration of {plain_text(classes[drawn[0]])}")
     return ax
 
 
@@ -190,6 +192,14 @@ def _bins(
     share = np.array([hit[part].mean() for part in parts])
     sizes = np.array([part.size for part in parts])
     return mean, share, np.sqrt(share * (1 - share) / sizes)
+
+
+def _fact(feature: str, value: str) -> str:
+    """Return what a row says of a feature, intervals as inequalities."""
+    for sign, symbol in (("<= ", "≤"), ("> ", ">")):
+        if value.startswith(sign):
+            return f"{feature} {symbol} {value.removeprefix(sign)}"
+    return f"{feature} in {value}" if value.startswith("(") else f"{feature} = {value}"
 
 
 def _short(name: str, most: int = 42) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, in_house_style
+from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, in_house_style, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def plot_structure(model: Any, *, ax: Axes | None = None) -> Any:
     ax.set(xlim=(-1, layout.width), ylim=(layout.height, -1))
     ax.set_axis_off()
     target = network.codebook.target.name or "class"
-    ax.set_title(f"{target} → every feature", fontsize=size * 1.1)
+    ax.set_title(f"{plain_text(target)} → every feature", fontsize=size * 1.1)
     for parent, child in others:
         _draw_edge(ax, layout, parent, child, faint=True)
     for child, strongest in enumerate(first):
@@ -81,16 +81,8 @@ def plot_structure(model: Any, *, ax: Axes | None = None) -> Any:
     for at, name in enumerate(names):
         edge = CYCLE[0] if first[at] is None else MUTED
         frame = {"boxstyle": "round,pad=0.22", "fc": "white", "ec": edge, "lw": 0.8}
-        ax.text(
-            layout.x[at],
-            layout.y[at],
-            name,
-            size=size,
-            color=INK,
-            va="center",
-            bbox=frame,
-            parse_math=False,
-        )
+        place = (layout.x[at], layout.y[at])
+        ax.text(*place, plain_text(name), size=size, color=INK, va="center", bbox=frame)
     return ax
 
 
@@ -103,7 +95,7 @@ def _length(name: str) -> float:
     width, _, _ = text_to_path.get_text_width_height_descent(
         name, FontProperties(size=100), ismath=False
     )
-    return float(width) / 100
+    return 1.04 * float(width) / 100  # small letters are set on whole pixels, a little wider
 
 
 def _edges(structure: Structure) -> tuple[list[int | None], list[tuple[int, int]]]:
@@ -227,12 +219,13 @@ def plot_table(model: Any, feature: str, *, ax: Axes | None = None) -> Any:
     """
     table = getattr(model, "network_", model).table(feature)
     shown = table.probabilities[:MAX_ROWS]
-    labels = [", ".join(_short(v) for v in context) for context in table.contexts[:MAX_ROWS]]
-    columns = [_short(value) for value in table.values]
+    labels = [plain_text(_short(", ".join(context), 56)) for context in table.contexts[:MAX_ROWS]]
+    columns = [plain_text(_short(value)) for value in table.values]
     slanted = max(map(len, columns)) * len(columns) > 60
     if ax is None:
-        width = min(16.0, 1.2 + 0.075 * max(map(len, labels)) + 0.55 * max(len(columns), 3))
-        ax = axes(None, width, 1.1 + 0.25 * len(shown) + (0.8 if slanted else 0.0))
+        width = 0.8 + 0.075 * max(map(len, labels)) + min(14.0, 0.55 * max(len(columns), 3))
+        foot = 0.055 * max(map(len, columns)) if slanted else 0.0
+        ax = axes(None, width, 1.1 + 0.25 * len(shown) + foot)
     ax.imshow(shown, aspect="auto", cmap=_shades(), vmin=0, vmax=1)
     ax.grid(visible=False)
     ax.set_xticks(range(len(columns)), columns, rotation=45 if slanted else 0)
@@ -242,13 +235,14 @@ def plot_table(model: Any, feature: str, *, ax: Axes | None = None) -> Any:
     ax.set_yticks(range(len(labels)), labels)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set_ylabel(", ".join(table.given))
+    given = plain_text(", ".join(table.given))
+    ax.set_ylabel(_short(given, 40))
     extra = (
         f" ({MAX_ROWS} of {len(table.contexts):,} contexts)"
         if len(labels) < len(table.contexts)
         else ""
     )
-    ax.set_title(f"P({table.feature} | {', '.join(table.given)}){extra}")
+    ax.set_title(f"P({plain_text(table.feature)} | {_short(given, 60)}){extra}")
     if len(columns) <= 12:
         for (row, column), p in np.ndenumerate(shown):
             text = f"{p:.2f}" if p >= 0.005 else "·"
@@ -263,5 +257,5 @@ def _shades() -> Any:
     return LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
 
 
-def _short(name: str) -> str:
-    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"
+def _short(name: str, most: int = MAX_NAME) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

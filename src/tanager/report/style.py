@@ -23,6 +23,7 @@ __all__ = [
     "axes",
     "in_house_style",
     "log_axis",
+    "plain_text",
     "to_svg",
 ]
 
@@ -105,6 +106,11 @@ def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def plain_text(text: object) -> str:
+    """Return a name such that matplotlib draws its dollar signs instead of formulas."""
+    return str(text).replace("$", r"\$")
 
 
 def log_axis(axis: Any) -> None:
