@@ -46,7 +46,7 @@ def test_every_feature_has_a_place_of_its_own(model):
 
 
 def test_names_fit_on_a_given_axis(model):
-    ax = Figure(figsize=(9, 9)).add_subplot()
+    ax = Figure(figsize=(24, 12)).add_subplot()
     assert plot_structure(model.network_, ax=ax) is ax
     drawn(ax)
     frame = ax.get_window_extent().padded(8)  # letters are set on whole pixels
