@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -149,3 +150,13 @@ def test_the_laboratory_loads_no_plotting():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.shared
+def test_shipped_experiments_can_be_read(shared):
+    files = sorted((Path(__file__).parents[2] / "experiments").glob("*.toml"))
+    assert files
+    for file in files:
+        experiment = Experiment.from_toml(file, data=shared / "data")
+        for contender in experiment.contenders:
+            contender.build(0)

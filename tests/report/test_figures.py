@@ -36,7 +36,7 @@ PICTURES = {
         {"d": [1, 5, -2], "e": [0, 9, 9]}, ax=ax
     ),
     "curves": lambda ax=None: figures.plot_curves(CURVES, ax=ax),
-    "surface": lambda ax=None: figures.plot_surface(RNG.random((3, 8)), (1, 5), ax=ax),
+    "surface": lambda ax=None: figures.plot_surface(LOSSES[:3], (1, 3), ax=ax),
     "reliability": lambda ax=None: figures.plot_reliability(
         {"a": reliability(P, P.argmax(1)), "b": reliability(P, P.argmin(1))}, ax=ax
     ),
@@ -51,7 +51,11 @@ def test_pictures_become_svg_in_the_pages_colours(name):
     assert "currentColor" in svg
     assert INK not in svg
     assert not re.search(r"https?://(?!www\.w3\.org)", svg)
-    assert svg == to_svg(PICTURES[name]().figure, title="a < b") or name == "surface"
+
+
+def test_a_picture_is_the_same_bytes_twice():
+    once, twice = (to_svg(PICTURES["curves"]().figure, title="x") for _ in range(2))
+    assert once == twice
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -43,6 +43,7 @@ def results():
             Contender("deep <b>", tree.format(8)),
         ],
         CrossValidation(2, 2),
+        metrics=["zero_one_loss", "calibration_error"],
         name="Trees & <depth>",
     )
     return experiment.run()
@@ -65,8 +66,8 @@ class Balance(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_self_contained(results):
-    page = render_report(results)
+def test_the_page_is_whole_and_self_contained(written):
+    page = written.read_text(encoding="utf-8")
     parser = Balance()
     parser.feed(page)
     assert parser.open == []
@@ -78,8 +79,8 @@ def test_the_page_is_whole_and_self_contained(results):
     assert "Trees &amp; &lt;depth&gt;" in page
 
 
-def test_every_mean_is_on_the_page(results):
-    page = render_report(results)
+def test_every_mean_is_on_the_page(results, written):
+    page = written.read_text(encoding="utf-8")
     for metric in results.metrics:
         for row in results.mean(metric).values:
             for value in row:
@@ -95,6 +96,7 @@ def test_failed_cells_are_listed():
 
 
 def test_a_report_that_cannot_be_written_leaves_nothing(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("tanager.report.page.render_report", lambda _: "page")
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_report(results, tmp_path / "r.html")
@@ -118,10 +120,16 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def written(results, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(results, path)
+    return path
+
+
 @pytest.fixture
-def opened(browser, results, tmp_path):
+def opened(browser, written):
     def open_page(**options):
-        write_report(results, tmp_path / "report.html")
         page = browser.new_context(**options).new_page()
         problems: list[str] = []
         page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
@@ -130,7 +138,7 @@ def opened(browser, results, tmp_path):
             "request",
             lambda r: None if r.url.startswith(("file:", "data:")) else problems.append(r.url),
         )
-        page.goto((tmp_path / "report.html").as_uri())
+        page.goto(written.as_uri())
         return page, problems
 
     return open_page
