@@ -32,8 +32,11 @@ class ACLL(StructureLearner):
 
     A discriminative TAN at the price of a generative one: the score
     decomposes over families, so the best tree is found exactly, from the pair
-    counts alone. Choose it where the class probabilities matter and a search
-    on the classification rate (`OrderBased`) would cost too much.
+    counts alone. It leaves out dependences that are the same in every class.
+    That serves where features are nearly independent, as positions in DNA are;
+    where they depend strongly on one another whatever the class, as in most
+    tables, ignoring it double-counts evidence and `TAN` has the better
+    conditional likelihood.
 
     Parameters
     ----------
