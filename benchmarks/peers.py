@@ -44,7 +44,7 @@ def pyagrum_tan(X: np.ndarray, y: np.ndarray) -> Any:
     from pyagrum.lib.discreteTypeProcessor import DiscreteTypeProcessor
     from pyagrum.skbn import BNClassifier
 
-    kinds = DiscreteTypeProcessor(defaultDiscretizationMethod="NoDiscretization")
+    kinds = DiscreteTypeProcessor("NoDiscretization", defaultNumberOfBins=None)
     peer = BNClassifier(
         type_processor=kinds, learningMethod="TAN", prior="Smoothing", priorWeight=1.0
     )
@@ -69,6 +69,7 @@ class PgmpyTan:
         self.names = names
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Return P(y | row)."""
         import pandas as pd
 
         frame = pd.DataFrame(X, columns=self.names)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from tanager.classifiers.growth import Growth
@@ -33,6 +34,18 @@ __all__ = ["BayesNetClassifier"]
 Floats = NDArray[np.float64]
 
 ROW_BLOCK = 65_536
+
+
+def _learns_from_counts(classifier: BayesNetClassifier) -> bool:
+    """Return True if more rows can be added, else raise what says why not."""
+    learner = resolve_parameters(classifier.parameters)
+    if not isinstance(learner, CountLearner):
+        raise ConfigurationError(
+            "partial_fit needs parameters that are estimated from counts alone, not "
+            f"{classifier.parameters!r}. Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on "
+            "all rows at once."
+        )
+    return True
 
 
 class BayesNetClassifier(ClassifierMixin, BaseEstimator):
@@ -141,6 +154,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             self._learn(codebook, rows, context)
         return self._remember_columns(X, codebook)
 
+    @available_if(_learns_from_counts)
     def partial_fit(
         self,
         X: Any,
@@ -152,7 +166,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
         The first call learns codes and structure from its rows, as `fit` does;
         later calls, and calls after `fit`, keep both and add counts. Values that
-        the first rows did not have stay unknown.
+        the first rows did not have stay unknown. Only where the parameters come
+        from counts alone: ``"m-estimate"``, ``"laplace"``, ``"ml"``, ``"hdp"``.
 
         Parameters
         ----------
@@ -173,9 +188,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             return self._remember_columns(X, codebook)
         if self._growth is None:
             raise ConfigurationError(
-                "partial_fit needs parameters that are estimated from counts alone, and a model "
-                f"that was fitted here; parameters={self.parameters!r}. "
-                "Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on all rows at once."
+                "partial_fit needs the counts of the first rows, which a model file does not hold. "
+                "Fit again on all rows."
             )
         with self._progress() as progress:
             context = self._context(progress)

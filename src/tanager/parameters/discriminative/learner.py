@@ -143,6 +143,8 @@ class Discriminative(ParameterLearner):
         """Learn the tables: generative ones, then weights or scores over them."""
         check_options(self)
         problem = Problem.pose(self, structure, counts, context)
+        if counts.domain.n_classes == 1:
+            return problem.base  # nothing to discriminate
         strengths = choose_strengths(problem)
         form, tables = problem.final()
         solution = problem.solve(form, tables, strengths, progress=context.progress)
