@@ -168,6 +168,10 @@ def test_schedules_go_from_first_to_last():
     assert schedule.tau(100) / schedule.tau(99) == pytest.approx(schedule.tau(2) / schedule.tau(1))
 
 
+def test_small_tables_get_small_batches():
+    assert [Schedule.usual_batch(n) for n in (5, 150, 500, 20_000)] == [10, 15, 50, 100]
+
+
 def test_entropy_of_uniform_logits_is_the_log_of_the_choices():
     used = np.array([[True, False, False], [True, True, True]])
     assert entropy(np.zeros((2, 3)), used) == pytest.approx(np.log(3))
