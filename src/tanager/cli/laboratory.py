@@ -154,7 +154,7 @@ def reproduce(
     ] = Path("runs"),
     rounds: Annotated[int | None, typer.Option(help="Instead of 5, or 1 with --quick.")] = None,
     max_rows: Annotated[
-        int | None, typer.Option(help="Leave out larger tables; 1,000 with --quick.")
+        int | None, typer.Option(help="Leave out larger tables; --quick has a bound of its own.")
     ] = None,
     jobs: Jobs = 1,
     write: Annotated[

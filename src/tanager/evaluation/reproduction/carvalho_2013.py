@@ -48,6 +48,9 @@ TABLES = {
     ),
 }
 
+# Rows of the largest table of a quick run.
+QUICK_ROWS = 10_000
+
 NOTES = (
     "The paper's 89 tables of transcription-factor binding sites are not at hand; ours are UCI "
     "tables with as many classes.",
