@@ -44,5 +44,17 @@ layers: setup  ## the one-way flow of imports
 unit: setup  ## the tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
 
+docs: setup  ## the documentation, into docs/_build/html; warnings are errors
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+peers: setup  ## read exported networks with pgmpy and pyAgrum
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
+	$(BIN)/python -m pytest -m peers tests
+
+bench: setup  ## measure time, memory and score, one benchmark after the other
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(KEEL) .mypy_cache .ruff_cache .pytest_cache docs/_build
