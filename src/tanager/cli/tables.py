@@ -63,7 +63,9 @@ def print_comparison(results: Results, *, as_json: bool) -> None:
         print(json.dumps(content, ensure_ascii=False, indent=1))
         return
     console = _console()
-    for summary in summaries:
+    for place, summary in enumerate(summaries):
+        if place:
+            console.print()
         _print_summary(console, results, summary)
     if results.failures:
         failed = _table(f"{len(results.failures)} failed cells", "dataset", "classifier", "error")
