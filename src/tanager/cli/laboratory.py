@@ -186,10 +186,7 @@ def reproduce(
 
 def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:
     with live_progress(experiment) as progress:
-        results: Results = experiment.run(
-            run, n_jobs=jobs, progress=progress, retry_failed=retry_failed
-        )
-    return results
+        return experiment.run(run, n_jobs=jobs, progress=progress, retry_failed=retry_failed)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, DataError
+from tanager.tables import open_source
 
 __all__ = ["DATA_VARIABLE", "Dataset", "Loaded", "data_folder", "find_dataset", "shipped_names"]
 
@@ -50,8 +51,8 @@ class Dataset:
     name : str
         As results call it.
     source : path or table
-        A Parquet, Arrow or CSV file, or anything tabular in memory that speaks
-        the Arrow stream protocol (pyarrow, pandas, polars, DuckDB).
+        A file or folder of Parquet, Arrow or CSV, or anything tabular in memory
+        that has column names (pyarrow, pandas, polars, DuckDB).
     target : str
         The column to predict.
     drop : tuple of str
@@ -118,20 +119,11 @@ class Dataset:
 
 
 def _read(source: Any) -> Any:
+    """Read a whole table into memory, by the same road as `BayesNetClassifier.fit`."""
     import pyarrow as pa
 
-    if not isinstance(source, str | Path):
-        if hasattr(source, "__arrow_c_stream__"):
-            return pa.table(source)
-        raise DataError(
-            f"a dataset cannot be made from {type(source).__name__}. Give a path or a table that "
-            "speaks the Arrow stream protocol."
-        )
-    path = _existing(source)
-    import pyarrow.dataset as ds
-
-    kind = {".csv": "csv", ".arrow": "ipc", ".feather": "ipc"}.get(path.suffix, "parquet")
-    return ds.dataset(path, format=kind).to_table()
+    opened = open_source(_existing(source) if isinstance(source, str | Path) else source)
+    return pa.Table.from_batches(list(opened.batches()), schema=opened.schema)
 
 
 def _existing(source: str | Path) -> Path:

@@ -15,6 +15,8 @@ from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
 from tanager.evaluation.metrics import METRICS, resolve_metrics
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
+from tanager.evaluation.results import Results
+from tanager.progress import Progress
 
 __all__ = ["Cell", "Experiment"]
 
@@ -153,11 +155,20 @@ class Experiment:
             "seed": self.seed,
         }
 
-    def run(self, path: str | Path | None = None, **options: Any) -> Any:
+    def run(
+        self,
+        path: str | Path | None = None,
+        *,
+        n_jobs: int = 1,
+        progress: Progress | None = None,
+        retry_failed: bool = False,
+    ) -> Results:
         """Run it, or what is left of it in the run file `path`; see `run_experiment`."""
         from tanager.evaluation.runner import run_experiment
 
-        return run_experiment(self, path, **options)
+        return run_experiment(
+            self, path, n_jobs=n_jobs, progress=progress, retry_failed=retry_failed
+        )
 
     @classmethod
     def from_toml(cls, path: str | Path, data: str | Path | None = None) -> Experiment:
