@@ -53,7 +53,13 @@ def test_estimates_solve_the_equations(tying, fraction):
         dictionary(counts), 2, 4, oracle.group_by(tying), shape=2.0, rate=1.0, root_mass=1.5
     )
     learner = HDP(
-        tying=tying, shape=2.0, rate=1.0, root_concentration=1.5, tolerance=1e-13, max_sweeps=5000
+        tying=tying,
+        shape=2.0,
+        rate=1.0,
+        class_rate=None,
+        root_concentration=1.5,
+        tolerance=1e-13,
+        max_sweeps=5000,
     )
     tree = tree_from_dense(counts)
     found = np.exp(dense_log_prob(learner.family(tree), tree))
@@ -133,6 +139,7 @@ def test_too_few_sweeps_warn():
         ("tying", "none"),
         ("shape", 0.0),
         ("rate", -1.0),
+        ("class_rate", -1.0),
         ("root_concentration", 0.0),
         ("tolerance", 0.0),
         ("max_sweeps", 0),
@@ -167,3 +174,12 @@ def test_adult_trees_beat_five_thousand_sweeps(shared):
         target = next(a["log_loss"] for a in entry["authors"] if a["iterations"] == 5000)
         deep = entry["name"].endswith(("k3", "k5"))
         assert loss <= target - (0.0005 if deep else 0.0), entry["name"]
+
+
+def test_the_class_level_has_a_rate_of_its_own():
+    counts = random_counts(3, (3, 4, 4), rows=400)
+    tree = tree_from_dense(counts)
+    both = [HDP(rate=1.0, class_rate=rate).family(tree).log_prob for rate in (None, 1.0)]
+    np.testing.assert_array_equal(*both)
+    apart = HDP(rate=1.0, class_rate=50.0).family(tree).log_prob
+    assert (apart != both[0]).any()

@@ -30,10 +30,10 @@ def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0):
     ratios = _shared_ratios(64, prior.discount)
     generator = np.random.default_rng(seed)
     chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1, 1), ratios, generator)[0]
-    batches = []
+    batches, rates = [], prior.rates(flat.n_groups, 0)
     for _ in range(n_batches):
         total, escape = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
-        run_chain(flat, ratios, prior, tree.arity, length, 1, *chain, total, escape)
+        run_chain(flat, ratios, prior, rates, tree.arity, length, 1, *chain, total, escape)
         batches.append(total / length)
     batches = np.array(batches[2:])
     return flat, batches.mean(0), batches.std(0, ddof=1) / np.sqrt(len(batches))
@@ -63,7 +63,7 @@ def test_means_equal_exact_enumeration_with_a_discount():
 
 
 def check_against_enumeration(counts, tying, discount):
-    prior = Prior(2.0, 1.0, 1.5, discount)
+    prior = Prior(2.0, 1.0, 1.5, discount=discount)
     leaves = {
         tuple(map(int, u)): [int(n) for n in counts[tuple(u)]]
         for u in np.argwhere(counts.sum(-1) > 0)
@@ -109,8 +109,9 @@ def test_concentrations_equal_numeric_integration():
     expected = quad(density, 0, 60, args=(1,))[0] / mass
     random = np.random.default_rng(1).integers(0, 2**64, 4, np.uint64)
     alpha, work, draws = np.array([3.0]), np.empty((1, 34)), []
+    rate = np.array([0.5])
     for _ in range(40_000):
-        sweep_concentrations(flat, 0.0, 2.0, 0.5, state, random, alpha, work)
+        sweep_concentrations(flat, 0.0, 2.0, rate, state, random, alpha, work)
         draws.append(alpha[0])
     batches = np.array(draws).reshape(50, -1).mean(1)
     assert abs(batches.mean() - expected) < 4 * batches.std(ddof=1) / np.sqrt(50)

@@ -124,10 +124,11 @@ def sweep_tables(tree, ratios, root, discount, alpha, state, random, weights):
 def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work):
     """Draw every concentration given the tables; work (n_groups, 2 + _POOLED).
 
-    With q_u ~ Beta(alpha, n_u) the conditional is Gamma(shape + sum t, rate -
-    sum log q). As -log Beta(alpha, n) is a sum of independent exponentials
-    with rates alpha, alpha + 1, ..., alpha + n - 1, the first terms of all nodes
-    of a group are drawn together, as one Gamma number each.
+    rate (n_groups,): of the prior. With q_u ~ Beta(alpha, n_u) the conditional
+    is Gamma(shape + sum t, rate - sum log q). As -log Beta(alpha, n) is a sum of
+    independent exponentials with rates alpha, alpha + 1, ..., alpha + n - 1, the
+    first terms of all nodes of a group are drawn together, as one Gamma number
+    each.
     """
     _, _, node_counts, node_tables = state
     work[:] = 0.0
@@ -156,7 +157,7 @@ def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work
                 spread += np.exp(log_gamma_variate(random, nodes)) / (alpha[g] + i)
         if nodes > 0.0:
             drawn = log_gamma_variate(random, shape + work[g, 0])
-            alpha[g] = max(np.exp(drawn) / (rate + spread), 1e-9)
+            alpha[g] = max(np.exp(drawn) / (rate[g] + spread), 1e-9)
 
 
 @njit(nogil=True, cache=True)
@@ -183,7 +184,9 @@ def add_probabilities(tree, root_mass, arity, discount, alpha, state, phi, total
 
 
 @njit(nogil=True, cache=True)
-def run_chain(tree, ratios, prior, arity, n_sweeps, thinning, alpha, state, random, total, escape):
+def run_chain(
+    tree, ratios, prior, rate, arity, n_sweeps, thinning, alpha, state, random, total, escape
+):
     """Sweep `n_sweeps` times, adding every `thinning`-th state's estimates to total and escape."""
     weights = np.empty(WINDOW)
     work = np.empty((alpha.shape[0], 2 + _POOLED))
@@ -193,6 +196,6 @@ def run_chain(tree, ratios, prior, arity, n_sweeps, thinning, alpha, state, rand
     discount = prior.discount
     for sweep in range(n_sweeps):
         sweep_tables(tree, ratios, root, discount, alpha, state, random, weights)
-        sweep_concentrations(tree, discount, prior.shape, prior.rate, state, random, alpha, work)
+        sweep_concentrations(tree, discount, prior.shape, rate, state, random, alpha, work)
         if (sweep + 1) % thinning == 0:
             add_probabilities(tree, root_mass, arity, discount, alpha, state, phi, total, escape)

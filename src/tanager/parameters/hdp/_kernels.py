@@ -75,13 +75,13 @@ def _move_concentrations(sums, shape, rate, alpha, residual, damping):
             continue
         old = alpha[g]
         above = shape - 1.0 + sums[0, g]
-        below = rate * old + sums[2, g]
+        below = rate[g] * old + sums[2, g]
         if above <= 0.0:
             alpha[g] = MIN_CONCENTRATION
             effect = max(effect, 0.25 * abs(np.log(alpha[g] / old)))
             continue
         value = np.log(above / below)
-        slope = sums[1, g] / above - (rate * old + sums[3, g]) / below
+        slope = sums[1, g] / above - (rate[g] * old + sums[3, g]) / below
         step = -value / slope if slope < 0.0 else value
         damping[g] = 0.5 * damping[g] if value * residual[g] < 0.0 else min(1.0, 1.3 * damping[g])
         residual[g] = value
@@ -124,7 +124,8 @@ def solve_fixed_point(
 ):
     """Sweep until no predictive probability moves by more than `tolerance`.
 
-    alpha (n_groups,) holds the start and receives the concentrations; writes
+    rate (n_groups,): of the prior; alpha (n_groups,) holds the start and receives
+    the concentrations; writes
     log-probabilities to phi (n_cells,), log escape mass to escape (n_nodes,),
     each sweep's change to trace (max_sweeps,); returns the number of sweeps.
     """

@@ -50,7 +50,7 @@ def solve(
         tree.arity,
         prior.root_concentration,
         prior.shape,
-        prior.rate,
+        prior.rates(flat.n_groups, flat.class_group),
         tolerance,
         max_sweeps,
         alpha,

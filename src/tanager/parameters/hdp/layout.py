@@ -42,6 +42,8 @@ class FlatTree(NamedTuple):
         Counts of the data; the estimators read those of the leaves.
     n_groups : int
         Number of distinct concentrations.
+    class_group : int
+        The one that only the class level's nodes use; -1 where there is none.
     """
 
     level_node: Ints
@@ -52,6 +54,7 @@ class FlatTree(NamedTuple):
     cell_parent: Ints
     cell_count: Floats
     n_groups: int
+    class_group: int
 
 
 def flatten(tree: ContextTree, tying: str) -> FlatTree:
@@ -93,4 +96,5 @@ def flatten(tree: ContextTree, tying: str) -> FlatTree:
         np.concatenate(parents),
         np.concatenate([level.cell_count for level in levels]),
         n_groups,
+        -1 if tying == "single" else 0,
     )

@@ -48,6 +48,10 @@ class HDP(CountLearner):
         the children of one node, or all.
     shape, rate : float
         The Gamma prior on every concentration.
+    class_rate : float or None
+        Its rate for the nodes that the class alone tells apart, which are few
+        and what classification lives on: a larger one keeps them further apart.
+        None is `rate`; not used with ``tying='single'``.
     root_concentration : float
         Of the feature's marginal around the uniform distribution; fixed.
     tolerance : float or None
@@ -85,7 +89,7 @@ class HDP(CountLearner):
     >>> import numpy as np
     >>> from tanager import BayesNetClassifier
     >>> X, y = [["a"]] * 22 + [["b"]] * 5, [0] * 2 + [1] * 25
-    >>> clf = BayesNetClassifier("naive", HDP(shape=2.0, rate=1.0)).fit(X, y)
+    >>> clf = BayesNetClassifier("naive", HDP(shape=2.0, class_rate=1.0)).fit(X, y)
     >>> np.exp(clf.network_.tables.families[0].log_prob).round(2).tolist()
     [[0.88, 0.8], [0.12, 0.2]]
     """
@@ -97,6 +101,7 @@ class HDP(CountLearner):
         *,
         shape: float = 2.5,
         rate: float = 0.03,
+        class_rate: float | None = 0.1,
         root_concentration: float = 1.0,
         tolerance: float | None = None,
         max_sweeps: int = 2000,
@@ -109,6 +114,7 @@ class HDP(CountLearner):
         self.tying = tying
         self.shape = shape
         self.rate = rate
+        self.class_rate = class_rate
         self.root_concentration = root_concentration
         self.tolerance = tolerance
         self.max_sweeps = max_sweeps
@@ -152,7 +158,9 @@ class HDP(CountLearner):
     ) -> tuple[Estimate, FamilyTable]:
         at, tree = item
         flat = flatten(tree, self.tying)
-        prior = Prior(self.shape, self.rate, self.root_concentration, self.discount)
+        prior = Prior(
+            self.shape, self.rate, self.root_concentration, self.class_rate, self.discount
+        )
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
         if self.inference == "gibbs":
             budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.thinning, self.n_chains)
@@ -191,8 +199,8 @@ class HDP(CountLearner):
             raise ConfigurationError(
                 f"tolerance={self.tolerance!r} is not allowed. Use None or a number above zero."
             )
-        for name in ("rate", "burn_in"):
-            if getattr(self, name) < 0:
+        for name in ("rate", "class_rate", "burn_in"):
+            if getattr(self, name) is not None and getattr(self, name) < 0:
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} is not allowed. Use zero or more."
                 )

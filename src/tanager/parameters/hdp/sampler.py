@@ -71,11 +71,13 @@ def sample(
     if flat.cell_count.shape[0] == 0:
         return fixed_point.solve(tree, flat, prior, budget.tolerance, 1)
     ratios = _shared_ratios(_largest_count(flat), prior.discount)
+    numbers = prior._replace(class_rate=None)  # compiled code takes one type of prior
+    model = (flat, ratios, numbers, prior.rates(flat.n_groups, flat.class_group))
     chains = _start(tree, flat, prior, budget, ratios, generator)
     nowhere, nothing = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
     for chain in chains:
         never = budget.burn_in + 1
-        run_chain(flat, ratios, prior, tree.arity, budget.burn_in, never, *chain, nowhere, nothing)
+        run_chain(*model, tree.arity, budget.burn_in, never, *chain, nowhere, nothing)
     watch = _Watch(flat, budget.n_chains)
     sweeps = budget.burn_in
     length = BLOCK * budget.thinning
@@ -83,9 +85,7 @@ def sample(
         length = max(min(length, budget.max_sweeps - sweeps), budget.thinning)
         for at, chain in enumerate(chains):
             total, escape = np.zeros_like(nowhere), np.zeros(1)
-            run_chain(
-                flat, ratios, prior, tree.arity, length, budget.thinning, *chain, total, escape
-            )
+            run_chain(*model, tree.arity, length, budget.thinning, *chain, total, escape)
             recorded = length // budget.thinning
             watch.add(at, total / recorded, escape[0] / recorded)
         sweeps += length
