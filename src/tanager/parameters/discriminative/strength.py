@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.problem import Problem
 
-__all__ = ["L2_GRID", "Strengths", "choose_strengths"]
+__all__ = ["GRID", "Strengths", "choose_strengths"]
 
-# From "the prior decides" to "the rows decide", so that each fit starts near
-# the one before it.
-L2_GRID = tuple(10.0**power for power in (4, 3, 2, 1, 0, -1, -2))
-CORRECTION_GRID = tuple(10.0**power for power in (3, 2, 1.5, 1, 0.5, 0, -1))
-
-PATIENCE = 2
+MIDDLE = 3.0
+GRID = tuple(MIDDLE * 10.0 ** (power / 2) for power in range(-6, 7))
 
 
 class Strengths(NamedTuple):
@@ -30,38 +24,52 @@ class Strengths(NamedTuple):
 def choose_strengths(problem: Problem) -> Strengths:
     """Return the priors' strengths; those given as "cv" have the least held-out loss.
 
-    With both to choose, the correction's is chosen first, under the middle
-    strength of the other, then the other under it: a sum of fits, not a product.
+    With both to choose, they are chosen in turn: the correction's under the
+    middle strength of the other, then the other's under it.
     """
     options = problem.options
     l2, correction = options.l2, options.correction
     fixed = Strengths(
-        1.0 if isinstance(l2, str) else float(l2),
-        0.0 if isinstance(correction, str) or correction is None else float(correction),
+        MIDDLE if isinstance(l2, str) else float(l2),
+        MIDDLE if isinstance(correction, str) else float(correction or 0.0),
     )
-    if correction == "cv":
-        fixed = _best(problem, [fixed._replace(correction=s) for s in CORRECTION_GRID])
-    if l2 == "cv":
-        fixed = _best(problem, [fixed._replace(l2=s) for s in L2_GRID])
+    trial = _Trial(problem) if "cv" in (l2, correction) else None
+    if trial is not None and correction == "cv":
+        fixed = _climb(trial, [fixed._replace(correction=s) for s in GRID])
+    if trial is not None and l2 == "cv":
+        fixed = _climb(trial, [fixed._replace(l2=s) for s in GRID])
     return fixed
 
 
-def _best(problem: Problem, candidates: Sequence[Strengths]) -> Strengths:
-    """Return the candidate with the least loss over the held-out folds; the first of equals.
+class _Trial:
+    """Held-out losses of strengths; fits start from the last one of their fold."""
 
-    Candidates go from strong to weak priors; each fold's fit starts from the one
-    before. The search ends once two in a row have not improved on the best.
-    """
-    parts = [problem.held_out(fold) for fold in range(problem.n_folds)]
-    trained = [problem.start(form) for form, _, _ in parts]
-    losses: list[float] = []
-    for strengths in candidates:
-        total = 0.0
-        for fold, (form, train, score) in enumerate(parts):
-            solution = problem.solve(form, train, strengths, start=trained[fold], rough=True)
-            trained[fold] = solution.free
-            total += problem.objective(form, score, None).loss(solution.free)
-        losses.append(total)
-        if len(losses) > PATIENCE and min(losses) < min(losses[-PATIENCE:]):
-            break
-    return candidates[int(np.argmin(losses))]
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._parts = [problem.held_out(fold) for fold in range(problem.n_folds)]
+        self._free = [problem.start(form) for form, _, _ in self._parts]
+        self._known: dict[Strengths, float] = {}
+
+    def loss(self, strengths: Strengths) -> float:
+        """Return the loss over all rows, each held out once."""
+        if strengths not in self._known:
+            total = 0.0
+            for fold, (form, train, score) in enumerate(self._parts):
+                solution = self._problem.solve(
+                    form, train, strengths, start=self._free[fold], rough=True
+                )
+                self._free[fold] = solution.free
+                total += self._problem.objective(form, score, None).loss(solution.free)
+            self._known[strengths] = total
+        return self._known[strengths]
+
+
+def _climb(trial: _Trial, candidates: Sequence[Strengths]) -> Strengths:
+    """Go from the middle candidate to better neighbours, as far as they improve."""
+    at = len(candidates) // 2
+    while True:
+        steps = [i for i in (at - 1, at, at + 1) if 0 <= i < len(candidates)]
+        best = min(steps, key=lambda i: trial.loss(candidates[i]))
+        if best == at:
+            return candidates[at]
+        at = best
