@@ -1,0 +1,156 @@
+"""Discriminative parameters under cross-validation: what to choose, and against whom.
+
+    python benchmarks/discriminative_study.py --data FOLDER --run FILE [--max-rows N] [--write]
+
+The run file survives a kill: the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from benchmarks.measuring import ROOT, markdown, publish
+from tanager.evaluation import Contender, CrossValidation, Experiment
+from tanager.evaluation.datasets import find_dataset
+from tanager.evaluation.results import Results, Scores
+from tanager.evaluation.statistics import geometric_mean_ratio, win_draw_loss
+
+METRICS = ("zero_one_loss", "rmse_true_class", "log_loss", "fit_cpu_seconds")
+SHOWN = {"log_loss": "log-loss", "rmse_true_class": "RMSE", "zero_one_loss": "0–1 loss"}
+
+WEIGHTS = "discriminative(level=1,base='hdp',l2='cv',towards='zero',prefixes=True)"
+CLASSIFIERS = {
+    "weights": f"tan/{WEIGHTS}",
+    "weights, kDB-2": f"kdb(k=2)/{WEIGHTS}",
+    "random forest": "random-forest",
+    "logistic regression": "logistic-regression",
+    "XGBoost": "xgboost",
+    "HistGradientBoosting": "hist-gradient-boosting",
+    "skdb, HDP": "skdb/hdp",
+    "TAN, HDP": "tan/hdp",
+    "NB": "naive/m-estimate(m=1)",
+    "TAN": "tan/m-estimate(m=1)",
+    "KDB-1": "kdb(k=1)/m-estimate(m=1)",
+    "NBw": "naive/discriminative(max_iter=500)",
+    "TANw": "tan/discriminative(max_iter=500)",
+    "KDB-1w": "kdb(k=1)/discriminative(max_iter=500)",
+    "TANw, l2 by cv": "tan/discriminative(l2='cv')",
+    "TANw, unseen coarser": "tan/discriminative(max_iter=500,unseen='coarser')",
+    "TANw, unseen nothing": "tan/discriminative(max_iter=500,unseen='nothing')",
+    "TAN, DFE": "tan/dfe",
+    "weights towards 1": "tan/discriminative(level=1,base='hdp',l2='cv')",
+    "weights, no prefixes": "tan/discriminative(level=1,base='hdp',l2='cv',towards='zero')",
+}
+GROUPS = {
+    "Weights over HDP tables against other classifiers": (
+        ("weights",),
+        (
+            "random forest",
+            "logistic regression",
+            "XGBoost",
+            "HistGradientBoosting",
+            "skdb, HDP",
+            "TAN, HDP",
+            "TAN",
+            "weights, kDB-2",
+            "weights towards 1",
+            "weights, no prefixes",
+        ),
+    ),
+    "Discriminative against generative, the same structure (table 4)": (
+        ("NBw", "TANw", "KDB-1w"),
+        ("NB", "TAN", "KDB-1"),
+    ),
+    "Between the two: a prior towards the generative model, chosen by cross-validation (5.2)": (
+        ("TANw, l2 by cv",),
+        ("TAN", "TANw", "TAN, DFE"),
+    ),
+    "Contexts never seen in training (7.5)": (
+        ("TANw",),
+        ("TANw, unseen coarser", "TANw, unseen nothing"),
+    ),
+}
+
+
+def experiment(folder: Path, max_rows: int, wanted: list[str] | None) -> Experiment:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    entries = sorted(manifest, key=lambda e: (e["rows"], e["slug"]))
+    names = [e["slug"] for e in entries if e["rows"] <= max_rows and "_disc" not in e["slug"]]
+    return Experiment(
+        datasets=[find_dataset(name, folder) for name in names],
+        classifiers=[
+            Contender(name, use)
+            for name, use in CLASSIFIERS.items()
+            if wanted is None or name in wanted
+        ],
+        protocol=CrossValidation(rounds=1, folds=2),
+        seed=0,
+        metrics=METRICS,
+    )
+
+
+def compare(results: Results, a: str, b: str) -> list[str] | None:
+    """Return win-draw-loss and the geometric mean ratio on every metric, a against b."""
+    row = []
+    for metric in SHOWN:
+        scores: Scores = results.mean(metric)
+        if a not in scores.classifiers or b not in scores.classifiers:
+            return None
+        x, y = scores.of(a), scores.of(b)
+        result = win_draw_loss(x, y, decimals=4)
+        floor = 1e-4
+        ratio = geometric_mean_ratio(x.clip(floor), y.clip(floor))
+        row.append(f"{result} (p {result.p_value:.2g}), ×{ratio:.3f}")
+    return row
+
+
+def report(results: Results) -> str:
+    parts = []
+    for title, (ones, others) in GROUPS.items():
+        pairs = zip(ones, others, strict=True) if len(ones) > 1 else ((ones[0], b) for b in others)
+        rows = []
+        for a, b in pairs:
+            row = compare(results, a, b)
+            if row is not None:
+                rows.append((f"{a} against {b}", *row))
+        if rows:
+            parts.append(f"## {title}\n\n{markdown(('', *SHOWN.values()), rows)}")
+    scores = results.mean("log_loss")
+    seconds = results.mean("fit_cpu_seconds")
+    rows = [
+        (name, use, f"{seconds.of(name).mean():.2f}")
+        for name, use in CLASSIFIERS.items()
+        if name in scores.classifiers
+    ]
+    parts.append("## Classifiers\n\n" + markdown(("name", "as written", "CPU s a fit"), rows))
+    losses = [
+        (table, *(f"{v:.4f}" for v in line))
+        for table, line in zip(scores.datasets, scores.values, strict=True)
+    ]
+    parts.append("## Log-loss, table by table\n\n" + markdown(("", *scores.classifiers), losses))
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--max-rows", type=int, default=4_000)
+    parser.add_argument("--only", nargs="*", help="names of the classifiers to run")
+    arguments, _ = parser.parse_known_args()
+    plan = experiment(arguments.data, arguments.max_rows, arguments.only)
+    results = plan.run(arguments.run)
+    n_tables = len(results.mean("log_loss").datasets)
+    text = (
+        f"{n_tables} tables of up to {arguments.max_rows:,} rows, one round of two-fold "
+        "cross-validation, all on the same folds and the same bins (learned on each training "
+        "fold). Win–draw–loss of the first named (losses rounded to 4 digits), p of the two-sided "
+        "sign test, × the ratio of geometric means (below 1: the first is better).\n\n"
+    )
+    publish("discriminative_study", "Discriminative parameters, studied", text + report(results))
+
+
+if __name__ == "__main__":
+    main()
