@@ -21,16 +21,16 @@ __all__ = ["Data", "Json", "Model", "console", "human_size", "print_json", "watc
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
 Data = Annotated[
     list[str],
-    typer.Argument(metavar="DATA...", help="Parquet, Arrow or CSV: files, a glob or a folder."),
+    typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV: files, a glob or a folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def console() -> Console:
-    """Return standard output; as wide as needed where nobody watches."""
+    """Return standard output; wide where it goes to a file or another program."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def print_json(content: Any) -> None:

@@ -22,7 +22,7 @@ _STYLE = """<style>
 .tanager .t-prior{display:flex;gap:2px;height:.7em;margin:.35em 0 .5em;border-radius:3px;
  overflow:hidden}
 .tanager .t-prior span{min-width:2px}
-.tanager table{border-collapse:collapse;margin:.4em 0 0}
+.tanager table{border-collapse:collapse;margin:.4em 0 0;font:inherit;color:inherit}
 .tanager td,.tanager th{padding:.1em 1em .1em 0;text-align:left;border:0;background:none}
 .tanager td.t-n,.tanager th.t-n{text-align:right;font-variant-numeric:tabular-nums}
 .tanager summary{cursor:pointer}
