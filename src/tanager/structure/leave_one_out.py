@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
 SMOOTHING = 1.0  # m of the m-estimate
 # Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
-LEAN = {"back-off": 10.0, "m-estimate": 0.0}
+LEAN = {"back-off": 30.0, "m-estimate": 0.0}
 WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 

@@ -35,7 +35,7 @@ class SelectiveKDB(StructureLearner):
         negative log-probability of the true class.
     smoothing : {'back-off', 'm-estimate'}
         How the probabilities in those losses are estimated. 'back-off': each
-        context's leans on the next shorter one's with the weight of 10 rows,
+        context's leans on the next shorter one's with the weight of 30 rows,
         a stand-in for the HDP's tables, under which more parents pay.
         'm-estimate': m = 1, and a context that was never seen answers as the
         next shorter one; as in the original, for tables of m-estimates.
@@ -68,7 +68,7 @@ class SelectiveKDB(StructureLearner):
     >>> dict(clf.structure_.parents)
     {'x0': (), 'x1': ('x0',)}
     >>> clf.info_["structure"]["surface"].round(2).tolist()
-    [[0.55, 0.58, 0.58], [0.55, 0.4, 0.4], [0.55, 0.4, 0.4]]
+    [[0.55, 0.58, 0.58], [0.55, 0.51, 0.51], [0.55, 0.51, 0.51]]
     """
 
     def __init__(self, max_k: int = 5, score: str = "rmse", smoothing: str = "back-off") -> None:
