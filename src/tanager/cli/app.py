@@ -57,6 +57,7 @@ for group in (fit, predict, show, draw, demo, laboratory):
 
 def main() -> NoReturn:
     """Run the program on the arguments it was called with, and exit."""
+    signal.signal(signal.SIGTERM, _stop)
     sys.exit(run())
 
 
@@ -65,7 +66,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given or bool(os.environ.get("TANAGER_DEBUG"))
     given = [argument for argument in given if argument != "--debug"]
-    previous = signal.signal(signal.SIGTERM, _stop)
     try:
         result = typer.main.get_command(app).main(given, "tanager", standalone_mode=False)
         if result == INTERRUPTED:  # the parser turns Ctrl-C into this code
@@ -75,8 +75,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if debug and not _is_usage(error):
             raise
         return _tell(error)
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _stop(*_: Any) -> None:

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codebook
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import DenseTable, Tables, TreeTable
 from tanager.structure import Structure
 
 __all__ = ["LabelledTable", "label_table"]
 
 SHOWN_ROWS = 40
+MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB a class
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,12 @@ def label_table(
 
 def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return log P(x | context) for every value, (n_contexts, arity)."""
+    n_cells = contexts.shape[1] * table.arity
+    if n_cells > MAX_CELLS:
+        raise MemoryBoundError(
+            f"The table has {n_cells:,} cells spelled out, beyond the bound of {MAX_CELLS:,}. "
+            "Learn a structure with fewer parents to read its tables."
+        )
     arities = np.array(table.member_arities, np.int64)
     codes = np.empty((len(arities), contexts.shape[1], table.arity), np.uint16)
     codes[:-1] = contexts[1:, :, None]
