@@ -61,7 +61,7 @@ NOTES = (
 
 def reproduce(bench: Workbench) -> Findings:
     """Run what the tables at hand allow."""
-    findings = Findings("carvalho-2013", TITLE)
+    findings = Findings("carvalho-2013", TITLE, bench.describe(bench.folds))
     findings.blocks.append(_constants())
     datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
     contenders = bench.available(USES)

@@ -79,7 +79,11 @@ def reproduce_paper(
         follow=follow,
     )
     findings: Findings = module.reproduce(bench)
-    findings.how = bench.describe()
+    given = {"--rounds": rounds, "--max-rows": max_rows}
+    flags = [f"{flag} {value}" for flag, value in given.items() if value is not None]
+    findings.command = " ".join(
+        ["tanager reproduce", paper, *(["--quick"] if quick else []), *flags]
+    )
     findings.absent = [*findings.absent, *bench.absent]
     return findings
 

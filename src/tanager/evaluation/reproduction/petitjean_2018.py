@@ -82,7 +82,7 @@ NOTES = (
 
 def reproduce(bench: Workbench) -> Findings:
     """Run what the tables at hand allow."""
-    findings = Findings("petitjean-2018", TITLE)
+    findings = Findings("petitjean-2018", TITLE, bench.describe(bench.folds))
     findings.blocks.append(_worked_example())
     datasets = bench.tables(PETITJEAN, max_features=100 if bench.quick else None)
     uses = {

@@ -149,15 +149,18 @@ class Workbench:
             self._leave_out(f"failed: {where}: {failure['error'].splitlines()[-1][:160]}")
         return experiment, results
 
-    def describe(self, extra: str = "") -> str:
+    def describe(self, protocol: str) -> str:
         """Say how this run was made."""
         facts = environment()
-        rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         parts = [
-            f"{'Quick run' if self.quick else 'Run'}: {rounds} of 2-fold cross-validation unless "
-            "said otherwise, numeric columns discretised on the training fold",
+            f"{'Quick run' if self.quick else 'Run'}: {protocol}",
             f"tables up to {self.max_rows:,} rows" if self.max_rows else "",
             f"{facts['machine']}, tanager {facts['versions']['tanager']}",
-            extra,
         ]
         return "; ".join(part for part in parts if part) + "."
+
+    @property
+    def folds(self) -> str:
+        """The usual protocol in words."""
+        rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
+        return f"{rounds} of 2-fold cross-validation, numbers discretised on the training fold"

@@ -93,7 +93,7 @@ TRACE_NOTE = (
 
 def reproduce(bench: Workbench) -> Findings:
     """Run what the tables at hand allow."""
-    findings = Findings("zaidi-2017", TITLE)
+    findings = Findings("zaidi-2017", TITLE, bench.describe(bench.folds))
     datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
     forms = {"w": FORMS["w"]} if bench.quick else FORMS
     uses = {}
