@@ -1,5 +1,6 @@
-"""``python -m tanager`` is the command line."""
+"""``python -m tanager``: the command line."""
 
 from tanager.cli import main
 
-main()
+if __name__ == "__main__":
+    main()
