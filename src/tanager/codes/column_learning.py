@@ -9,7 +9,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.codebook import as_kernel_matrix
-from tanager.codes.columns import CategoricalColumn, Column, NumericColumn, infinite_error
+from tanager.codes.columns import (
+    CategoricalColumn,
+    Column,
+    NumericColumn,
+    infinite_error,
+    read_only,
+)
 from tanager.codes.distinct import check_arity, distinct_values, sort_values
 from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import BLOCK_ROWS, MAX_ARITY, Codes, code_dtype
@@ -164,14 +170,15 @@ def _distinct_by_matrix(dense: NDArray[Any], picked: list[int]) -> list[NDArray[
     low = np.full(n_columns, np.iinfo(np.int64).max)
     high = np.full(n_columns, np.iinfo(np.int64).min)
     for start in range(0, n_rows, BLOCK_ROWS):
-        _kernels.column_ranges(as_kernel_matrix(dense[start : start + BLOCK_ROWS]), low, high)
+        block = read_only(as_kernel_matrix(dense[start : start + BLOCK_ROWS]))
+        _kernels.column_ranges(block, low, high)
     small = [j for j in picked if int(high[j]) - int(low[j]) < 1 << 20]
     columns = np.array(small, dtype=np.int64)
     widths = high[columns] - low[columns] + 1
     starts = np.concatenate([[0], np.cumsum(widths)])
     present = np.zeros(starts[-1], dtype=np.uint8)
     for start in range(0, n_rows, BLOCK_ROWS):
-        block = as_kernel_matrix(dense[start : start + BLOCK_ROWS])
+        block = read_only(as_kernel_matrix(dense[start : start + BLOCK_ROWS]))
         _kernels.mark_present(block, columns, low[columns], starts[:-1], present)
     found = {
         j: np.flatnonzero(present[a : a + width]) + low[j]

@@ -257,6 +257,17 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), buffers)
 
 
+def read_only(x: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that kernels may not write to.
+
+    Arrow's buffers are read-only and NumPy's arrays are not; to numba these are
+    two types, and every kernel would be compiled twice.
+    """
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
 def infinite_error(name: str) -> DataError:
     """Return the error for an infinite number."""
     return DataError(
@@ -323,7 +334,7 @@ class LookupTables:
         from tanager.codes import _kernels
 
         bad = _kernels.encode_matrix(
-            x,
+            read_only(x),
             self.kind,
             self.low,
             self.start,

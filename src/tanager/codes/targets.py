@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
+from tanager.codes.rows import code_dtype
 from tanager.errors import DataError
 from tanager.tables import TableSource
 
@@ -86,7 +87,9 @@ def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]
 def code_labels(target: CategoricalColumn, labels: pa.Array) -> NDArray[np.uint16]:
     """Return the class codes of labels; a label never seen is an error that names it."""
     check_no_null(labels, target.name)
-    codes = np.empty(len(labels), dtype=np.uint16)
+    # As narrow as features' codes mostly are: the same kernel serves both.
+    narrow = code_dtype(np.array([target.arity]))
+    codes = np.empty(len(labels), dtype=narrow)
     target.encode(labels, codes)
     if len(codes) and int(codes.max()) >= target.arity:
         strange = labels[int(np.argmax(codes >= target.arity))].as_py()
@@ -95,7 +98,7 @@ def code_labels(target: CategoricalColumn, labels: pa.Array) -> NDArray[np.uint1
             f"The label {strange!r} is not one of the classes {known}. "
             "Fit again with rows of that class, or mend the label."
         )
-    return codes
+    return codes.astype(np.uint16)
 
 
 def check_no_null(labels: pa.Array, name: str | None = None) -> None:
