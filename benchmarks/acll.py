@@ -100,7 +100,7 @@ def compare(store: dict, a: str, b: str, at: int, names: list[str]) -> str:
 
 def keep(store: dict) -> None:
     MEASUREMENTS.mkdir(parents=True, exist_ok=True)
-    STORE.write_text(json.dumps(store, indent=1) + "\n")
+    STORE.write_text(json.dumps(store) + "\n")
 
 
 def page(store: dict) -> str:

@@ -25,7 +25,7 @@ from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment  
 from tanager.evaluation.curves import missing_feature_curves  # noqa: E402
 
 STORE = MEASUREMENTS / "missing-features.json"
-TABLES = ("satellite", "segment", "vehicle", "letter", "optdigits")
+TABLES = ("vehicle", "segment")
 CLASSIFIERS = {
     "NB": "naive/ml",
     "TAN-CMI": "tan/ml",
@@ -38,7 +38,7 @@ REPEATS = 30
 MOST_ROWS = 9_000
 
 
-def run(name: str, store: dict) -> None:
+def run(name: str, store: dict, repeats: int) -> None:
     X, y = read(name)
     chosen = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_ROWS])
     table = X.take(chosen).append_column("class", [y[chosen]])
@@ -50,15 +50,16 @@ def run(name: str, store: dict) -> None:
     )
     n = X.num_columns
     hidden = sorted({0, *(round(share * n) for share in (0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9))})
-    curves = missing_feature_curves(experiment, name, hidden, repeats=REPEATS)
+    curves = missing_feature_curves(experiment, name, hidden, repeats=repeats)
     store[name] = {
         "features": n,
         "rows": len(chosen),
         "hidden": hidden,
+        "repeats": repeats,
         "error": {k: curves.mean[i].tolist() for i, k in enumerate(curves.classifiers)},
     }
     STORE.parent.mkdir(parents=True, exist_ok=True)
-    STORE.write_text(json.dumps(store, indent=1) + "\n")
+    STORE.write_text(json.dumps(store) + "\n")
     print(page({name: store[name]}), flush=True)
 
 
@@ -67,15 +68,16 @@ def page(store: dict) -> str:
         "# Missing features",
         f"Made by `python benchmarks/missing_features.py --write`. {machine()}.",
         "Test accuracy in per cent against the number of features hidden from every test row, "
-        f"mean over {REPEATS} draws of them, the same for all classifiers; hidden features are "
-        "summed out exactly. ML tables, two thirds of the rows for training.",
+        "mean over draws of them, the same for all classifiers; hidden features are summed out "
+        "exactly. ML tables, two thirds of the rows for training.",
     ]
     for name, entry in store.items():
         rows = [
             [k, *(f"{100 * (1 - e):.2f}" for e in errors)] for k, errors in entry["error"].items()
         ]
         parts += [
-            f"## {name}, {entry['features']} features, {entry['rows']} rows",
+            f"## {name}, {entry['features']} features, {entry['rows']} rows, "
+            f"{entry['repeats']} draws",
             markdown(["hidden", *map(str, entry["hidden"])], rows),
         ]
     return "\n\n".join(parts) + "\n"
@@ -84,11 +86,12 @@ def page(store: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="draws of hidden features")
     parser.add_argument("--write", action="store_true", help="write the page")
     arguments = parser.parse_args()
     store = json.loads(STORE.read_text()) if STORE.is_file() else {}
     for name in arguments.tables or (() if arguments.write and store else TABLES):
-        run(name, store)
+        run(name, store, arguments.repeats)
     if arguments.write:
         STORE.with_suffix(".md").write_text(page(store))
 
