@@ -28,5 +28,9 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+# Pages in measurements/ and reproduction/ are written by runs and may be absent. All
+# other links are followed by tests/docs/test_readme.py.
+suppress_warnings = ["myst.xref_missing"]
+
 # Listings of a table or a shell session have no language of their own.
 highlight_language = "none"

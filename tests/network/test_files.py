@@ -142,7 +142,7 @@ def test_unfitted_is_refused(tmp_path):
 
 def test_a_loaded_model_says_why_it_does_not_go_on_learning(trees, table, tmp_path):
     tanager.save(trees, tmp_path / "m")
-    with pytest.raises(tanager.errors.ConfigurationError, match="fitted here"):
+    with pytest.raises(tanager.errors.ConfigurationError, match="model file"):
         tanager.load(tmp_path / "m").partial_fit(*table)
 
 

@@ -172,9 +172,10 @@ def _dense(stored: _Stored) -> DenseTable:
     shape, what = (*stored.arities, stored.n_classes), stored.what
     log_prob = _floats(stored.tensors, "log_prob")
     _need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
-    _check_logs(log_prob, what)
     if stored.normalized:
-        _check_sums(np.exp(log_prob).sum(axis=-2), what)
+        _check_sums(np.exp(log_prob).sum(axis=-2), what)  # also refuses NaN and infinity
+    else:
+        _check_logs(log_prob, what)
     return DenseTable(log_prob)
 
 
