@@ -209,3 +209,31 @@ def test_empty_parquet(tmp_path):
     write_parquet(TABLE.slice(0, 0), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"no rows"):
         open_source(tmp_path / "t.parquet")
+
+
+def test_csv_files_of_one_table_agree_on_text(tmp_path):
+    (tmp_path / "1.csv").write_text("code,flag,n\n01,true,1\n02,false,2\n")
+    (tmp_path / "2.csv").write_text("code,flag,n\nAB,1,2.5\n02,0,\n")
+    source = open_source(tmp_path)
+    assert [str(kind) for kind in source.schema.types] == ["string", "string", "double"]
+    assert [row["code"] for row in rows_of(source)] == ["01", "02", "AB", "02"]
+    assert [row["flag"] for row in rows_of(source)] == ["true", "false", "1", "0"]
+
+
+def test_csv_columns_may_be_read_as_they_are_written(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("code,n\n01,1\n1.50,2\n,3\n")
+    source = open_source(path).as_text(["code"])
+    expected = [{"code": "01", "n": 1}, {"code": "1.50", "n": 2}, {"code": None, "n": 3}]
+    assert rows_of(source) == expected
+    assert rows_of(source.select(["n", "code"]).as_text(["n"])) == [
+        {"n": str(row["n"]), "code": row["code"]} for row in expected
+    ]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_whole_column_of_a_streamed_table(tmp_path, name):
+    WRITERS[name](TABLE, tmp_path / name)
+    source = open_source(tmp_path / name)
+    assert source.column("text").to_pylist() == ["a", "b", None, "a"]
+    assert source.as_text(["text"]).column("text").to_pylist() == ["a", "b", None, "a"]

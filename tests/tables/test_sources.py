@@ -127,6 +127,12 @@ def test_bad_tables_say_what_and_how_to_mend(X, text):
         open_source(X)
 
 
+@pytest.mark.parametrize("column", [pd.Series(["a", "b"], name="s"), pl.Series([1, 2])])
+def test_a_single_column_is_no_table(column):
+    with pytest.raises(DataError, match="Expected 2D array, got a single column"):
+        open_source(column)
+
+
 def test_strange_cells_are_type_errors():
     with pytest.raises(TypeError, match=r"'x0' holds a dict: every argument must be a string or a"):
         open_source(np.array([[{"foo": 1}], ["a"]], dtype=object))

@@ -67,6 +67,7 @@ def predict(
     source = open_source(list(data))
     kept = _kept(source, keep or ())
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
+    source = network.codebook.read_as_trained(source, features)
     scorer = Scorer(network, features, kept, probabilities=probabilities)
     rows = _write(scorer, source, output, jobs)
     seconds = time.perf_counter() - start

@@ -102,6 +102,7 @@ def _read_row(network: Network, data: list[str], row: int) -> Any:
 
     source = open_source(list(data))
     features = match_features(network, source, (), ignore_extra=True)
+    source = network.codebook.read_as_trained(source, features)
     before = 0
     for batch in source.batches(features) if row >= 0 else ():
         if row < before + batch.num_rows:

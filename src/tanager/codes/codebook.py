@@ -125,10 +125,20 @@ class Codebook(Frozen):
             dense = source.dense
             return self.encode_dense(dense if order is None else dense[:, order])
         names = None if order is None else [source.names[i] for i in order]
+        source = self.read_as_trained(source, names or source.names)
         batches = [self._encode_arrays(b.columns) for b in source.batches(names) if b.num_rows]
         if not batches:
             raise DataError("The table has 0 sample(s). Pass at least one row.")
         return batches[0] if len(batches) == 1 else np.concatenate(batches, axis=1)
+
+    def read_as_trained(self, source: Source, names: Sequence[str]) -> Source:
+        """Return the source with columns of text read as text; `names` are the features' columns.
+
+        A CSV file's types are guessed from its rows: where a column of codes
+        like '01' held other text in training, its rows alone may look like numbers.
+        """
+        texts = zip(names, self.columns, strict=True)
+        return source.as_text([name for name, column in texts if column.family == "text"])
 
     def encode_batch(self, batch: pa.RecordBatch) -> Codes:
         """Return the codes of a record batch, shape (n_features, n_rows)."""

@@ -25,8 +25,9 @@ def encode_rows(
 ) -> MemoryRows:
     """Return further training rows as codes of a given codebook.
 
-    Parameters are those of `learn_codebook`. Balanced class weights need all
-    rows at once and are refused.
+    Parameters are those of `learn_codebook`; the rows of files too are held in
+    memory, as codes. Balanced class weights need all rows at once and are
+    refused.
     """
     if class_weight == "balanced":
         raise ConfigurationError(
@@ -37,7 +38,12 @@ def encode_rows(
     taken = {name for name in (target, sample_weight) if isinstance(name, str)}
     absent = taken - set(source.names)
     if absent:
-        raise DataError(f"The table has no column {sorted(absent)[0]!r}.")
+        raise DataError(
+            f"No column {sorted(absent)[0]!r} in the table. Its columns are: "
+            f"{', '.join(source.names)}."
+        )
+    if isinstance(target, str) and codebook.target.family == "text":
+        source = source.as_text([target])
     y = column_labels(source.column(target))[0] if isinstance(target, str) else target
     labels = codebook.encode_labels(y)
     if isinstance(sample_weight, str):

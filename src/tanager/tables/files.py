@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,15 @@ class TableFile:
         """Iterate over the file's rows."""
         raise NotImplementedError
 
+    def as_text(self, columns: Collection[str]) -> TableFile:  # noqa: ARG002
+        """Return the file with some columns as text, where its types are guesses."""
+        return self
+
 
 class FileSource(Source):
     """Files of one format with the same columns, one after the other."""
 
     def __init__(self, files: Sequence[TableFile]) -> None:
-        self._files = files
         first = files[0]
         for file in files:
             check_names(file.schema.names)
@@ -56,7 +59,10 @@ class FileSource(Source):
                     f"{file.path} and {first.path} differ in the column(s) "
                     f"{', '.join(map(repr, odd))}. Files of one table need the same columns."
                 )
-        schema = first.schema if len(files) == 1 else _common_schema(files)
+        if len(files) > 1:
+            files = [file.as_text(_disputed_columns(files)) for file in files]
+        self._files = files
+        schema = files[0].schema if len(files) == 1 else _common_schema(files)
         rows = [file.n_rows for file in files]
         total = None if None in rows else sum(n for n in rows if n is not None)
         if total == 0:
@@ -77,6 +83,10 @@ class FileSource(Source):
                 for batch in file.batches(names, batch_rows):
                     for start in range(0, batch.num_rows, batch_rows):
                         yield cast_batch(batch.slice(start, batch_rows), schema)
+
+    def as_text(self, columns: Collection[str]) -> Source:
+        """Return the files with some columns as the text they were written in."""
+        return FileSource([file.as_text(columns) for file in self._files])
 
 
 class reading:  # noqa: N801
@@ -157,6 +167,16 @@ def _format(path: Path) -> str:
             f"{path} has an unknown ending {suffix!r}. Known endings: {', '.join(FORMATS)}."
         )
     return FORMATS[suffix]
+
+
+def _disputed_columns(files: Sequence[TableFile]) -> list[str]:
+    """Return the columns for whose types in the files only text is wide enough."""
+    numbers = {pa.int64(), pa.float64()}
+    kinds = {
+        name: {file.schema.field(name).type for file in files} - {pa.null()}
+        for name in files[0].schema.names
+    }
+    return [name for name, found in kinds.items() if len(found) > 1 and found != numbers]
 
 
 def _common_schema(files: Sequence[TableFile]) -> pa.Schema:

@@ -87,7 +87,7 @@ def _open(X: Any) -> Source:
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):
         return DatasetSource(X)
     if hasattr(X, "__arrow_c_stream__"):
-        return TableSource(pa.RecordBatchReader.from_stream(X).read_all())
+        return _open_stream(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError(
             "Sparse data was passed, but dense data is required. "
@@ -96,6 +96,17 @@ def _open(X: Any) -> Source:
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         return _open_array(np.asarray(X))
     raise DataError(f"X is a {type(X).__name__}. Allowed: {_KINDS}.")
+
+
+def _open_stream(X: Any) -> Source:
+    try:
+        reader = pa.RecordBatchReader.from_stream(X)
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
+            "Pass a table with that column, for example with X.to_frame()."
+        ) from error
+    return TableSource(reader.read_all())
 
 
 def _open_array(array: np.ndarray[Any, Any]) -> Source:

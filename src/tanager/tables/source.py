@@ -8,7 +8,7 @@ two transpositions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class Source:
     n_rows : int or None
         Number of rows; None where only reading would tell.
     in_memory : bool
-        Whether whole columns are at hand (`column`).
+        Whether whole columns are at hand, without reading.
     named : bool
         Whether the names came with the data. Columns of an unnamed table are
         matched by position.
@@ -79,12 +79,23 @@ class Source:
         raise NotImplementedError
 
     def column(self, name: str) -> pa.Array:
-        """Return a whole column; only where `in_memory`."""
-        raise NotImplementedError
+        """Return a whole column; a streamed source reads it for this."""
+        kind = self.schema.field(name).type
+        chunks = [batch.column(0) for batch in self.batches([name])]
+        return TableSource(pa.table({name: pa.chunked_array(chunks, kind)})).column(name)
 
     def select(self, columns: Sequence[str]) -> Source:
         """Return some of the columns, in this order."""
         return _Selected(self, columns)
+
+    def as_text(self, columns: Collection[str]) -> Source:  # noqa: ARG002
+        """Return the table with some columns as the text they were written in.
+
+        Only CSV files are written so, and a column's type is then a guess from
+        the rows at hand; every other table has types of its own and stays as
+        it is.
+        """
+        return self
 
     def filter(self, kept: NDArray[np.bool_]) -> Source:
         """Return some of the rows; only where `in_memory`."""
@@ -108,6 +119,10 @@ class _Selected(Source):
     ) -> Iterator[pa.RecordBatch]:
         """Iterate over the selected columns."""
         return self._source.batches(self.names if columns is None else columns, batch_rows)
+
+    def as_text(self, columns: Collection[str]) -> Source:
+        """Return the selected columns, some of them as text."""
+        return _Selected(self._source.as_text(columns), self.names)
 
 
 class TableSource(Source):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class CsvTable(TableFile):
     One scan settles every column's type from all rows (integer, float,
     boolean, else string) and counts the rows. So a value of another type late
     in the file widens the column instead of failing, and every pass reads the
-    same types. The delimiter is the comma, or, where the header has none, the
+    same types. `as_text` overrules the guess. The delimiter is the comma, or, where the header has none, the
     semicolon or the tab.
     """
 
@@ -58,6 +59,14 @@ class CsvTable(TableFile):
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Iterate over the rows, block by block of the file."""
         return self._read(columns, {name: self.schema.field(name).type for name in columns})
+
+    def as_text(self, columns: Collection[str]) -> CsvTable:
+        """Return the same file with some columns as text."""
+        twin = copy.copy(self)
+        twin.schema = pa.schema(
+            [(f.name, pa.string() if f.name in columns else f.type) for f in self.schema]
+        )
+        return twin
 
     def _read(
         self, columns: Sequence[str], types: dict[str, pa.DataType]
