@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import Codebook, NumericColumn, learn_codebook
+from tanager.codes import Codebook, NumericColumn, encode_rows, learn_codebook
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError, DataError
 
@@ -237,7 +237,7 @@ def test_lossless_conversions_between_fit_and_predict(n):
     assert codebook.encode(pa.table({**same, "i": [3.0] * n}))[0, 0] == 1
     assert codebook.encode(pa.table({**same, "i": [3.5] * n}))[0, 0] == 2
     assert codebook.encode(pa.table({**same, "b": [2] * n}))[3, 0] == 2
-    with pytest.raises(DataError, match="'n' held numbers in training"):
+    with pytest.raises(DataError, match="'n' held numbers or booleans in training"):
         codebook.encode(pa.table({**same, "n": ["many"] * n}))
     with pytest.raises(DataError, match="'t' held text in training"):
         codebook.encode(pa.table({**same, "t": [3.5] * n}))
@@ -369,3 +369,57 @@ def test_rarer_types(features):
 def test_nested_columns_are_refused_by_name():
     with pytest.raises(DataError, match="'lists' is of the type list"):
         learn(pa.table({"lists": [[1], [2]]}), [0, 1])
+
+
+@pytest.mark.parametrize("n", [2, 10])
+def test_a_column_without_any_value_is_missing_whatever_its_type(n):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "text": rng.choice(["a", "b"], 60),
+            "flag": rng.random(60) < 0.5,
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 90, 60), "D"),
+            "n": rng.normal(size=60),
+        }
+    )
+    codebook, _ = learn_codebook(frame, rng.integers(0, 2, 60), context=FitContext())
+    unknown = np.repeat(codebook.domain.arities[:, None], n, axis=1)
+    for empty in (np.nan, None, pd.NaT):
+        gaps = pd.DataFrame({name: pd.Series([empty] * n) for name in frame})
+        assert np.array_equal(codebook.encode(gaps), unknown)
+    gaps = pa.table({name: pa.array([float("nan")] * n) for name in frame})
+    assert np.array_equal(codebook.encode(gaps), unknown)
+
+
+@pytest.mark.parametrize("n", [2, 10])
+def test_dates_are_no_numbers_if_training_had_numbers(n):
+    X = pd.DataFrame({"n": np.arange(20.0), "flag": [True, False] * 10})
+    codebook, _ = learn_codebook(X, [0] * 10 + [1] * 10, context=FitContext())
+    days = pd.Series([pd.Timestamp("2020-01-01")] * n)
+    for name in X:
+        with pytest.raises(DataError, match=f"'{name}' held numbers or booleans in training"):
+            codebook.encode(X.head(n).assign(**{name: days}))
+
+
+def test_columns_that_became_nested_are_refused_by_name():
+    X = pd.DataFrame({"n": np.arange(20.0), "text": ["a", "b"] * 10})
+    codebook, _ = learn_codebook(X, [0] * 10 + [1] * 10, context=FitContext())
+    for name in X:
+        with pytest.raises(DataError, match=f"'{name}' is of the type list"):
+            codebook.encode(X.assign(**{name: [[1]] * 20}))
+
+
+def test_a_csv_file_is_read_as_the_training_table_was(tmp_path):
+    X = pd.DataFrame({"code": ["01", "AB", "02", "1.5"] * 5, "n": np.arange(20.0)})
+    X.assign(y=["k01", "2"] * 10).to_csv(tmp_path / "train.csv", index=False)
+    codebook, rows = learn_codebook(tmp_path / "train.csv", "y", context=FitContext())
+    for value in ("01", "1.5"):
+        part = X[X["code"] == value]
+        part.to_csv(tmp_path / "part.csv", index=False)
+        assert np.array_equal(codebook.encode(tmp_path / "part.csv"), codebook.encode(part))
+        part[["n", "code"]].to_csv(tmp_path / "part.csv", index=False)
+        assert np.array_equal(codebook.encode(tmp_path / "part.csv"), codebook.encode(part))
+    X.iloc[1::2].assign(y="2").to_csv(tmp_path / "more.csv", index=False)
+    more = encode_rows(codebook, tmp_path / "more.csv", "y")
+    assert np.array_equal(more.gather().codes, rows.gather().codes[:, 1::2])
+    assert np.array_equal(more.gather().labels, rows.gather().labels[1::2])

@@ -18,7 +18,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.rows import Codes
-from tanager.codes.values import FAMILY_TYPES, to_family, to_numbers
+from tanager.codes.values import (
+    FAMILY_TYPES,
+    family_of,
+    refuse_temporal,
+    to_family,
+    to_numbers,
+)
 from tanager.errors import DataError
 
 __all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict"]
@@ -100,9 +106,11 @@ class CategoricalColumn(Frozen):
     def encode(self, array: pa.Array, out: Codes) -> None:
         """Write the codes of a column to `out`, shape (n_rows,)."""
         if self.family in ("integer", "boolean", "real") and not pa.types.is_dictionary(array.type):
+            refuse_temporal(array, self.name)
             numbers, nulls = to_numbers(array, self.name)
             _encode_numbers([self], numbers, nulls, out)
             return
+        family_of(array.type, self.name)  # nested columns are refused
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         table = self.code_values(array.dictionary)
@@ -198,6 +206,8 @@ class NumericColumn(Frozen):
 
     def encode(self, array: pa.Array, out: Codes) -> None:
         """Write the codes of a column to `out`, shape (n_rows,)."""
+        if not self.temporal:
+            refuse_temporal(array, self.name)
         numbers, nulls = to_numbers(array, self.name, temporal=self.temporal)
         _encode_numbers([self], numbers, nulls, out)
 

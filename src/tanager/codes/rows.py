@@ -169,9 +169,7 @@ class MemoryRows:
         )
 
 
-def exact_weights(
-    weights: NDArray[np.float64], total: float, *, headroom: int = 0
-) -> NDArray[np.float64]:
+def exact_weights(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:
     """Round weights to a dyadic grid on which every sum of them is exact.
 
     With the grid's step at 2^-52 of a bound on the total, no partial sum needs
@@ -185,11 +183,9 @@ def exact_weights(
         Non-negative.
     total : float
         The sum of the weights of all rows, of which these may be a part.
-    headroom : int
-        Powers of two by which more rows may still come.
     """
     if total <= 0:
         return weights
-    step = 2.0 ** (np.ceil(np.log2(total)) + headroom - 52)
+    step = 2.0 ** (np.ceil(np.log2(total)) - 52)
     rounded: NDArray[np.float64] = np.round(weights / step) * step
     return rounded

@@ -28,7 +28,7 @@ FAMILY_TYPES = {
 
 def is_temporal(kind: pa.DataType) -> bool:
     """Return whether a type is a date, a time of day, an instant or a duration."""
-    return bool(pa.types.is_temporal(kind))
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
 
 
 def family_of(kind: pa.DataType, name: str) -> str:
@@ -60,9 +60,7 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
     wanted = FAMILY_TYPES[family]
     if kind == wanted:
         return values
-    if own == "null":
-        return pa.nulls(len(values), wanted)
-    if family == "null":
+    if own == "null" or family == "null" or _all_missing(values):
         return pa.nulls(len(values), wanted)
     if family == "text":
         if own == "text" or own == "integer":
@@ -73,6 +71,7 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
         if is_temporal(kind):
             return _cast(_cast(values, _common_unit(kind), name), wanted, name)
         raise _type_error(name, "text", str(kind))
+    refuse_temporal(values, name)
     numbers, nulls = to_numbers(values, name)
     if family == "real":
         return pa.array(numbers.astype(np.float64), mask=nulls)
@@ -98,14 +97,15 @@ def to_numbers(
     """Return a column as int64 or float64, and where it is null (None: nowhere).
 
     The numbers under nulls are arbitrary; NaN may stand for null as well.
-    Dates and instants become seconds since 1970, durations seconds.
+    Dates and instants become seconds since 1970, durations seconds. With
+    `temporal`, a column that holds anything but them is refused.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
         array, kind = array.dictionary_decode(), kind.value_type
     if is_temporal(kind):
         array = _seconds(array, name)
-    elif temporal:
+    elif temporal and not _all_missing(array):
         raise _type_error(name, "dates or times", str(kind))
     family = family_of(array.type, name)
     if family == "text":
@@ -123,6 +123,17 @@ def to_numbers(
         nulls = array.is_null().to_numpy(zero_copy_only=False)
         array = array.fill_null(0)
     return array.to_numpy(zero_copy_only=False), nulls
+
+
+def _all_missing(array: pa.Array) -> bool:
+    """Return whether no row has a value: then the type, often a guess, says nothing."""
+    return bool(array.is_null(nan_is_null=True).true_count == len(array))
+
+
+def refuse_temporal(array: pa.Array, name: str) -> None:
+    """Refuse dates and times where training had numbers: their unit would be a guess."""
+    if is_temporal(array.type) and not _all_missing(array):
+        raise _type_error(name, "numbers or booleans", str(array.type))
 
 
 def _narrow(array: pa.Array) -> pa.Array:
@@ -157,8 +168,8 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
         return pc.utf8_trim_whitespace(array.cast(pa.string())).cast(pa.float64())
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"Column {name!r} held numbers in training and holds text now: {error}. "
-            "Convert it to numbers, or fit again."
+            f"Column {name!r} held numbers or booleans in training and holds text now: {error}. "
+            "Convert it back, or fit again."
         ) from error
 
 
