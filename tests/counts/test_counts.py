@@ -185,3 +185,23 @@ def test_exact_weights_sum_alike_in_any_order():
     assert weights == pytest.approx(raw, rel=1e-6, abs=1e-9)
     sums = {float(np.cumsum(rng.permutation(weights))[-1]) for _ in range(20)}
     assert len(sums) == 1
+
+
+def test_rows_of_no_weight_leave_no_trace(monkeypatch):
+    rng = np.random.default_rng(3)
+    domain = Domain(("a", "b", "c"), np.array([4, 5, 6]), 3)
+    codes = np.stack([rng.integers(0, v, 80) for v in domain.arities]).astype(np.uint8)
+    labels = rng.integers(0, 3, 80).astype(np.uint16)
+    weights = np.where(labels == 1, 0.0, 2.0)
+    kept = weights > 0
+    family = [(2, (0, 1))]
+    for cells in (0, 1 << 18):
+        monkeypatch.setattr("tanager.counts.families.DENSE_CELLS", cells)
+        every = MemoryRows(domain, codes, labels, weights, block_rows=7)
+        some = every.take(kept)
+        tree, expected = (build_trees(r, family, FitContext())[0] for r in (every, some))
+        for level, wanted in zip(tree.levels, expected.levels, strict=True):
+            assert all(np.array_equal(a, b) for a, b in zip(level, wanted, strict=True))
+    monkeypatch.setattr("tanager.counts.pairs.PAIR_CELLS", 0)
+    every, some = (Counts(rows, FitContext()).cmi() for rows in (every, some))
+    assert np.array_equal(every, some)

@@ -52,7 +52,11 @@ class Radix:
         return [range(a, b) for a, b in pairwise(ends)]
 
     def encode(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        """Return keys (n_parts, n_known) and weights of the rows without an unknown member."""
+        """Return keys (n_parts, n) and weights of the rows without an unknown member.
+
+        Rows of no weight (their class has none, or it rounds to none) are left
+        out too: only what has a count exists.
+        """
         from tanager.counts._kernels import extend_keys
 
         keys = np.zeros((len(self.parts()), chunk.n_rows), np.int64)
@@ -63,10 +67,12 @@ class Radix:
             arities = np.array([self.arities[at] for at in variables], np.int64)
             extend_keys(chunk.codes, members, arities, part)
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
-        known = (keys >= 0).all(axis=0)
-        if known.all():
+        kept = (keys >= 0).all(axis=0)
+        if weights.size:
+            kept &= weights > 0
+        if kept.all():
             return keys, weights
-        return keys[:, known], weights[known] if weights.size else weights
+        return keys[:, kept], weights[kept] if weights.size else weights
 
     def keys(self, codes: Ints) -> Ints:
         """Return the keys (n_parts, n) of codes (n_variables, n)."""
