@@ -6,7 +6,9 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -136,6 +138,43 @@ def test_partial_fit_adds_up_to_fit(weather):
     assert np.array_equal(whole.predict_proba(X), parts.predict_proba(X))
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_partial_fit_reads_files(weather, tmp_path, ending):
+    X, y = weather
+    table = X.assign(play=y, weight=np.linspace(0, 1, len(y)))
+    path = str(tmp_path / f"part.{ending}")
+    write = {"csv": table.to_csv, "parquet": table.to_parquet, "feather": table.to_feather}
+    write[ending](path, **({"index": False} if ending == "csv" else {}))
+    clf = BayesNetClassifier("tan", "laplace").fit(table, "play", sample_weight="weight")
+    again = clone(clf).fit(table, "play", sample_weight="weight")
+    again.partial_fit(path, "play", sample_weight="weight")
+    clf.partial_fit(table, "play", sample_weight="weight")
+    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+    with pytest.raises(DataError, match="No column 'wins' in the table"):
+        clf.partial_fit(path, "wins")
+
+
+def test_partial_fit_that_fails_changes_nothing(weather, monkeypatch):
+    X, y = weather
+    clf = BayesNetClassifier("tan", "laplace").fit(X, y)
+    before, growth = clf.network_, clf._growth
+    with monkeypatch.context() as patch:
+        patch.setattr(Laplace, "family", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            clf.partial_fit(X, y)
+    assert clf.network_ is before
+    assert clf._growth is growth
+
+
+@pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", "hdp"])
+def test_a_class_of_no_weight_in_a_family_too_large_for_an_array(parameters):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({name: rng.integers(0, 300, 1000).astype(str) for name in "abc"})
+    y = rng.integers(0, 3, 1000)
+    clf = BayesNetClassifier(KDB(k=2), parameters, class_weight={1: 0.0}).fit(X, y)
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
 def test_partial_fit_knows_classes_that_come_later():
     clf = BayesNetClassifier("naive", "laplace")
     clf.partial_fit([["a"], ["b"]], [0, 0], classes=[0, 1])
@@ -157,6 +196,37 @@ def test_it_works_where_scikit_learn_estimators_do(weather):
     assert proba.shape == (569, 2)
     calibrated = CalibratedClassifierCV(BayesNetClassifier("tan", "laplace"), cv=2).fit(X, y)
     assert calibrated.predict_proba(X).shape == (569, 2)
+
+
+def test_a_learner_given_by_name_has_its_parameters_too(weather):
+    X, y = weather
+    clf = BayesNetClassifier("kdb", "m-estimate").set_params(structure__k=2, parameters__m=3.0)
+    assert (clf.structure.k, clf.parameters.m) == (2, 3.0)
+    search = GridSearchCV(
+        BayesNetClassifier("tan", "laplace"),
+        {"structure": ["kdb"], "structure__k": [0, 2], "parameters__alpha": [0.5]},
+        cv=2,
+    ).fit(X, y)
+    assert search.best_params_["structure__k"] in (0, 2)
+    assert search.best_estimator_.parameters.alpha == 0.5
+    with pytest.raises(ValueError, match="Invalid parameter 'z'"):
+        clf.set_params(structure__z=1)
+
+
+def test_weights_are_routed(weather):
+    X, y = weather
+    weights = np.random.default_rng(2).random(len(y))
+    clf = BayesNetClassifier(KDB(k=1), "laplace")
+    alone = clone(clf).fit(X, y, sample_weight=weights).predict_proba(X)
+    assert not np.allclose(alone, clone(clf).fit(X, y).predict_proba(X))
+    with config_context(enable_metadata_routing=True):
+        asked = clone(clf).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        steps = make_pipeline(FunctionTransformer(), asked)
+        piped = clone(steps).fit(X, y, sample_weight=weights)
+        assert np.array_equal(piped.predict_proba(X), alone)
+        grid = {"bayesnetclassifier__structure__k": [1]}
+        search = GridSearchCV(steps, grid, cv=2).fit(X, y, sample_weight=weights)
+        assert np.array_equal(search.predict_proba(X), alone)
 
 
 def test_clone_and_pickle(weather):
@@ -209,5 +279,25 @@ def test_wrong_choices_say_what_is_allowed():
         BayesNetClassifier("cow", "laplace").fit(X, y)
     with pytest.raises(ConfigurationError, match="parameters='cow'"):
         BayesNetClassifier("tan", "cow").fit(X, y)
+    with pytest.raises(ConfigurationError, match="n_jobs='two'"):
+        BayesNetClassifier("tan", "laplace", n_jobs="two").fit(X, y)
+    with pytest.raises(ConfigurationError, match="alpha must be a number above 0, not 'a'"):
+        BayesNetClassifier("tan", Laplace(alpha="a")).fit(X, y)
+    with pytest.raises(ConfigurationError, match="m must be 'cv' or a number from 0 on, not None"):
+        BayesNetClassifier("tan", MEstimate(m=None)).fit(X, y)
+    with pytest.raises(ConfigurationError, match="Fixed takes a mapping"):
+        BayesNetClassifier(Fixed(["x0"]), "laplace").fit(X, y)
     with pytest.raises(ConfigurationError, match="target y is None"):
         BayesNetClassifier("tan", "laplace").fit(X)
+
+
+@pytest.mark.parametrize("X", [np.empty((0, 2)), pd.DataFrame({"a": []}), np.array([[1j]])])
+def test_tables_that_cannot_be_learned_from_are_data_errors(X):
+    with pytest.raises(DataError):
+        BayesNetClassifier("tan", "laplace").fit(X, np.zeros(len(X)))
+
+
+def test_a_lazy_frame_is_refused_without_being_computed():
+    lazy = pl.DataFrame({"a": [1, 2]}).lazy()
+    with pytest.raises(DataError, match="X is a LazyFrame"):
+        BayesNetClassifier("tan", "laplace").fit(lazy, [0, 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -202,11 +202,27 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             )
             structure = self.network_.structure
             with context.stage("parameters"):
-                self._growth = self._growth.add(rows, structure, context)
-                tables = self._growth.tables(context)
+                growth = self._growth.add(rows, structure, context)
+                tables = growth.tables(context)
+        self._growth = growth
         self.network_ = Network(self.network_.codebook, structure, tables)
         self.info_ = context.info
         return self
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, those of the learners too: ``structure__k=2``.
+
+        A learner given by name becomes the learner itself first.
+        """
+        resolvers: dict[str, Callable[[Any], Any]] = {
+            "structure": resolve_structure,
+            "parameters": resolve_parameters,
+        }
+        for axis, resolve in resolvers.items():
+            learner = params.get(axis, getattr(self, axis))
+            if isinstance(learner, str) and any(key.startswith(f"{axis}__") for key in params):
+                params[axis] = resolve(learner)
+        return super().set_params(**params)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
+from tanager.errors import DataError
+from tanager.tables import Source
+
 __all__ = ["as_table", "has_names"]
 
 
@@ -15,12 +18,15 @@ def has_names(X: Any) -> bool:
     """Return whether the table names its columns (arrays and lists do not)."""
     if isinstance(X, (str, PathLike)):
         return True
+    if isinstance(X, Source):
+        return True
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], (str, PathLike))
+    # Asked of the type: of a lazy frame the names alone would be computed.
     return (
         not isinstance(X, np.ndarray)
         and not hasattr(X, "__array_interface__")
-        and (hasattr(X, "__arrow_c_stream__") or hasattr(X, "columns") or hasattr(X, "schema"))
+        and any(hasattr(type(X), name) for name in ("__arrow_c_stream__", "columns", "schema"))
     )
 
 
@@ -32,4 +38,7 @@ def as_table(X: Any) -> Any:
     """
     if has_names(X) or isinstance(X, list | tuple):
         return X
-    return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
+    try:
+        return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
+    except ValueError as error:
+        raise DataError(str(error)) from error

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -31,8 +32,11 @@ class LocalEngine:
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        if n_jobs == 0:
-            raise ConfigurationError("n_jobs=0 has no meaning: give None for one, -1 for all.")
+        if n_jobs == 0 or not isinstance(n_jobs, Integral | None):
+            raise ConfigurationError(
+                f"n_jobs={n_jobs!r} has no meaning: give a whole number of threads, None for one, "
+                "-1 for one a core."
+            )
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = 1 if n_jobs is None else n_jobs
         self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)

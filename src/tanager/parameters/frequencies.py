@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -168,10 +170,10 @@ class MEstimate(CountLearner):
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        if isinstance(self.m, str):
-            raise ConfigurationError(f"MEstimate's m must be 'cv' or a number, not {self.m!r}.")
-        if not 0 <= self.m < np.inf:
-            raise ConfigurationError(f"MEstimate's m must be at least 0, not {self.m!r}.")
+        if not isinstance(self.m, Real) or not 0 <= self.m < np.inf:
+            raise ConfigurationError(
+                f"MEstimate's m must be 'cv' or a number from 0 on, not {self.m!r}."
+            )
         return additive_table(tree, max(self.m, self.least) / tree.arity, backoff=True)
 
     def log_prior(self, class_counts: Floats) -> Floats:
@@ -190,5 +192,7 @@ def _positive(weights: Floats | None) -> Floats | None:
 
 
 def _check_positive(learner: str, parameter: str, value: float) -> None:
-    if not 0 < value < np.inf:
-        raise ConfigurationError(f"{learner}'s {parameter} must be above 0, not {value!r}.")
+    if not isinstance(value, Real) or not 0 < value < np.inf:
+        raise ConfigurationError(
+            f"{learner}'s {parameter} must be a number above 0, not {value!r}."
+        )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -255,17 +255,22 @@ class Tables:
         return out.transpose(1, 0, 2)
 
     def _pack(self, structure: Structure) -> _Packed:
-        if structure is not self._packed[0]:
-            self._packed[:] = [structure, _pack(self, structure)]
-        return cast(_Packed, self._packed[1])
+        # Packed once per structure. The pair is read and replaced as one, so that
+        # threads with other structures never meet half of it.
+        held = self._last_packed
+        pair = held[0] if held else None
+        if pair is None or pair[0] is not structure:
+            pair = (structure, _pack(self, structure))
+            held[:] = [pair]
+        return pair[1]
 
     @cached_property
-    def _packed(self) -> list[object]:
-        # Packing once per structure; a list so that the frozen object can fill it.
-        return [None, None]
+    def _last_packed(self) -> list[tuple[Structure, _Packed]]:
+        # A list, so that the frozen object can fill it.
+        return []
 
     def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "_packed"}
+        return {key: value for key, value in self.__dict__.items() if key != "_last_packed"}
 
 
 def family_members(structure: Structure, at: int) -> Ints:

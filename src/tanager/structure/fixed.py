@@ -38,6 +38,11 @@ class Fixed(StructureLearner):
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:  # noqa: ARG002
         """Check the given parents against the table's columns."""
+        if not isinstance(self.parents, Mapping):
+            raise ConfigurationError(
+                f"Fixed takes a mapping from each feature to its parents, not {self.parents!r}. "
+                "For example Fixed({'wet': ['sky']})."
+            )
         names = counts.domain.names
         index = {name: at for at, name in enumerate(names)}
         for feature, parents in self.parents.items():

@@ -39,8 +39,8 @@ class CsvTable(TableFile):
     One scan settles every column's type from all rows (integer, float,
     boolean, else string) and counts the rows. So a value of another type late
     in the file widens the column instead of failing, and every pass reads the
-    same types. `as_text` overrules the guess. The delimiter is the comma, or, where the header has none, the
-    semicolon or the tab.
+    same types. `as_text` overrules the guess. The delimiter is the comma, or,
+    where the header has none, the semicolon or the tab.
     """
 
     def __init__(self, path: Path) -> None:
