@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from tanager.codes import MemoryRows, SubsetRows
+from tanager.codes import Domain, MemoryRows, SubsetRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -301,6 +301,33 @@ def test_dfe_options_are_checked():
     rows = make_rows(0, 30)
     with pytest.raises(ConfigurationError, match="n_passes=0"):
         learn(DFE(n_passes=0), rows, make_structure(rows, "naive"))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        Discriminative(l2=0.1),
+        Discriminative("extended", l2=0.1),
+        Discriminative(level=1, base="hdp", l2="cv", towards="zero", prefixes=True),
+        DFE(),
+    ],
+    ids=["weighted", "extended", "weights", "dfe"],
+)
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_next_to_nothing_to_learn_from(learner, n_rows):
+    labels = (np.arange(n_rows) % 2).astype(np.uint16)
+    domain = Domain(("a", "b"), np.array([2, 3]), 2)
+    rows = MemoryRows(domain, np.zeros((2, n_rows), np.uint8), labels)
+    for structure in (
+        Structure(("a", "b"), (), ()),
+        Structure.from_parents(("a", "b"), [(), (0,)]),
+    ):
+        tables, _ = learn(learner, rows, structure)
+        assert np.isfinite(tables.log_prior).all()
+        assert tables.normalized
+    alone = MemoryRows(Domain(("a", "b"), np.array([2, 3]), 1), rows.gather().codes, labels * 0)
+    tables, _ = learn(learner, alone, structure)
+    assert tables.log_prior == pytest.approx([0.0])
 
 
 def test_registry():

@@ -81,6 +81,7 @@ class DFE(ParameterLearner):
         from tanager.parameters.discriminative._kernels import add_misses
 
         sizes = np.array([[f.start, f.arity, f.n_contexts] for f in layout.families], np.int64)
+        sizes = sizes.reshape(-1, 3)
         frequencies = np.zeros((layout.n_cells, layout.n_classes))
         totals = np.zeros((1 + int(sizes[:, 2].sum()), layout.n_classes))
         rows = counts.rows
