@@ -28,21 +28,31 @@ AT = (5, 10, 50)
 LETTER = {"direct": "d", "extended": "e", "weighted": "w"}
 
 
-def traces(folder: Path, max_rows: int) -> dict[str, dict[str, list[float]]]:
-    """Return the loss per iteration of every table, structure, form and start."""
+def traces(folder: Path, max_rows: int, kept: Path | None) -> dict[str, dict[str, list[float]]]:
+    """Return the loss per iteration of every table, structure, form and start.
+
+    Tables found in the file `kept` are not run again; new ones are added to it.
+    """
+    known = json.loads(kept.read_text()) if kept and kept.is_file() else {}
     out: dict[str, dict[str, list[float]]] = {}
     manifest = json.loads((folder / "manifest.json").read_text())
     for entry in sorted(manifest, key=lambda e: e["rows"]):
         if entry["rows"] > max_rows or entry["slug"].endswith("_disc"):
             continue
-        loaded = find_dataset(entry["slug"], folder).load()
-        found = out[entry["slug"]] = {}
+        slug = entry["slug"]
+        if slug in known:
+            out[slug] = known[slug]
+            continue
+        loaded = find_dataset(slug, folder).load()
+        found = out[slug] = known[slug] = {}
         for name, structure in STRUCTURES.items():
             for form in FORMS:
                 for init in INITS:
                     learner = Discriminative(form, init=init, max_iter=max(AT), tol=0.0)
                     clf = BayesNetClassifier(structure, learner).fit(loaded.features, loaded.labels)
                     found[f"{name} {form} {init}"] = clf.info_["parameters"]["loss"]
+        if kept:
+            kept.write_text(json.dumps(known))
     return out
 
 
@@ -90,12 +100,7 @@ def main() -> None:
     parser.add_argument("--traces", type=Path, help="keep the traces here, and use them if there")
     arguments, _ = parser.parse_known_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    if arguments.traces and arguments.traces.is_file():
-        found = json.loads(arguments.traces.read_text())
-    else:
-        found = traces(arguments.data, arguments.max_rows)
-        if arguments.traces:
-            arguments.traces.write_text(json.dumps(found))
+    found = traces(arguments.data, arguments.max_rows, arguments.traces)
     parts = [
         f"{len(found)} tables of up to {arguments.max_rows:,} rows, trained on all rows; L-BFGS-B "
         "with 5 corrections, no prior; NLL is the negative conditional log-likelihood of the "

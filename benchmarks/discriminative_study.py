@@ -17,7 +17,7 @@ from tanager.evaluation.datasets import find_dataset
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import geometric_mean_ratio, win_draw_loss
 
-METRICS = ("zero_one_loss", "rmse_true_class", "log_loss", "fit_cpu_seconds")
+METRICS = ("zero_one_loss", "rmse_true_class", "log_loss")
 SHOWN = {"log_loss": "log-loss", "rmse_true_class": "RMSE", "zero_one_loss": "0–1 loss"}
 
 WEIGHTS = "discriminative(level=1,base='hdp',l2='cv',towards='zero',prefixes=True)"
