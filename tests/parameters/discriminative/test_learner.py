@@ -330,6 +330,20 @@ def test_next_to_nothing_to_learn_from(learner, n_rows):
     assert tables.log_prior == pytest.approx([0.0])
 
 
+def test_many_features_of_one_value():
+    """A feature whose values were all joined tells nothing, however many there are."""
+    few = make_rows(3, 200, n_classes=2)
+    codes, labels, _, _ = few.gather()
+    names = tuple(f"x{i}" for i in range(100))
+    domain = Domain(names, np.array([*few.domain.arities, *[1] * 96]), 2)
+    many = MemoryRows(domain, np.concatenate([codes, np.zeros((96, 200), np.uint8)]), labels)
+    wide = Structure.from_parents(names, [()] * 100)
+    a, _ = learn(Discriminative("direct", l2=0.1, towards="zero"), many, wide)
+    narrow = make_structure(few, "naive")
+    b, _ = learn(Discriminative("direct", l2=0.1, towards="zero"), few, narrow)
+    np.testing.assert_allclose(posterior(a, wide, many), posterior(b, narrow, few), atol=0.02)
+
+
 def test_registry():
     assert isinstance(resolve_parameters("discriminative"), Discriminative)
     assert isinstance(resolve_parameters("dfe"), DFE)

@@ -41,6 +41,7 @@ Floats = NDArray[np.float64]
 
 MAX_JOINT = 1 << 16  # joint values are held as uint16
 GROUP_SLOTS = 1 << 12  # a group's table of one class stays in the first-level cache
+MAX_FEATURES = 32  # of a group: NumPy's arrays have 64 axes at most
 ROWS_PER_SLOT = 8  # fewer rows do not repay the joining
 
 
@@ -191,9 +192,11 @@ def _join(families: list[FamilyCells], radices: Ints, cap: int) -> Iterator[Grou
         members = set(family.members.tolist())
         best, growth = -1, 0.0
         for at, (features, _) in enumerate(groups):
-            grown = prod(int(radices[f]) for f in features | members)
+            joined = features | members
+            grown = prod(int(radices[f]) for f in joined)
             ratio = grown / prod(int(radices[f]) for f in features)
-            if (grown <= cap or members <= features) and (best < 0 or ratio < growth):
+            fits = grown <= cap and len(joined) <= MAX_FEATURES
+            if (fits or members <= features) and (best < 0 or ratio < growth):
                 best, growth = at, ratio
         if best < 0:
             groups.append((members, [family]))
