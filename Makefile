@@ -54,7 +54,7 @@ peers: setup  ## read exported networks with pgmpy and pyAgrum
 	$(BIN)/python -m pytest -m peers tests
 
 bench: setup  ## measure time, memory and score, one benchmark after the other
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) $(KEEL) .mypy_cache .ruff_cache .pytest_cache docs/_build

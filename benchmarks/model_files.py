@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import sys
 import tempfile
 import time
 import tracemalloc
@@ -18,6 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from tests.network.fuzzing import damage, forge
 
 import tanager
