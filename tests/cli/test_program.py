@@ -363,3 +363,49 @@ def test_demo(keel, said, monkeypatch):
     assert ("telescope" if keel else "breast cancer") in text
     assert "CategoricalNB" in text
     assert "explained" in text
+
+
+def test_fit_options_reach_the_estimator(folder, tmp_path, said):
+    table = pq.read_table(folder / "t.parquet")
+    weighted = table.append_column("w", pa.array(np.arange(600) % 3 + 1.0))
+    pq.write_table(weighted.slice(0, 300), tmp_path / "a.parquet")
+    pq.write_table(weighted.slice(300), tmp_path / "b.parquet")
+    options = ["-s", "naive", "-p", "laplace(alpha=2)", "--missing", "marginalize", "--weight", "w"]
+    options += ["--balanced", "--categorical", "age", "--drop", "id", "--json"]
+    model = tmp_path / "m.tanager"
+    assert (
+        call(
+            "fit",
+            tmp_path / "a.parquet",
+            tmp_path / "b.parquet",
+            "-t",
+            "risk",
+            *options,
+            "-o",
+            model,
+        )
+        == 0
+    )
+    facts = json.loads(said().out)
+    assert facts["selected"] == ["age", "job", "pay"]
+    clf = tanager.load(model)
+    assert clf.parameters.alpha == 2
+    assert clf.missing == "marginalize"
+    assert clf.network_.codebook.columns[0].kind == "categorical"
+    direct = clf.__class__(**clf.get_params(deep=False))
+    direct.fit(weighted.drop_columns(["id"]), "risk", sample_weight="w")
+    rows = table.select(["age", "job", "pay"])
+    assert np.allclose(clf.predict_proba(rows), direct.predict_proba(rows), rtol=1e-9)
+
+
+def test_a_model_without_names_takes_columns_by_position(tmp_path):
+    x = np.random.default_rng(1).integers(0, 3, (80, 2))
+    clf = tanager.BayesNetClassifier("tan", "laplace").fit(x, x.sum(axis=1) > 2)
+    tanager.save(clf, tmp_path / "m")
+    table = pa.table({"key": np.arange(80), "left": x[:, 0], "right": x[:, 1]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    out = tmp_path / "p.parquet"
+    assert call("predict", tmp_path / "m", tmp_path / "t.parquet", "--keep", "key", "-o", out) == 0
+    written = pq.read_table(out)
+    assert written["prediction"].to_pylist() == clf.predict(x).tolist()
+    assert call("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", out) == 1
