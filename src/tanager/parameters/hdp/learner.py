@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,11 +130,9 @@ class HDP(CountLearner):
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()
+        streams = [context.generator(STREAM, at) for at in range(len(trees))]
         learned = context.engine.map(
-            partial(self._estimate, context=context),
-            list(enumerate(trees)),
-            context.progress,
-            "parameters",
+            self._estimate, zip(trees, streams, strict=True), context.progress, "parameters"
         )
         self._report([estimate for estimate, _ in learned], context)
         return Tables(self.log_prior(class_counts), tuple(table for _, table in learned))
@@ -143,7 +140,7 @@ class HDP(CountLearner):
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family from its tree."""
         self._check()
-        return self._estimate((0, tree), FitContext())[1]
+        return self._estimate((tree, FitContext().generator(STREAM, 0)))[1]
 
     def log_prior(self, class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Estimate the class prior: one virtual row, spread evenly over the classes."""
@@ -154,9 +151,9 @@ class HDP(CountLearner):
         return log_prior
 
     def _estimate(
-        self, item: tuple[int, ContextTree], context: FitContext
+        self, item: tuple[ContextTree, np.random.Generator]
     ) -> tuple[Estimate, FamilyTable]:
-        at, tree = item
+        tree, generator = item
         flat = flatten(tree, self.tying)
         prior = Prior(
             self.shape, self.rate, self.root_concentration, self.class_rate, self.discount
@@ -164,7 +161,7 @@ class HDP(CountLearner):
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
         if self.inference == "gibbs":
             budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.thinning, self.n_chains)
-            estimate = sample(tree, flat, prior, budget, context.generator(STREAM, at))
+            estimate = sample(tree, flat, prior, budget, generator)
         else:
             estimate = fixed_point.solve(tree, flat, prior, tolerance, self.max_sweeps)
         return estimate, estimate.table(tree, flat).compact()
