@@ -63,6 +63,7 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
         MAX_K,
         "rmse",
         "back-off",
+        weighted=False,
     )
     times.append(time.process_time())
     surface = context.engine.run(losses, rows, context.progress, "leave-one-out")

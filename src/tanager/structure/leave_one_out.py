@@ -16,7 +16,7 @@ finds its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,11 +66,12 @@ class Trie(NamedTuple):
 
 
 class CellTable(NamedTuple):
-    """What is known of every cell, each (n_cells, n_classes)."""
+    """What is known of every cell, each (n_cells, n_classes); what is not needed is empty."""
 
     probability: Floats  # smoothed P(x | y, parents)
     joint: Floats  # N(x, y, parents)
     context: Floats  # N(y, parents)
+    odds: Floats  # two classes: factor of the odds against a row's own class y, itself left out
 
 
 class LeaveOneOut:
@@ -88,6 +89,8 @@ class LeaveOneOut:
         Numbers of parents 0 .. max_k are scored.
     score : one of SCORES
     smoothing : one of LEAN
+    weighted : bool
+        Whether the rows carry weights.
 
     Notes
     -----
@@ -105,6 +108,8 @@ class LeaveOneOut:
         max_k: int,
         score: str,
         smoothing: str,
+        *,
+        weighted: bool,
     ) -> None:
         self.domain = domain
         self.class_counts = class_counts
@@ -113,9 +118,9 @@ class LeaveOneOut:
         total = float(class_counts.sum())
         self.scale = 2.0 ** np.floor(62 - np.log2(max(total, 1.0) * WORST[self.score]))
         self.lean = LEAN[smoothing]
-        self.trie, self.table, odds = _join(domain, families, trees, self.lean)
         complete = all(tree.levels[0].cell_count.sum() == total for tree in trees)
-        self.odds = odds if complete and domain.n_classes == 2 else None
+        self.binary = complete and domain.n_classes == 2 and not weighted
+        self.trie, self.table = _join(domain, families, trees, self.lean, binary=self.binary)
 
     def zero(self) -> Ints:
         """Return the losses of no rows."""
@@ -125,12 +130,12 @@ class LeaveOneOut:
         """Add the losses of a chunk's rows."""
         from tanager.structure._loo_kernels import score_binary, score_general
 
-        if self.odds is not None and chunk.weights is None:
+        if self.binary:
             score_binary(
                 chunk.codes,
                 chunk.labels,
                 self.trie,
-                self.odds,
+                self.table.odds,
                 self._prior_odds(),
                 self.score,
                 self.scale,
@@ -179,22 +184,28 @@ def _join(
     families: Sequence[tuple[int, tuple[int, ...]]],
     trees: Sequence[ContextTree],
     lean: float,
-) -> tuple[Trie, CellTable, Floats]:
-    """Build the tries of all families, their counts and estimates."""
+    *,
+    binary: bool,
+) -> tuple[Trie, CellTable]:
+    """Build the tries of all families, and their odds (`binary`) or counts and estimates."""
     level_start = [0]
     member: list[int] = []
     width: list[int] = []
     steps: list[NDArray[np.int32]] = []
     tables: list[CellTable] = []
-    odds: list[Floats] = []
+    sizes = [0]
     for (feature, parents), tree in zip(families, trees, strict=True):
         depth = sum(level.n_nodes > 0 for level in tree.levels) - 2
         branches = [feature, *parents[: max(depth, 0)]]
         widths = [0, *(int(domain.arities[p]) for p in branches[1:])]
-        for step, table, odd in _descend_levels(tree, widths, domain.n_classes, lean):
+        for step, table in _descend_levels(tree, widths, domain.n_classes, lean):
+            nothing = np.zeros((0, domain.n_classes))
+            sizes.append(table.joint.shape[0])
             steps.append(step)
-            tables.append(table)
-            odds.append(odd)
+            if binary:
+                tables.append(CellTable(nothing, nothing, nothing, table.odds))
+            else:
+                tables.append(table._replace(odds=nothing))
         member += branches
         width += widths
         level_start.append(len(member))
@@ -202,18 +213,17 @@ def _join(
         np.array(level_start),
         np.array(member),
         np.array(width),
-        np.cumsum([0] + [table.joint.shape[0] for table in tables])[:-1],
+        np.cumsum(sizes)[:-1],
         np.cumsum([0] + [step.shape[0] for step in steps])[:-1],
         np.concatenate(steps),
     )
-    joined = CellTable(*(np.concatenate(arrays) for arrays in zip(*tables, strict=True)))
-    return trie, joined, np.concatenate(odds)
+    return trie, CellTable(*(np.concatenate(arrays) for arrays in zip(*tables, strict=True)))
 
 
 def _descend_levels(
     tree: ContextTree, widths: Sequence[int], n_classes: int, lean: float
-) -> list[tuple[NDArray[np.int32], CellTable, Floats]]:
-    """Return step, counts and estimates, and odds ratios of each level of one family."""
+) -> Iterator[tuple[NDArray[np.int32], CellTable]]:
+    """Iterate over the levels of one family: steps, and what is known of the cells."""
     root = np.zeros(tree.arity)
     root[tree.levels[0].cell_value] = tree.levels[0].cell_count
     even = SMOOTHING / tree.arity
@@ -222,7 +232,6 @@ def _descend_levels(
     # and for a row's own class all rows but itself.
     seen = np.repeat((root + even)[:, None] / (total + SMOOTHING), n_classes, 1)
     own = np.repeat((root - 1.0 + even)[:, None] / (max(total - 1, 0.0) + SMOOTHING), n_classes, 1)
-    found = []
     cell_id = np.zeros(0, np.int64)  # of each cell of the tree's level, over all classes
     context_id = node_class = np.zeros(1, np.int64)  # of each node
     for d, width in enumerate(widths):
@@ -256,8 +265,7 @@ def _descend_levels(
             seen = np.where(context > 0, (count + even) / (context + SMOOTHING), seen[above])
             own = np.where(context > 1.0, (count - 1.0 + even) / (less + SMOOTHING), own[above])
         odds = seen[:, ::-1] / np.maximum(own, 1e-300)
-        found.append((step, CellTable(seen, count, context), odds))
-    return found
+        yield step, CellTable(seen, count, context, odds)
 
 
 def _number(keys: Ints, size: int = 0) -> tuple[Ints, NDArray[np.int32], int]:
