@@ -281,6 +281,9 @@ def test_wrong_choices_say_what_is_allowed():
         BayesNetClassifier("tan", "cow").fit(X, y)
     with pytest.raises(ConfigurationError, match="n_jobs='two'"):
         BayesNetClassifier("tan", "laplace", n_jobs="two").fit(X, y)
+    for engine in ("spark", 3):
+        with pytest.raises(ConfigurationError, match=f"engine={engine!r} is not known"):
+            BayesNetClassifier("tan", "laplace", engine=engine).fit(X, y)
     with pytest.raises(ConfigurationError, match="alpha must be a number above 0, not 'a'"):
         BayesNetClassifier("tan", Laplace(alpha="a")).fit(X, y)
     with pytest.raises(ConfigurationError, match="m must be 'cv' or a number from 0 on, not None"):

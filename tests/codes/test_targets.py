@@ -72,7 +72,7 @@ def test_a_column_of_the_table_is_the_target():
     assert codebook.domain.names == ("x",)
     assert codebook.target.name == "y"
     with pytest.raises(
-        DataError, match=r"No target column 'z' in the table. Its columns are: x, y"
+        DataError, match=r"No target column 'z' in the table. Its columns are: 'x', 'y'"
     ):
         learn_codebook(table, "z", context=FitContext())
     with pytest.raises(DataError, match=r"no column besides the target"):
@@ -137,11 +137,18 @@ def test_rows_of_weight_zero_leave_no_values_but_their_class():
         ([1, 1, 1], "sample_weight has 3 entries where the table has 4 rows"),
         ([[1, 1], [1, 1]], "Sample weights must be 1D"),
         ([0, 0, 0, 0], "Every sample_weight is zero"),
+        (["a", "b", "c", "d"], "sample_weight holds what is no number"),
     ],
 )
 def test_bad_weights(weight, text):
     with pytest.raises(DataError, match=text):
         learn([0, 1, 0, 1], sample_weight=weight)
+
+
+def test_weights_in_a_column_of_text():
+    table = pa.table({"x": ["a", "b"], "w": ["light", "heavy"]})
+    with pytest.raises(DataError, match=r"weights in column 'w' are text"):
+        learn_codebook(table, [0, 1], sample_weight="w", context=FitContext())
 
 
 def test_bad_class_weights():

@@ -154,7 +154,7 @@ def test_ragged_csv_names_file_and_line(tmp_path):
         ("t.csv", b"a,b\n", "t.csv has a header but no rows"),
         ("t.csv", b"", "t.csv is empty"),
         ("t.csv", b"a,a\n1,2\n", "Duplicated column name.*'a'"),
-        ("t.csv", b"a,b\n\xff\xfe,1\n", "t.csv cannot be read"),
+        ("t.csv", b"a,b\n\xff\xfe,1\n", "t.csv is not text in UTF-8"),
         ("t.parquet", b"PAR1 but no more", "t.parquet cannot be read.*truncated"),
         ("t.arrow", b"ARROW1 but no more", "t.arrow cannot be read"),
         ("t.xlsx", b"", "unknown ending '.xlsx'. Known endings: .parquet"),
@@ -237,3 +237,11 @@ def test_a_whole_column_of_a_streamed_table(tmp_path, name):
     source = open_source(tmp_path / name)
     assert source.column("text").to_pylist() == ["a", "b", None, "a"]
     assert source.as_text(["text"]).column("text").to_pylist() == ["a", "b", None, "a"]
+
+
+def test_another_encoding_is_named(tmp_path):
+    path = tmp_path / "t.csv"
+    for text in ("näme,n\nx,1\n", "name,n\n" + "x,1\n" * 100_000 + "ä,2\n"):
+        path.write_bytes(text.encode("latin-1"))
+        with pytest.raises(DataError, match=r"t\.csv is not text in UTF-8 .* Save it in that"):
+            open_source(path)

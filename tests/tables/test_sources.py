@@ -141,7 +141,7 @@ def test_strange_cells_are_type_errors():
 
 
 def test_an_absent_column_is_named():
-    with pytest.raises(DataError, match=r"No column 'z' in the table. Its columns are: a"):
+    with pytest.raises(DataError, match=r"No column 'z' in the table. Its columns are: 'a'"):
         open_source(pa.table({"a": [1]}), columns=["z"])
 
 

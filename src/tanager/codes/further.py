@@ -40,7 +40,7 @@ def encode_rows(
     if absent:
         raise DataError(
             f"No column {sorted(absent)[0]!r} in the table. Its columns are: "
-            f"{', '.join(source.names)}."
+            f"{', '.join(map(repr, source.names))}."
         )
     if isinstance(target, str) and codebook.target.family == "text":
         source = source.as_text([target])

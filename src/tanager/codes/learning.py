@@ -94,7 +94,7 @@ def learn_codebook(
         if isinstance(name, str) and name not in opened.names:
             raise DataError(
                 f"No {role} column {name!r} in the table. Its columns are: "
-                f"{', '.join(opened.names)}."
+                f"{', '.join(map(repr, opened.names))}."
             )
     taken = {name for name in (target, sample_weight) if isinstance(name, str)}
     features = [name for name in opened.names if name not in taken]

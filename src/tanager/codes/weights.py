@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.values import to_numbers
+from tanager.codes.values import family_of, to_numbers
 from tanager.errors import ConfigurationError, DataError
 
 __all__ = [
@@ -29,7 +29,12 @@ _UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any 
 
 def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
     """Return row weights as float64, checked; a number is the weight of every row."""
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"sample_weight holds what is no number ({error}). Pass one number a row."
+        ) from error
     if weights.ndim == 0 and n_rows is not None:
         weights = np.full(n_rows, float(weights))
     if weights.ndim != 1:
@@ -61,6 +66,11 @@ def check_weights(weights: NDArray[np.float64], start: int) -> None:
 
 def weight_column(column: pa.Array, name: str) -> NDArray[np.float64]:
     """Return a column of weights; null is an error."""
+    if family_of(column.type, name) == "text":
+        raise DataError(
+            f"The weights in column {name!r} are text. A weight is a finite number, zero or more. "
+            "Name another column, or convert this one."
+        )
     numbers, nulls = to_numbers(column, name)
     if nulls is not None:
         raise DataError(

@@ -109,6 +109,9 @@ def resolve_engine(engine: str | Engine, n_jobs: int | None) -> Engine:
 
     if engine == "local":
         return LocalEngine(n_jobs)
-    if isinstance(engine, str):
-        raise ConfigurationError(f"engine={engine!r} is not known. Allowed: 'local'.")
+    if not (hasattr(engine, "run") and hasattr(engine, "map")):
+        raise ConfigurationError(
+            f"engine={engine!r} is not known. Allowed: 'local', or an object with the methods "
+            "`run` and `map` of tanager.engines.Engine."
+        )
     return engine

@@ -135,11 +135,13 @@ class _Elimination:
             best = min(waiting, key=lambda f: (_fill(neighbours, f), self._size(neighbours[f]), f))
             clique = neighbours.pop(best)
             size = self._size((best, *clique))
-            if size * self.tables.log_prior.shape[0] > MAX_CELLS:
+            n_classes = self.tables.log_prior.shape[0]
+            if size * n_classes > MAX_CELLS:
                 blame = ", ".join(repr(self.names[f]) for f in sorted((best, *clique)))
                 raise MemoryBoundError(
                     f"Summing out the unknown features {blame} together needs {size:,} "
-                    f"combinations a class, beyond the bound of {MAX_CELLS:,} cells. "
+                    f"combinations for each of {n_classes} classes, {size * n_classes:,} cells, "
+                    f"beyond the bound of {MAX_CELLS:,}. "
                     "Give some of them, or learn a structure with fewer parents."
                 )
             largest = max(largest, size)

@@ -66,7 +66,10 @@ class Network:
         """Return log P(y, x) for every class, shape (n_rows, n_classes).
 
         Unknown features (missing under ``missing="marginalize"``, and values
-        never seen in training) are summed out exactly.
+        never seen in training) are summed out exactly. Where the tables are
+        scores and no probabilities (``tables.normalized`` is False) that is an
+        approximation: an unknown feature with nothing known below it is taken
+        to sum to one.
         """
         return self.log_joint_of_codes(self.codebook.encode(X))
 

@@ -102,9 +102,13 @@ class reading:  # noqa: N801
         if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
             if isinstance(error, DataError):
                 return
-            text = " ".join(str(error).split())
+            text = " ".join(str(error).split()).rstrip(".")
+            if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text:
+                raise DataError(
+                    f"{self._path} is not text in UTF-8 ({text}). Save it in that encoding."
+                ) from error
             raise DataError(
-                f"{self._path} cannot be read: {text} "
+                f"{self._path} cannot be read: {text}. "
                 "The file may be truncated, damaged or of another format; write it again."
             ) from error
 

@@ -60,7 +60,7 @@ def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
     if absent:
         raise DataError(
             f"No column {', '.join(map(repr, absent))} in the table. "
-            f"Its columns are: {', '.join(source.names)}."
+            f"Its columns are: {', '.join(map(repr, source.names))}."
         )
     return source.select(columns)
 

@@ -82,7 +82,8 @@ class Discriminative(ParameterLearner):
 
     On structures without immoralities the result is turned into a proper
     network with the same posterior, so that unknown values marginalise and
-    tables can be read and exported; elsewhere `Tables.normalized` is False.
+    tables can be read and exported; elsewhere `Tables.normalized` is False, and
+    rows with unknown values are classified by an approximation.
 
     Each evaluation of the objective is one pass over the rows. A family with an
     unknown member contributes nothing to its row's score while training.
