@@ -227,11 +227,11 @@ def write() -> None:
         "over hundreds of configurations and 500 epochs; for letter with a free ordering it is "
         "the cyclic pseudo TAN of section 4.5, which is no Bayesian network.",
         "",
-        "| data | structure | error | best seed | paper | λ, γ, η, rate | epochs | CPU s a fit |",
+        "| data | structure | error | best run | paper | λ, γ, η, rate | epochs | CPU s a fit |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for key, entry in store.items():
-        if key == "speed":
+        if key == "speed" or not entry["errors"]:
             continue
         name, method = key.split("/")
         errors = entry["errors"]
@@ -243,6 +243,9 @@ def write() -> None:
             f"{min(errors):.2f} | {'' if paper is None else f'{paper:.2f}'} | {config} | "
             f"{entry['epochs']} | {np.mean(entry['cpu_seconds']):.0f} |"
         )
+    for key, entry in store.items():
+        if "note" in entry:
+            lines += ["", f"{key}: {entry['note']}"]
     if "speed" in store:
         lines += [
             "",

@@ -123,23 +123,32 @@ def score(model, train, test) -> list[float]:
     return [error, float(-np.mean(np.log(np.maximum(own, 1e-15)))), seconds]
 
 
-def measure() -> None:
-    validation: dict[str, dict[str, list[list[float]]]] = {}
-    for name in TABLES:
+def validate(tables: list[str]) -> None:
+    validation = kept("validation")
+    for name in tables:
+        if name in validation:
+            continue
         for (features, labels), _ in halves(name):
             cut = len(labels) // 5
-            held, kept = np.arange(cut), np.arange(cut, len(labels))
-            train, test = ((features.take(at), labels[at]) for at in (kept, held))
+            held, rest = np.arange(cut), np.arange(cut, len(labels))
+            train, test = ((features.take(at), labels[at]) for at in (rest, held))
             if len(np.unique(train[1])) < 2:
                 continue
             for config in CONFIGS:
                 row = score(classifier(config), train, test)
                 validation.setdefault(name, {}).setdefault(config, []).append(row)
-        print(name, {c: round(np.mean(r, axis=0)[0], 3) for c, r in validation[name].items()})
+        print(
+            name, {c: float(round(np.mean(r, axis=0)[0], 3)) for c, r in validation[name].items()}
+        )
         keep("validation", validation)
-    best = ranks(validation)[0][0]
-    results: dict[str, dict[str, list[list[float]]]] = {}
-    for name in TABLES:
+
+
+def compare(tables: list[str]) -> None:
+    best = ranks(kept("validation"))[0][0]
+    results = kept("results")
+    for name in tables:
+        if name in results:
+            continue
         for train, test in halves(name):
             for rival, make in RIVALS.items():
                 model = BayesNetClassifier(*make(), random_state=0) if make else None
@@ -147,7 +156,7 @@ def measure() -> None:
                 results.setdefault(name, {}).setdefault(rival, []).append(row)
             row = score(classifier(best), train, test)
             results[name].setdefault("differentiable/hybrid", []).append(row)
-        print(name, {c: round(np.mean(r, axis=0)[0], 3) for c, r in results[name].items()})
+        print(name, {c: float(round(np.mean(r, axis=0)[0], 3)) for c, r in results[name].items()})
         keep("results", results)
 
 
@@ -160,6 +169,11 @@ def ranks(validation) -> list[tuple[str, float, float]]:
     order = np.argsort(rank[:, 0], kind="stable")
     names = list(CONFIGS)
     return [(names[i], float(rank[i, 0]), float(rank[i, 1])) for i in order]
+
+
+def kept(key: str) -> dict[str, dict[str, list[list[float]]]]:
+    """Return what earlier runs measured, by table."""
+    return json.loads(STORE.read_text()).get(key, {}) if STORE.exists() else {}
 
 
 def keep(key: str, value: object) -> None:
@@ -210,11 +224,16 @@ def write() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the page after measuring")
-    parser.add_argument("--page-only", action="store_true", help="write the page, measure nothing")
+    parser.add_argument(
+        "--tables", nargs="*", default=TABLES, help="all by default; none: page only"
+    )
+    parser.add_argument("--stage", choices=["validate", "compare", "both"], default="both")
     options = parser.parse_args()
-    if not options.page_only:
-        measure()
-    if options.write or options.page_only:
+    if options.stage != "compare":
+        validate(options.tables)
+    if options.stage != "validate":
+        compare(options.tables)
+    if options.write:
         write()
 
 
