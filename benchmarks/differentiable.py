@@ -223,7 +223,8 @@ def write() -> None:
         "Written by `python benchmarks/differentiable.py --write`. Test error in per cent, mean ± "
         "standard deviation over seeds (satimage: over the five folds, each with a seed of its "
         "own). The configuration is chosen on a fifth of the training rows out of "
-        f"{len(GRID)}. *Paper* is table 1 of Roth and Pernkopf (2020): the least **test** error "
+        f"{len(GRID)} unless a note says otherwise. *Paper* is table 1 of Roth and Pernkopf "
+        "(2020): the least **test** error "
         "over hundreds of configurations and 500 epochs; for letter with a free ordering it is "
         "the cyclic pseudo TAN of section 4.5, which is no Bayesian network.",
         "",

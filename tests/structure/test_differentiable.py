@@ -169,7 +169,10 @@ def test_checkpoints_of_other_runs_and_broken_ones_are_refused(rows, tmp_path):
 
 
 def test_early_stopping_returns_the_best_epoch(rows):
-    learner = Differentiable(epochs=60, early_stopping=3, validation_fraction=0.3)
+    loss = HybridMargin(100.0, 10.0, 10.0)
+    learner = Differentiable(
+        epochs=60, early_stopping=3, validation_fraction=0.3, loss=loss, learning_rate=0.3
+    )
     _, context = learn(learner, *rows)
     info = context.info["structure"]
     errors = list(
