@@ -62,7 +62,7 @@ def test_rows_in_small_batches_give_the_same(monkeypatch):
     whole = fitted.log_joint(structure, codes, arities)
     parts = whole.copy()
     marginal.add_unknown_sums(fitted, structure, codes, arities, whole)
-    monkeypatch.setattr(marginal, "MAX_CELLS", 600)
+    monkeypatch.setattr(marginal, "BATCH_CELLS", 300)
     marginal.add_unknown_sums(fitted, structure, codes, arities, parts)
     assert np.array_equal(whole, parts)
 

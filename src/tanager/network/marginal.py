@@ -26,7 +26,8 @@ __all__ = ["add_unknown_sums"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MAX_CELLS = 1 << 25  # cells of one intermediate factor: 256 MiB
+MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
+BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
 
 
 def add_unknown_sums(
@@ -157,7 +158,7 @@ class _Elimination:
 
     def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
         """Add the log-sum for every class to the rows of out."""
-        step = max(1, MAX_CELLS // (self.largest * self.tables.log_prior.shape[0]))
+        step = max(1, BATCH_CELLS // (self.largest * self.tables.log_prior.shape[0]))
         for low in range(0, rows.shape[0], step):
             some = rows[low : low + step]
             out[some] += self._sum(codes[:, some])
