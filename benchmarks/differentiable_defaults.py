@@ -211,7 +211,7 @@ def write() -> None:
         "flatters the comparison below a little; the rivals had nothing chosen for them.",
         "",
         f"Wins–draws–losses of `{ours}` under the first of them, on test rows of {len(tables)} "
-        "tables (mean of the two halves, rounded to four decimals):",
+        f"tables (mean of the two halves, rounded to four decimals): {', '.join(tables)}.",
         "",
         "| against | error | log-loss | mean error, ours | theirs | CPU s a fit, ours | theirs |",
         "|---|---|---|---|---|---|---|",

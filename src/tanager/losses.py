@@ -183,7 +183,7 @@ class HybridMargin(RowLoss):
     Notes
     -----
     The defaults did best, among seven configurations, on held-out rows of
-    small tables (docs/measurements/differentiable-defaults.md). On letters and
+    25 tables of at most 1,500 rows (docs/measurements/differentiable-defaults.md). On letters and
     digits, with thousands of rows, the best of those tried were
     ``HybridMargin(100, 5, 10)`` and ``HybridMargin(100, 10, 10)`` with a
     learning rate of 0.1: `tune`, or start there.
