@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.metrics import reliability, resolve_metrics
@@ -30,13 +31,25 @@ __all__ = ["Bench", "complete_probabilities", "pack_codes", "unpack_codes"]
 _WARM_UP_ROWS = 24
 
 
+class _Rows(NamedTuple):
+    """Training and test rows; `y` are codes among the `present` classes."""
+
+    train: Any
+    y: NDArray[np.int64]
+    present: NDArray[np.int64]
+    test: Any
+    truth: NDArray[np.int64]
+
+
 @dataclass
 class Bench:
     """Runs cells of one experiment in one process, and keeps the last table it read."""
 
     experiment: Experiment
     _table: tuple[str, Loaded] | None = None
+    _rows: tuple[tuple[str, int, int], _Rows] | None = None
     _warm: set[str] = field(default_factory=set)
+    _threads: tuple[int, Any] | None = None
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """Compute a cell; a failure becomes its record."""
@@ -68,31 +81,39 @@ class Bench:
             return Split(0, 0, np.arange(train_rows), np.arange(train_rows, len(rows)))
         return self.experiment.protocol.split(rows, self.experiment.seed, cell.round, cell.fold)
 
-    def _measure(self, cell: Cell) -> dict[str, Any]:
-        from threadpoolctl import threadpool_limits
+    def _divide(self, cell: Cell) -> _Rows:
+        """Return the tables of a cell, which the next classifier's cell has too."""
+        place = (cell.dataset, cell.round, cell.fold)
+        if self._rows is None or self._rows[0] != place:
+            data, split = self.load(cell.dataset), self.split(cell)
+            present, y = np.unique(data.labels[split.train], return_inverse=True)
+            train, test = data.features.take(split.train), data.features.take(split.test)
+            self._rows = (place, _Rows(train, y, present, test, data.labels[split.test]))
+        return self._rows[1]
 
-        data, split = self.load(cell.dataset), self.split(cell)
+    def _measure(self, cell: Cell) -> dict[str, Any]:
+        rows = self._divide(cell)
         contender = self.experiment.contender(cell.classifier)
         seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
                    .generate_state(1)[0] >> 1)  # fmt: skip
-        present, y = np.unique(data.labels[split.train], return_inverse=True)
-        train, test = data.features.take(split.train), data.features.take(split.test)
-        with threadpool_limits(1), warnings.catch_warnings(record=True) as heard:
-            self._warm_up(cell.classifier, train, y)
-            heard.clear()
-            estimator = contender.build(seed)
+        self._warm_up(contender, rows.train, rows.y)
+        estimator = contender.build(seed)
+        with self._one_thread(), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
             _reset_peak_memory()
             with _clock() as fit:
-                estimator.fit(train, y)
+                estimator.fit(rows.train, rows.y)
             with _clock() as predict:
-                probabilities = estimator.predict_proba(test)
+                probabilities = estimator.predict_proba(rows.test)
             peak = _peak_memory_mb()
-        probabilities = complete_probabilities(probabilities, present, len(data.classes), len(y))
+        probabilities = complete_probabilities(
+            probabilities, rows.present, len(self.load(cell.dataset).classes), len(rows.y)
+        )
         return {
             "status": "ok",
-            "n_train": len(split.train),
-            "n_test": len(split.test),
-            **self._score(probabilities, data.labels[split.test]),
+            "n_train": len(rows.y),
+            "n_test": len(rows.truth),
+            **self._score(probabilities, rows.truth),
             "fit_seconds": fit["wall"],
             "fit_cpu_seconds": fit["cpu"],
             "predict_seconds": predict["wall"],
@@ -120,18 +141,30 @@ class Bench:
             kept["info"] = json.loads(json.dumps(getattr(estimator, "info_", {}), default=_plain))
         return kept
 
-    def _warm_up(self, classifier: str, train: Any, y: NDArray[np.int64]) -> None:
-        """Fit once on a few rows, so that no timed fit loads compiled code."""
-        if classifier in self._warm:
+    def _warm_up(self, contender: Contender, train: Any, y: NDArray[np.int64]) -> None:
+        """Fit a pair once on a few rows, so that no timed fit loads compiled code."""
+        if contender.name in self._warm:
             return
-        self._warm.add(classifier)
+        self._warm.add(contender.name)
+        if not contender.is_pair:
+            return
         rows = np.unique(np.linspace(0, len(y) - 1, _WARM_UP_ROWS).astype(np.int64))
         try:
-            estimator = self.experiment.contender(classifier).build(0)
-            estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
-            estimator.predict_proba(train.take(rows[:2]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                estimator = contender.build(0)
+                estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
+                estimator.predict_proba(train.take(rows[:2]))
         except Exception:  # too few rows for it: the timed fit will tell
             return
+
+    def _one_thread(self) -> Any:
+        """Limit numerical libraries to one thread; they are looked up when more may be loaded."""
+        from threadpoolctl import ThreadpoolController
+
+        if self._threads is None or self._threads[0] != len(self._warm):
+            self._threads = (len(self._warm), ThreadpoolController())
+        return self._threads[1].limit(limits=1)
 
 
 def complete_probabilities(

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
@@ -87,6 +88,7 @@ def run_experiment(
     return Results(description, [done[cell.key] for cell in cells])
 
 
+@cache
 def environment() -> dict[str, Any]:
     """Describe what the numbers were computed with: versions and processor."""
     names = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "xgboost")
