@@ -25,6 +25,7 @@ MAGIC = (
     *("asym", "m3_long", "m3_trans", "alpha", "dist"),
 )
 SEED = 7
+WARM_UP = 200  # rows
 
 
 class Example(NamedTuple):
@@ -59,10 +60,12 @@ def run_demo() -> None:
     out = console()
     out.print(f"[bold]{example.title}[/]")
     out.print(f"{len(train):,} rows to learn from, {len(test):,} held out\n")
-    start = time.perf_counter()
     estimator = BayesNetClassifier(random_state=SEED)
+    # The first fit on a machine compiles the kernels, which would drown the time that counts.
+    estimator.fit(example.table.take(train[:WARM_UP]), example.labels[train[:WARM_UP]])
+    start = time.process_time()
     estimator.fit(example.table.take(train), example.labels[train])
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     _print_scores(estimator, example, train, test, seconds)
     _print_model(estimator)
     row = _interesting(estimator.predict_proba(example.table.take(test)))
@@ -90,13 +93,13 @@ def _print_scores(
     codebook = estimator.network_.codebook
     bins = {part: codebook.encode(example.table.take(rows)).T for part, rows in _parts(train, test)}
     arities = codebook.domain.arities + 1  # one more for "unknown"
-    start = time.perf_counter()
+    start = time.process_time()
     peer = CategoricalNB(min_categories=arities).fit(bins["train"], example.labels[train])
-    peer_seconds = time.perf_counter() - start
+    peer_seconds = time.process_time() - start
     truth = codebook.encode_labels(example.labels[test])
     learned = estimator.predict_proba(example.table.take(test))
     table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    columns = ("held-out", "accuracy", "log-loss", "RMSE", "fit s")
+    columns = ("held-out", "accuracy", "log-loss", "RMSE", "fit, CPU s")
     for column in columns:
         table.add_column(column, justify="left" if column == "held-out" else "right")
     for name, probabilities, time_spent in (
