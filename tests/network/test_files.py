@@ -62,7 +62,12 @@ def test_a_loaded_model_predicts_bit_for_bit(structure, parameters, table, tmp_p
     assert np.array_equal(loaded.explain(rows.slice(0, 9)), clf.explain(rows.slice(0, 9)))
     assert repr(loaded) == repr(clf)
     assert loaded.structure_ == clf.structure_
-    assert loaded.network_.codebook == clf.network_.codebook
+    assert loaded.network_ == clf.network_
+    assert hash(loaded.network_) == hash(clf.network_)
+    feature = clf.structure_.features[0]
+    assert loaded.network_.table(feature) == clf.network_.table(feature)
+    other = BayesNetClassifier(structure, Laplace(0.3), missing="marginalize").fit(rows, y)
+    assert other.network_ != clf.network_
 
 
 @pytest.mark.parametrize("y", [[0, 1, 1], [True, False, True], ["a", "b", "b"], [-3, 2**40, 7]])

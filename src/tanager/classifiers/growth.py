@@ -16,7 +16,7 @@ from tanager.structure import Structure
 __all__ = ["Growth"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Growth:
     """A settled learner with the counts it has seen.
 

@@ -11,13 +11,22 @@ A chunk holds its codes feature by feature::
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Chunk", "CodedRows", "Codes", "Domain", "MemoryRows", "code_dtype", "exact_weights"]
+__all__ = [
+    "Chunk",
+    "CodedRows",
+    "Codes",
+    "Domain",
+    "EqualByArrays",
+    "MemoryRows",
+    "code_dtype",
+    "exact_weights",
+]
 
 # uint8 or uint16, one dtype for all features of a chunk: two specialisations
 # of every kernel, not one per mix of columns.
@@ -33,8 +42,23 @@ def code_dtype(arities: NDArray[np.int64]) -> np.dtype[np.uint8] | np.dtype[np.u
     return np.dtype(np.uint8) if widest <= 255 else np.dtype(np.uint16)
 
 
-@dataclass(frozen=True)
-class Domain:
+class EqualByArrays:
+    """Makes a dataclass equal to another with equal fields, arrays element by element."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else bool(mine == theirs)
+            for mine, theirs in (
+                (getattr(self, field.name), getattr(other, field.name))
+                for field in fields(self)  # type: ignore[arg-type]
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Domain(EqualByArrays):
     """What the codes range over: frozen before anything is counted.
 
     Attributes

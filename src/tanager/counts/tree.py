@@ -82,7 +82,7 @@ class Level(NamedTuple):
         return np.repeat(np.arange(self.n_nodes), np.diff(self.start))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ContextTree:
     """Counts of one family; see the module's drawing.
 

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.network import Network
 
 __all__ = ["Explanation", "explain_row"]
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, eq=False)
+class Explanation(EqualByArrays):
     """The log-odds of two classes for one row, split exactly.
 
     Attributes

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codebook
+from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import DenseTable, Tables, TreeTable
 from tanager.structure import Structure
@@ -18,8 +19,8 @@ SHOWN_ROWS = 40
 MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB a class
 
 
-@dataclass(frozen=True)
-class LabelledTable:
+@dataclass(frozen=True, eq=False)
+class LabelledTable(EqualByArrays):
     """P(feature | class, parents), one row a context.
 
     Attributes

@@ -57,6 +57,9 @@ class Network:
     structure: Structure
     tables: Tables
 
+    def __hash__(self) -> int:
+        return hash((self.codebook, self.structure))
+
     @property
     def log_prior(self) -> Floats:
         """Log-probability of each class, shape (n_classes,)."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codes
+from tanager.codes.rows import EqualByArrays
 from tanager.counts import ContextTree
 from tanager.structure import Structure
 
@@ -27,8 +28,8 @@ LARGE_CELLS = 1 << 22
 DENSE_FACTOR = 4
 
 
-@dataclass(frozen=True)
-class DenseTable:
+@dataclass(frozen=True, eq=False)
+class DenseTable(EqualByArrays):
     """log P(x | y, parents) of one family as an array.
 
     Attributes
@@ -65,8 +66,8 @@ class DenseTable:
         return self
 
 
-@dataclass(frozen=True)
-class TreeTable:
+@dataclass(frozen=True, eq=False)
+class TreeTable(EqualByArrays):
     """log P(x | y, parents) of one family on the tree of its seen contexts.
 
     All nodes of a `ContextTree` stand in one row, level by level (breadth
@@ -212,8 +213,8 @@ class _Packed(NamedTuple):
     flat_start: Ints
 
 
-@dataclass(frozen=True)
-class Tables:
+@dataclass(frozen=True, eq=False)
+class Tables(EqualByArrays):
     """The numbers of a network: class prior and one table per selected feature.
 
     Attributes
