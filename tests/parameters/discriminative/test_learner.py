@@ -109,6 +109,20 @@ def test_level_one_on_naive_bayes_weights_features_alone():
     assert np.abs(weights - 1).max() > 0.05
 
 
+def test_shared_weights_reach_unseen_cells():
+    rows, new = make_rows(3, 40, (5, 4, 6, 4), 2), make_rows(8, 300, (5, 4, 6, 4), 2)
+    structure = make_structure(rows, "tree")
+    learner = Discriminative(level=1, l2=1.0)
+    tables, _ = learn(learner, rows, structure)
+    base, _ = learn(MEstimate(m=1.0), rows, structure)
+    terms = base.terms(structure, new.gather().codes, new.domain.arities)
+    logit = np.log(posterior(tables, structure, new))
+    logit = logit[:, 1] - logit[:, 0]
+    differences = np.column_stack([terms[:, :, 1] - terms[:, :, 0], np.ones(300)])
+    _, error, _, _ = np.linalg.lstsq(differences, logit, rcond=None)
+    assert error.sum() < 1e-15
+
+
 def test_a_strong_prior_gives_the_generative_tables():
     rows = make_rows(4, 100)
     structure = make_structure(rows, "tree")

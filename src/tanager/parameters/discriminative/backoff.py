@@ -35,6 +35,7 @@ def fill_tables(
     unseen: str,
     *,
     normalized: bool = False,
+    shared: bool = False,
 ) -> Tables:
     """Turn trained cells into tables that answer every context.
 
@@ -51,6 +52,9 @@ def fill_tables(
     normalized : bool
         Whether each context's cells sum to one and shall go on to do so: then
         a context that was seen keeps all its cells.
+    shared : bool
+        Whether cells share parameters, so that a cell without rows is trained
+        too: then only contexts without cells are filled.
     """
     families = []
     for family, table in zip(layout.families, base.families, strict=True):
@@ -58,7 +62,7 @@ def fill_tables(
         seen = counts[family.cells].reshape(family.n_contexts, family.arity)
         if normalized:
             seen = np.repeat(seen.sum(axis=1, keepdims=True), family.arity, axis=1)
-        levels = _fill(family, cells, seen, table, unseen)
+        levels = _fill(family, cells, seen, table, unseen, shared=shared)
         if normalized:
             levels = [rows - np.logaddexp.reduce(rows, axis=1, keepdims=True) for rows in levels]
         families.append(_to_table(family, levels))
@@ -66,11 +70,17 @@ def fill_tables(
 
 
 def _fill(
-    family: FamilyCells, cells: Floats, counts: Floats, base: FamilyTable, unseen: str
+    family: FamilyCells,
+    cells: Floats,
+    counts: Floats,
+    base: FamilyTable,
+    unseen: str,
+    *,
+    shared: bool,
 ) -> list[Floats]:
     """Return rows (n_nodes, arity, n_classes) of shorter contexts, then of full ones."""
     depth = len(family.shape) - 1
-    seen = counts[:, :, None] > 0
+    seen = (counts[:, :, None] > 0) | shared
     if unseen == "nothing":
         upper = [np.zeros((_size(family, d), *cells.shape[1:])) for d in range(depth)]
         return [*upper, np.where(seen, cells, 0.0)]

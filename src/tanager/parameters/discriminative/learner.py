@@ -63,8 +63,11 @@ class Discriminative(ParameterLearner):
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
         Whether the class parameters are free too.
-    unseen : {"generative", "coarser", "nothing"}
-        What cells without a training row contribute; see Notes.
+    unseen : {"coarser", "generative", "nothing"}
+        What cells without a training row contribute: the mean of what was
+        trained for the same value under the longest prefix of the parents with
+        which it was seen, the generative tables' answer, or nothing. Cells that
+        share their weights with others (levels 1 to 3) need no such rule.
     max_iter : int
         Budget of iterations; a ConvergenceWarning where it ends.
     tol : float
@@ -121,7 +124,7 @@ class Discriminative(ParameterLearner):
         prefixes: bool = False,
         objective: str = "cll",
         fit_prior: bool = True,
-        unseen: str = "generative",
+        unseen: str = "coarser",
         max_iter: int = 10_000,
         tol: float = 2.2e-9,
     ) -> None:
@@ -167,5 +170,7 @@ class Discriminative(ParameterLearner):
         # decides how unknown values are marginalised.
         means = problem.whole.own[0].mean(axis=1, keepdims=True)
         scores = scores - scores.mean(axis=1, keepdims=True) + means
-        tables = fill_tables(layout, scores, cell_counts, problem.base, self.unseen)
+        tables = fill_tables(
+            layout, scores, cell_counts, problem.base, self.unseen, shared=self.level < 4
+        )
         return renormalise(structure, tables) if is_moral(structure) else tables
