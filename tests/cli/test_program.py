@@ -100,6 +100,21 @@ def test_predict_with_threads_is_the_same(folder, tmp_path):
     assert pq.read_table(tmp_path / "1.parquet").equals(pq.read_table(tmp_path / "3.parquet"))
 
 
+def test_codes_that_look_like_numbers_are_predicted_as_the_text_they_were(tmp_path, said):
+    train, new, scored = (tmp_path / name for name in ("train.csv", "new.csv", "scored.csv"))
+    train.write_text("code,y\n" + "01,u\nAB,v\n" * 30)
+    model = tmp_path / "m.tanager"
+    assert call("fit", train, "-t", "y", "-s", "naive", "-p", "laplace", "-o", model) == 0
+    new.write_text("code\n" + "01\n" * 10)
+    assert call("predict", model, new, "--keep", "code", "-o", scored) == 0
+    row = scored.read_text().replace('"', "").splitlines()[1].split(",")
+    assert row[:2] == ["01", "u"]
+    assert float(row[2]) > 0.9
+    said()
+    assert call("explain", model, new, "--row", 2, "--json") == 0
+    assert json.loads(said().out)["probabilities"]["u"] == pytest.approx(float(row[2]))
+
+
 def test_show_as_text_and_json(folder, said):
     assert call("show", folder / "m.tanager") == 0
     text = said().out
