@@ -7,7 +7,14 @@ ends in one hint.
 
 from __future__ import annotations
 
-__all__ = ["ConfigurationError", "DataError", "MemoryBoundError", "ModelFileError", "TanagerError"]
+__all__ = [
+    "ApproximationWarning",
+    "ConfigurationError",
+    "DataError",
+    "MemoryBoundError",
+    "ModelFileError",
+    "TanagerError",
+]
 
 
 class TanagerError(ValueError):
@@ -28,3 +35,7 @@ class MemoryBoundError(TanagerError):
 
 class ModelFileError(TanagerError):
     """A model file is damaged, hostile, or of another version."""
+
+
+class ApproximationWarning(UserWarning):
+    """Some results are approximate, where the exact ones would exceed a memory bound."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tanager.codes import Domain, MemoryRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import MemoryBoundError
+from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.network import marginal
 from tanager.parameters import Laplace, MEstimate, TreeTable, tables
 from tanager.structure import Structure
@@ -67,10 +67,44 @@ def test_rows_in_small_batches_give_the_same(monkeypatch):
     assert np.array_equal(whole, parts)
 
 
-def test_past_the_memory_bound_the_error_names_the_features(monkeypatch):
+def test_past_the_bound_rows_are_approximated_and_a_warning_names_the_features(monkeypatch):
+    # Four unknown features in a ring: eliminating one joins its neighbours.
+    ring = [(), (), (), (), (0, 1), (1, 2), (2, 3), (3, 0)]
+    structure, fitted, arities, codes = make(ring, 197, Laplace(), n_rows=400, n_features=8)
+    assert (arities[:4] >= 2).all()
+    codes = np.minimum(codes, arities[:, None] - 1).astype(np.uint8)
+    codes[:4, ::2] = arities[:4, None]
+    exact = joint.log_joint(fitted, structure, arities, codes)
+    got = fitted.log_joint(structure, codes, arities)
+    pairs = [int(arities[i] * arities[j]) for i, j in ring[4:]]
+    monkeypatch.setattr(marginal, "MAX_CELLS", 3 * max(pairs))
+    with pytest.warns(ApproximationWarning, match=r"13 rows are approximate.*'a'.*bound"):
+        marginal.add_unknown_sums(fitted, structure, codes, arities, got)
+    assert got[1::2] == pytest.approx(exact[1::2], abs=1e-10)
+    error = np.abs(got - exact)[::2]
+    assert 1e-6 < error.max() < 0.2  # neither exact nor far off
+
+
+def test_the_approximation_is_exact_for_independent_unknown_parents(monkeypatch):
+    parents = [(), (), (0, 1), (), ()]
+    structure, fitted, arities, codes = make(parents, 4, Laplace())
+    codes[2] = np.minimum(codes[2], arities[2] - 1)  # the child is known
+    exact = joint.log_joint(fitted, structure, arities, codes)
+    got = fitted.log_joint(structure, codes, arities)
+    monkeypatch.setattr(marginal._Elimination, "_plan", _too_large)
+    with pytest.warns(ApproximationWarning):
+        marginal.add_unknown_sums(fitted, structure, codes, arities, got)
+    assert got == pytest.approx(exact, abs=1e-10)
+
+
+def _too_large(*_):
+    raise MemoryBoundError("too large")
+
+
+def test_a_family_past_the_bound_is_an_error_that_names_its_features(monkeypatch):
     structure, fitted, arities, codes = make(STRUCTURES["deep"], 1, Laplace())
     codes[:4] = arities[:4, None]
     codes[4] = 0
     monkeypatch.setattr(marginal, "MAX_CELLS", 10)
-    with pytest.raises(MemoryBoundError, match="'a', 'b', 'c'"):
+    with pytest.raises(MemoryBoundError, match="'a', 'b'"):
         marginal.add_unknown_sums(fitted, structure, codes, arities, np.zeros((25, 3)))

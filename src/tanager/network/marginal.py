@@ -5,18 +5,22 @@ feature with nothing known below it sums to one and drops out. On forests
 (naive Bayes, TAN, kDB-1) messages run up the tree row by row, compiled; on
 other structures rows are grouped by which features are unknown, and the
 unknown are eliminated in min-fill order.
+
+A row whose unknown features hang together too closely to be eliminated within
+a memory bound gets an approximation, and a warning says so: see `_Forward`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codes
-from tanager.errors import MemoryBoundError
+from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.parameters import DenseTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
@@ -78,11 +82,27 @@ def _add_by_pattern(
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(inverse.ravel(), kind="stable")
     ends = np.cumsum(np.bincount(inverse.ravel()))
+    approximated, reason = 0, ""
     for pattern, rows in zip(first, np.split(order, ends[:-1]), strict=True):
         missing = {structure.selected[at] for at in np.flatnonzero(unknown[:, pattern])}
         summed = _relevant(structure, missing)
-        if summed:
-            _Elimination(tables, structure, arities, missing, summed).add(codes, rows, out)
+        if not summed:
+            continue
+        families = _Families(tables, structure, arities, missing, summed)
+        try:
+            plan: _Elimination | _Forward = _Elimination(families, summed)
+        except MemoryBoundError as bound:
+            plan = _Forward(families, structure)
+            approximated += rows.shape[0]
+            reason = str(bound)
+        plan.add(codes, rows, out)
+    if approximated:
+        warnings.warn(
+            f"The probabilities of {approximated} rows are approximate: too many features that "
+            f"depend on one another are unknown there. {reason}",
+            ApproximationWarning,
+            stacklevel=2,
+        )
 
 
 def _relevant(structure: Structure, missing: set[int]) -> set[int]:
@@ -100,8 +120,8 @@ def _relevant(structure: Structure, missing: set[int]) -> set[int]:
     return relevant
 
 
-class _Elimination:
-    """The plan for one set of unknown features, and its execution on rows."""
+class _Families:
+    """The families with an unknown member that matters, for one set of unknown features."""
 
     def __init__(
         self,
@@ -114,38 +134,123 @@ class _Elimination:
         self.tables = tables
         self.arities = arities
         self.names = structure.names
-        self.members: list[tuple[int, Ints]] = []
-        self.scopes: list[tuple[int, ...]] = []
+        self.n_classes = tables.log_prior.shape[0]
+        self.members: list[tuple[int, Ints]] = []  # place in the structure; parents, feature
+        self.scopes: list[tuple[int, ...]] = []  # which of them are summed out
         for at, feature in enumerate(structure.selected):
             members = family_members(structure, at)
             scope = tuple(int(m) for m in members if int(m) in summed)
             if scope and (feature not in missing or feature in summed):
                 self.members.append((at, members))
                 self.scopes.append(scope)
+
+    def size(self, features: Iterable[int]) -> int:
+        """Return the number of combinations of some features' values."""
+        return prod(int(self.arities[f]) for f in features)
+
+    def check(self, features: Iterable[int]) -> int:
+        """Return their number of combinations; an error that names them past the bound."""
+        together = sorted(features)
+        size = self.size(together)
+        if size * self.n_classes > MAX_CELLS:
+            blame = ", ".join(repr(self.names[f]) for f in together)
+            raise MemoryBoundError(
+                f"Summing out the unknown features {blame} together needs {size:,} "
+                f"combinations for each of {self.n_classes} classes, "
+                f"{size * self.n_classes:,} cells, beyond the bound of {MAX_CELLS:,}. "
+                "Give some of them, or learn a structure with fewer parents."
+            )
+        return size
+
+    def in_batches(
+        self, largest: int, rows: Ints, out: Floats, log_sum: Callable[[Ints], Floats]
+    ) -> None:
+        """Add what `log_sum` returns for some rows to those rows of out, batch by batch."""
+        step = max(1, BATCH_CELLS // (largest * self.n_classes))
+        for low in range(0, rows.shape[0], step):
+            some = rows[low : low + step]
+            out[some] += log_sum(some)
+
+    def factor(self, codes: Codes, at: int, members: Ints, scope: tuple[int, ...]) -> Floats:
+        """Return log P(x | y, parents) over the unknown members, (n_rows, n_classes, *scope)."""
+        n_rows = codes.shape[1]
+        shape = tuple(int(self.arities[f]) for f in scope)
+        grid = np.indices(shape, dtype=codes.dtype).reshape(len(scope), -1)
+        spelled = np.empty((len(members), n_rows, grid.shape[1]), codes.dtype)
+        for place, member in enumerate(members):
+            known = int(member) not in scope
+            spelled[place] = codes[member][:, None] if known else grid[scope.index(int(member))]
+        terms = np.zeros((n_rows * grid.shape[1], self.n_classes))
+        flat = np.ascontiguousarray(spelled.reshape(len(members), -1))
+        places = np.arange(len(members))
+        self.tables.families[at].add_terms(flat, self.arities[members], places, terms)
+        return np.moveaxis(terms.reshape(n_rows, *shape, self.n_classes), -1, 1)
+
+
+class _Forward:
+    """An approximation for unknown features that cannot be eliminated within the bound.
+
+    Parents before children, each unknown feature gets its distribution given the
+    class and its parents, those taken as independent of each other; a known
+    feature's term is averaged over its unknown parents. What is known below an
+    unknown feature does not bear on it. Exact where no two unknown features
+    share a known child or a chain of unknown ones.
+    """
+
+    def __init__(self, families: _Families, structure: Structure) -> None:
+        self.families = families
+        self.features = structure.selected
+        place = {at: rank for rank, at in enumerate(structure.topological_order())}
+        listed = zip(families.members, families.scopes, strict=True)
+        self.steps = sorted(listed, key=lambda step: place[step[0][0]])
+        self.largest = max(families.check(scope) for scope in families.scopes)
+
+    def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
+        """Add the approximate log-sum for every class to the rows of out."""
+        self.families.in_batches(self.largest, rows, out, lambda some: self._sum(codes[:, some]))
+
+    def _sum(self, codes: Codes) -> Floats:
+        beliefs: dict[int, Floats] = {}  # P(unknown value | class, above), (n_rows, C, arity)
+        total = np.zeros((codes.shape[1], self.families.n_classes))
+        for (at, members), scope in self.steps:
+            feature = self.features[at]
+            term = np.exp(self.families.factor(codes, at, members, scope))
+            for axis in range(len(scope) - 1, -1, -1):
+                if scope[axis] != feature:
+                    belief = beliefs[scope[axis]]
+                    shape = [*belief.shape[:2], *(1 for _ in scope)]
+                    shape[2 + axis] = belief.shape[2]
+                    term = (term * belief.reshape(shape)).sum(axis=2 + axis, keepdims=True)
+            if feature in scope:
+                beliefs[feature] = term.reshape(*term.shape[:2], -1)
+            else:
+                with np.errstate(divide="ignore"):
+                    total += np.log(term.reshape(term.shape[:2]))
+        return total
+
+
+class _Elimination:
+    """Exact elimination of one set of unknown features: the plan, and its execution on rows."""
+
+    def __init__(self, families: _Families, summed: set[int]) -> None:
+        self.families = families
         self.order, self.largest = self._plan(set(summed))
 
     def _plan(self, waiting: set[int]) -> tuple[list[int], int]:
         """Choose the order of elimination by least fill-in, then by size."""
+        families = self.families
         neighbours = {f: set[int]() for f in waiting}
-        for scope in self.scopes:
+        for scope in families.scopes:
             for f in scope:
                 neighbours[f].update(set(scope) - {f})
         order: list[int] = []
-        largest = max(self._size(scope) for scope in self.scopes)
+        largest = max(families.size(scope) for scope in families.scopes)
         while waiting:
-            best = min(waiting, key=lambda f: (_fill(neighbours, f), self._size(neighbours[f]), f))
+            best = min(
+                waiting, key=lambda f: (_fill(neighbours, f), families.size(neighbours[f]), f)
+            )
             clique = neighbours.pop(best)
-            size = self._size((best, *clique))
-            n_classes = self.tables.log_prior.shape[0]
-            if size * n_classes > MAX_CELLS:
-                blame = ", ".join(repr(self.names[f]) for f in sorted((best, *clique)))
-                raise MemoryBoundError(
-                    f"Summing out the unknown features {blame} together needs {size:,} "
-                    f"combinations for each of {n_classes} classes, {size * n_classes:,} cells, "
-                    f"beyond the bound of {MAX_CELLS:,}. "
-                    "Give some of them, or learn a structure with fewer parents."
-                )
-            largest = max(largest, size)
+            largest = max(largest, families.check((best, *clique)))
             for f in clique:
                 neighbours[f] |= clique - {f}
                 neighbours[f].discard(best)
@@ -153,20 +258,15 @@ class _Elimination:
             order.append(best)
         return order, largest
 
-    def _size(self, features: Iterable[int]) -> int:
-        return prod(int(self.arities[f]) for f in features)
-
     def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
         """Add the log-sum for every class to the rows of out."""
-        step = max(1, BATCH_CELLS // (self.largest * self.tables.log_prior.shape[0]))
-        for low in range(0, rows.shape[0], step):
-            some = rows[low : low + step]
-            out[some] += self._sum(codes[:, some])
+        self.families.in_batches(self.largest, rows, out, lambda some: self._sum(codes[:, some]))
 
     def _sum(self, codes: Codes) -> Floats:
+        families = self.families
         factors = [
-            (scope, self._factor(codes, at, members, scope))
-            for (at, members), scope in zip(self.members, self.scopes, strict=True)
+            (scope, families.factor(codes, at, members, scope))
+            for (at, members), scope in zip(families.members, families.scopes, strict=True)
         ]
         for feature in self.order:
             touched = [f for f in factors if feature in f[0]]
@@ -182,22 +282,6 @@ class _Elimination:
             factors.append((scope, summed))
         result: Floats = np.add.reduce([value for _, value in factors])
         return result
-
-    def _factor(self, codes: Codes, at: int, members: Ints, scope: tuple[int, ...]) -> Floats:
-        """Return log P(x | y, parents) over the unknown members, (n_rows, n_classes, *scope)."""
-        n_rows = codes.shape[1]
-        shape = tuple(int(self.arities[f]) for f in scope)
-        grid = np.indices(shape, dtype=codes.dtype).reshape(len(scope), -1)
-        spelled = np.empty((len(members), n_rows, grid.shape[1]), codes.dtype)
-        for place, member in enumerate(members):
-            known = int(member) not in scope
-            spelled[place] = codes[member][:, None] if known else grid[scope.index(int(member))]
-        n_classes = self.tables.log_prior.shape[0]
-        terms = np.zeros((n_rows * grid.shape[1], n_classes))
-        flat = np.ascontiguousarray(spelled.reshape(len(members), -1))
-        places = np.arange(len(members))
-        self.tables.families[at].add_terms(flat, self.arities[members], places, terms)
-        return np.moveaxis(terms.reshape(n_rows, *shape, n_classes), -1, 1)
 
 
 def _align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
