@@ -154,3 +154,11 @@ def test_nothing_optional_is_imported():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_dataset_that_cannot_be_read_is_a_data_error(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\nx,1\n")
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    source = open_source(ds.dataset(tmp_path, format="csv", schema=schema))
+    with pytest.raises(DataError, match=r"dataset cannot be read: .* write it again"):
+        rows_of(source)

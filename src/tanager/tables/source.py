@@ -231,9 +231,16 @@ class DatasetSource(Source):
             columns=names, batch_size=batch_rows, batch_readahead=1, fragment_readahead=1
         )
         schema = pa.schema([self.schema.field(name) for name in names])
-        for batch in scanner.to_batches():
-            if batch.num_rows:
-                yield cast_batch(batch, schema)
+        try:
+            for batch in scanner.to_batches():
+                if batch.num_rows:
+                    yield cast_batch(batch, schema)
+        except (pa.ArrowException, OSError) as error:
+            text = " ".join(str(error).split()).rstrip(".")
+            raise DataError(
+                f"The dataset cannot be read: {text}. One of its files may be damaged, or of other "
+                "types than its schema; write it again."
+            ) from error
 
 
 def check_names(names: Sequence[str]) -> None:
