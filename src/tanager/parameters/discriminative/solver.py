@@ -98,7 +98,7 @@ def minimise(
     options = {"maxcor": CORRECTIONS, "ftol": tol, "gtol": 0.0}
     budget = {"maxiter": max_iter, "maxfun": 20 * max_iter + 20}
     first = objective.passes
-    result: Any = optimize.minimize(  # type: ignore[call-overload]
+    result: Any = optimize.minimize(
         evaluate, start, jac=True, method="L-BFGS-B", callback=report, options=options | budget
     )
     progress.finish()
