@@ -1,17 +1,20 @@
 """The objective's pass over rows: gather scores, softmax, scatter residuals.
 
 A row is scored by adding one slot per group or wide family (see `packing`), for
-every class but the first, whose score is zero. Blocks of rows are scored group
-by group and class by class, so that a block's tile of scores stays in the
-first-level cache and each column is read as one run. Residuals are scattered as
-integers on a fixed grid: integer sums are exact, so the gradient depends neither
-on the chunking nor on the number of threads.
+every class but the first, whose score is zero. Blocks of rows are scored class by
+class, so that a block's tile of scores and a class's tables stay in the
+first-level cache and each column is read as one run.
+
+Residuals are scattered as integers on a fixed grid: integer sums are exact, so the
+gradient depends neither on the chunking nor on the number of threads.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from tanager.numerics._kernels import exponentials, log1ps
 
 ROW_BLOCK = 512
 FRACTION_BITS = 52  # of the loss
@@ -79,204 +82,213 @@ def evaluate(rows, starts, tables, flat, n_slots, kind, scale, loss, gradient):
     (n_classes - 1, n_tables * n_slots). Adds to loss (2,) of int64, whole part
     and fraction, and on the grid of `scale` to gradient of flat's shape.
     """
-    n_groups, n_wide = rows.joint.shape[0], rows.slots.shape[0]
-    n_rows = rows.labels.shape[0]
-    others = flat.shape[0]
-    at = np.empty((n_groups + n_wide, ROW_BLOCK), np.int32)
-    shift = np.empty(ROW_BLOCK, np.int32)
-    weight = np.empty(ROW_BLOCK)
-    score = np.empty((others, ROW_BLOCK))
-    work = np.empty((3, ROW_BLOCK))
-    share = np.empty((others + 1, ROW_BLOCK))
-    residual = np.empty((others, ROW_BLOCK), np.int64)
+    n_rows, others = rows.labels.shape[0], flat.shape[0]
+    block = min(ROW_BLOCK, n_rows)
+    no_starts = np.zeros(rows.slots.shape[0], np.int64)
+    label = np.zeros(block, np.int64)
+    shift = np.zeros(block, np.uint32)
+    weight = np.zeros(block)
+    score = np.zeros((others, block))
+    share = np.empty((others + 1, block))
+    work = np.empty((7, block))
+    residual = np.empty((others, block), np.int64)
     for low in range(0, n_rows, ROW_BLOCK):
         size = min(ROW_BLOCK, n_rows - low)
-        for r in range(size):
-            table = tables[rows.folds[low + r]] if rows.folds.shape[0] else tables[0]
-            shift[r] = max(table, 0) * n_slots
-            given = rows.weights[low + r] if rows.weights.shape[0] else 1.0
-            weight[r] = given if table >= 0 else 0.0
-        for g in range(n_groups):
-            base, column, place = np.int32(starts[g]), rows.joint[g], at[g]
-            for r in range(size):
-                place[r] = base + np.int32(column[low + r]) + shift[r]
-        for g in range(n_wide):
-            column, place = rows.slots[g], at[n_groups + g]
-            for r in range(size):
-                place[r] = column[low + r] + shift[r]
+        _choose(rows, tables, n_slots, low, label, shift, weight)
         for c in range(others):
-            _gather(flat[c], at, shift, size, score[c])
-        labels = rows.labels[low : low + size]
+            for r in range(size):
+                score[c, r] = flat[c, shift[r]]
+            _gather(flat[c], starts, rows.joint, low, shift[:size], score[c])
+            _gather(flat[c], no_starts, rows.slots, low, shift[:size], score[c])
         if others == 1 and kind == CLL:
-            _logistic(labels, weight, scale, work, score[0], residual[0], loss)
+            _logistic(label, weight, scale, score[0], work, residual[0], loss)
         else:
-            _softmax(labels, weight, scale, kind, score, share, residual, loss)
+            _softmax(label, weight, scale, kind, score, share, work, residual, loss)
         for c in range(others):
-            _scatter(residual[c], at, shift, size, gradient[c])
+            for r in range(size):
+                gradient[c, shift[r]] += residual[c, r]
+            _scatter(residual[c], starts, rows.joint, low, shift[:size], gradient[c])
+            _scatter(residual[c], no_starts, rows.slots, low, shift[:size], gradient[c])
 
 
 @njit(nogil=True, cache=True)
-def _gather(flat, at, shift, size, score):
-    """Write each row's sum of slots into score."""
-    for r in range(size):
-        score[r] = flat[shift[r]]
-    for g in range(at.shape[0]):
-        place = at[g]
+def _choose(rows, tables, n_slots, low, label, shift, weight):
+    """Write a block's labels, where each row's tables begin, and its weight, zero if left out.
+
+    What the last block has no rows for is left out as well.
+    """
+    size = min(label.shape[0], rows.labels.shape[0] - low)
+    label[:size] = rows.labels[low : low + size]
+    if rows.weights.shape[0]:
+        weight[:size] = rows.weights[low : low + size]
+    else:
+        weight[:size] = 1.0
+    weight[size:] = 0.0
+    if rows.folds.shape[0]:
         for r in range(size):
-            score[r] += flat[place[r]]
+            table = tables[rows.folds[low + r]]
+            shift[r] = max(table, 0) * n_slots
+            weight[r] = weight[r] if table >= 0 else 0.0
+    else:
+        shift[:] = max(tables[0], 0) * n_slots
+        if tables[0] < 0:
+            weight[:] = 0.0
+
+
+# Four columns at a time, so that a row's sum is read and written once for four
+# look-ups. Unsigned numbers need no test for a negative index.
 
 
 @njit(nogil=True, cache=True)
-def _scatter(residual, at, shift, size, gradient):
+def _gather(flat, starts, columns, low, shift, score):
+    """Add each row's slots to its score; columns (n_columns, n_rows), read from `low` on."""
+    n_columns, size = columns.shape[0], shift.shape[0]
+    fours = n_columns - n_columns % 4
+    for g in range(0, fours, 4):
+        flat_0, flat_1 = flat[starts[g] :], flat[starts[g + 1] :]
+        flat_2, flat_3 = flat[starts[g + 2] :], flat[starts[g + 3] :]
+        at_0, at_1 = columns[g][low:], columns[g + 1][low:]
+        at_2, at_3 = columns[g + 2][low:], columns[g + 3][low:]
+        for r in range(size):
+            s = shift[r]
+            a = flat_0[np.uint32(at_0[r]) + s] + flat_1[np.uint32(at_1[r]) + s]
+            b = flat_2[np.uint32(at_2[r]) + s] + flat_3[np.uint32(at_3[r]) + s]
+            score[r] += a + b
+    for g in range(fours, n_columns):
+        from_, at = flat[starts[g] :], columns[g][low:]
+        for r in range(size):
+            score[r] += from_[np.uint32(at[r]) + shift[r]]
+
+
+@njit(nogil=True, cache=True)
+def _scatter(residual, starts, columns, low, shift, gradient):
     """Add each row's residual to its slots."""
-    for r in range(size):
-        gradient[shift[r]] += residual[r]
-    for g in range(at.shape[0]):
-        place = at[g]
+    n_columns, size = columns.shape[0], shift.shape[0]
+    fours = n_columns - n_columns % 4
+    for g in range(0, fours, 4):
+        to_0, to_1 = gradient[starts[g] :], gradient[starts[g + 1] :]
+        to_2, to_3 = gradient[starts[g + 2] :], gradient[starts[g + 3] :]
+        at_0, at_1 = columns[g][low:], columns[g + 1][low:]
+        at_2, at_3 = columns[g + 2][low:], columns[g + 3][low:]
         for r in range(size):
-            gradient[place[r]] += residual[r]
+            s, value = shift[r], residual[r]
+            to_0[np.uint32(at_0[r]) + s] += value
+            to_1[np.uint32(at_1[r]) + s] += value
+            to_2[np.uint32(at_2[r]) + s] += value
+            to_3[np.uint32(at_3[r]) + s] += value
+    for g in range(fours, n_columns):
+        to, at = gradient[starts[g] :], columns[g][low:]
+        for r in range(size):
+            to[np.uint32(at[r]) + shift[r]] += residual[r]
 
 
 @njit(nogil=True, cache=True)
-def _add_loss(whole, fraction, loss):
-    """Add a block's loss, its fraction in units of 2^-52, and carry."""
+def _add_loss(losses, floors, loss):
+    """Add a block's losses, the fractions in units of 2^-52; floors is room to work in."""
+    for r in range(losses.shape[0]):
+        floors[r] = np.floor(losses[r])
+        losses[r] = np.rint((losses[r] - floors[r]) * 4503599627370496.0)
+    whole, fraction = 0, 0
+    for r in range(losses.shape[0]):
+        whole += np.int64(floors[r])
+        fraction += np.int64(losses[r])
     loss[0] += whole + (fraction >> FRACTION_BITS)
     loss[1] += fraction & ((1 << FRACTION_BITS) - 1)
     loss[0] += loss[1] >> FRACTION_BITS
     loss[1] &= (1 << FRACTION_BITS) - 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _logistic(labels, weight, scale, work, score, residual, loss):
-    """Two classes: turn scores of class 1 against class 0 into residuals, add the loss.
+# The loops below hold no branches and no calls, so that they run on several rows
+# at a time.
 
-    The loops hold no branches and no calls, so that they run on several rows at
-    a time; exp and log1p are a range reduction with a polynomial, right to the
-    last bits.
-    """
-    size = labels.shape[0]
-    small, value, part = work[0], work[1], work[2]
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _logistic(label, weight, scale, score, work, residual, loss):
+    """Two classes: turn scores of class 1 against class 0 into residuals, add the loss."""
+    size = label.shape[0]
+    value, small, powers, lost = work[0], work[1], work[2], work[3]
     for r in range(size):
-        small[r] = -min(abs(score[r]), 700.0)
-    _exp(small[:size])
+        value[r] = -abs(score[r])
+    exponentials(value, small, powers)
+    log1ps(small, lost, powers)
     for r in range(size):
-        # log(1 + e) = 2 artanh(e / (2 + e)), halved first where e is large, so
-        # that the argument of the series stays below 0.172
-        e = small[r]
-        large = e > 0.41421356237309503
-        t = ((e - 1.0) if large else e) / ((e + 3.0) if large else (e + 2.0))
-        q = t * t
-        total = 0.047619047619047616  # 1/21, then 1/19, 1/17, ...
-        total = total * q + 0.05263157894736842
-        total = total * q + 0.058823529411764705
-        total = total * q + 0.06666666666666667
-        total = total * q + 0.07692307692307693
-        total = total * q + 0.09090909090909091
-        total = total * q + 0.1111111111111111
-        total = total * q + 0.14285714285714285
-        total = total * q + 0.2
-        total = total * q + 0.3333333333333333
-        total = total * q * t + t
-        value[r] = 2.0 * total + (0.6931471805599453 if large else 0.0)
-    for r in range(size):
-        side = 1.0 - 2.0 * labels[r]
+        side = 1.0 - 2.0 * label[r]
         wrong = side * score[r]
-        lost = weight[r] * (max(wrong, 0.0) + value[r])
+        lost[r] = weight[r] * (max(wrong, 0.0) + lost[r])
         # the probability of the class that is not the row's
         miss = (1.0 if wrong > 0.0 else small[r]) / (1.0 + small[r])
-        small[r] = np.floor(lost)
-        part[r] = (lost - small[r]) * 4503599627370496.0
-        value[r] = weight[r] * scale * (side * miss)
-    whole, fraction = 0, 0
+        value[r] = np.rint(weight[r] * scale * (side * miss))
     for r in range(size):
-        whole += np.int64(small[r])
-        fraction += np.int64(np.rint(part[r]))
-        residual[r] = np.int64(np.rint(value[r]))
-    _add_loss(whole, fraction, loss)
+        residual[r] = np.int64(value[r])
+    _add_loss(lost, powers, loss)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _exp(x):
-    """Replace x in [-700, 0] by exp(x), within two units in the last place."""
-    bits = np.empty(x.shape[0], np.int64)
-    for r in range(x.shape[0]):
-        k = np.floor(x[r] * 1.4426950408889634 + 0.5)
-        bits[r] = (np.int64(np.int32(k)) + 1023) << 52
-        y = (x[r] - k * 0.6931471803691238) - k * 1.9082149292705877e-10
-        p = 1.0 / 6227020800.0
-        p = p * y + 1.0 / 479001600.0
-        p = p * y + 1.0 / 39916800.0
-        p = p * y + 1.0 / 3628800.0
-        p = p * y + 1.0 / 362880.0
-        p = p * y + 1.0 / 40320.0
-        p = p * y + 1.0 / 5040.0
-        p = p * y + 1.0 / 720.0
-        p = p * y + 1.0 / 120.0
-        p = p * y + 1.0 / 24.0
-        p = p * y + 1.0 / 6.0
-        p = p * y + 0.5
-        p = p * y + 1.0
-        x[r] = p * y + 1.0
-    power = bits.view(np.float64)
-    for r in range(x.shape[0]):
-        x[r] *= power[r]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def _softmax(labels, weight, scale, kind, score, share, residual, loss):
+def _softmax(label, weight, scale, kind, score, share, work, residual, loss):
     """Any number of classes: turn scores against class 0's into residuals, add the loss.
 
-    share (n_classes, ROW_BLOCK) is room to work in.
+    share (n_classes, n_rows) and work (7, n_rows) are room to work in.
     """
-    size, n_classes = labels.shape[0], share.shape[0]
-    top, factor = np.zeros(size), np.empty(size)
+    size, n_classes = label.shape[0], share.shape[0]
+    top, away, powers, lost, factor = work[0], work[1], work[2], work[3], work[4]
+    top[:] = 0.0
     for c in range(1, n_classes):
         for r in range(size):
             top[r] = max(top[r], score[c - 1, r])
     for r in range(size):
-        share[0, r] = max(-top[r], -700.0)
+        away[r] = -top[r]
+    exponentials(away, share[0], powers)
     for c in range(1, n_classes):
         for r in range(size):
-            share[c, r] = max(score[c - 1, r] - top[r], -700.0)
-    for c in range(n_classes):
-        _exp(share[c, :size])
-    whole, fraction = 0, 0
+            away[r] = score[c - 1, r] - top[r]
+        exponentials(away, share[c], powers)
+    if kind == CLL:
+        for r in range(size):
+            away[r] = (score[label[r] - 1, r] if label[r] else 0.0) - top[r]
+        _log_slopes(label, share, work)
+    else:
+        for r in range(size):
+            lost[r], factor[r] = _square_slope(share[:, r], label[r])
     for r in range(size):
-        label = labels[r]
-        own = (0.0 if label == 0 else score[label - 1, r]) - top[r]
-        if kind == CLL:
-            lost, factor[r] = _log_slope(share[:, r], label, own)
-        else:
-            lost, factor[r] = _square_slope(share[:, r], label)
-        lost *= weight[r]
-        floor = np.floor(lost)
-        whole += np.int64(floor)
-        fraction += np.int64(np.rint((lost - floor) * 4503599627370496.0))
+        lost[r] *= weight[r]
         factor[r] *= weight[r] * scale
     for c in range(1, n_classes):
         for r in range(size):
-            residual[c - 1, r] = np.int64(np.rint(share[c, r] * factor[r]))
-    _add_loss(whole, fraction, loss)
+            powers[r] = np.rint(share[c, r] * factor[r])
+        for r in range(size):
+            residual[c - 1, r] = np.int64(powers[r])
+    _add_loss(lost, powers, loss)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _log_slope(share, label, own):
-    """Return one row's -log P(label) and the factor that makes `share` its slopes.
+def _log_slopes(label, share, work):
+    """Find the rows' -log P(label) and the factors that make `share` their slopes.
 
-    share: exponentials of the scores less the highest; own: the label's score
-    less the highest.
+    share: exponentials of the scores less the highest. work: the label's score
+    less the highest is read from 1; loss and factor go to 3 and 4.
     """
+    size = label.shape[0]
+    own, powers, lost, factor = work[1], work[2], work[3], work[4]
+    mine, others = work[5], work[6]
     # The label is left out of the sum, not subtracted from it, so that a row
     # that is all but certain keeps its loss and slope.
-    mine = share[label]
-    share[label] = 0.0
-    others = 0.0
+    for r in range(size):
+        mine[r] = share[label[r], r]
+        share[label[r], r] = 0.0
+    others[:] = 0.0
     for c in range(share.shape[0]):
-        others += share[c]
-    share[label] = -others
-    total = others + mine
-    lost = np.log1p(others / mine) if others < mine else np.log(total) - own
-    return lost, 1.0 / total
+        for r in range(size):
+            others[r] += share[c, r]
+    for r in range(size):
+        share[label[r], r] = -others[r]
+    for r in range(size):
+        total = others[r] + mine[r]
+        factor[r] = 1.0 / total
+        # all but the highest, whose share is one
+        mine[r] = others[r] if own[r] == 0.0 else total - 1.0
+    log1ps(mine, lost, powers)
+    for r in range(size):
+        lost[r] -= own[r]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -3,7 +3,7 @@
 One look-up costs the same whether it adds one family's term or the sum of
 several, so small families are joined: a group is a set of features with few
 joint values, and its table holds, for each joint value, the sum of the terms of
-all families within it. Naive Bayes with 30 features of 5 values needs 6
+all families within it. Naive Bayes with 30 features of 5 values needs 8
 look-ups a row instead of 30. The derivative by a family's cell is the sum over
 the group's joint values that agree with it.
 
@@ -40,7 +40,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_JOINT = 1 << 16  # joint values are held as uint16
-GROUP_SLOTS = 1 << 12  # a group's table of one class stays in the first-level cache
+GROUP_SLOTS = 1 << 10  # a few groups' tables of one class stay in the first-level cache
 MAX_FEATURES = 32  # of a group: NumPy's arrays have 64 axes at most
 ROWS_PER_SLOT = 8  # fewer rows do not repay the joining
 
@@ -104,7 +104,7 @@ class Packing:
         self.layout = layout
         radices = layout.domain.arities + _unknown(layout, trees, rows.total_weight)
         n_differences = max(layout.n_classes - 1, 1)
-        cap = min(GROUP_SLOTS, rows.n_rows // ROWS_PER_SLOT) // n_differences
+        cap = min(GROUP_SLOTS, rows.n_rows // ROWS_PER_SLOT // n_differences)
         narrow = [f for f in layout.families if _fits(f, radices)]
         self.groups = tuple(_join(narrow, radices, cap))
         self.starts = np.cumsum([1] + [g.size for g in self.groups])[:-1].astype(np.int64)

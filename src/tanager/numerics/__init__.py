@@ -1,0 +1,1 @@
+"""Elementary functions of arrays for compiled loops, vectorised."""
