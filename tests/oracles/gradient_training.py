@@ -16,12 +16,13 @@ class Twin:
     ``columns[i][s]`` is the context column of slot s, None for the class alone.
     """
 
-    def __init__(self, columns, sizes, arities, tables, prior):
+    def __init__(self, columns, sizes, arities, tables, prior, *, share=False):
         self.columns, self.sizes, self.arities = columns, sizes, arities
         self.tables = {key: table.copy() for key, table in tables.items()}
         self.prior = prior.copy()
         self.phi = {i: np.zeros(len(slots)) for i, slots in enumerate(columns)}
         self.moments = {}
+        self.share = share
 
     def answer(self, i, s, contexts, r):
         """Return the (slot, context) that answers, or None."""
@@ -79,11 +80,17 @@ class Twin:
                 key = (i, *found)
                 blank = np.zeros((self.arities[i], self.prior.shape[0]))
                 by_log.setdefault(key, blank)[x] += gradient[r]
+        together = {}
         for (i, slot, context), g in by_log.items():
             block = self.tables[i, slot][context]
             by_logit = g - np.exp(log_softmax(block, 0)) * g.sum(axis=0)
             new = self.adam(("table", i, slot, context), block, by_logit, rate)
             self.tables[i, slot][context] = new
+            if self.share and self.sizes[i][slot] > 1:
+                together[i, slot] = together.get((i, slot), 0.0) + by_logit
+        for (i, slot), g in together.items():
+            move = self.adam(("shared", i, slot), 0.0, g, rate)
+            self.tables[i, slot] = self.tables[i, slot] + move
         g = gradient.sum(axis=0)
         by_logit = g - np.exp(log_softmax(self.prior, 0)) * g.sum()
         self.prior = self.adam("prior", self.prior, by_logit, rate)

@@ -13,6 +13,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.losses import HybridMargin, NegativeLogLikelihood
+from tanager.parameters import Hybrid
 from tanager.progress import Progress
 from tanager.structure import TAN, Structure
 from tanager.structure.differentiable import CARRIED, Differentiable
@@ -131,6 +132,8 @@ class KillAt(Progress):
     [
         ({}, (5, 6)),
         ({"early_stopping": 5}, (5, 6)),
+        ({"share": True, "average": 0.8}, (5, 6)),
+        ({"share": True, "average": 0.8, "early_stopping": 5}, (5, 6)),
         ({"tune": 2}, (12, 14, 6)),  # in the search's second training, then in the last one
     ],
 )
@@ -193,6 +196,23 @@ def test_the_search_keeps_the_best_configuration_on_held_out_rows(rows):
     assert info["loss"] == repr(loss)
     assert info["learning_rate"] == best["learning_rate"]
     assert all(1 <= row["lambda_"] <= 1000 and 0.1 <= row["gamma"] <= 100 for row in table)
+
+
+def test_a_context_never_seen_follows_its_table_when_steps_are_shared():
+    rng = np.random.default_rng(0)
+    labels = np.arange(600).astype(np.uint16) % 2
+    child = np.where(rng.random(600) < 0.1, 2, labels)
+    codes = np.array([rng.integers(0, 2, 600), child], np.uint8)  # the parent is never 2
+    structure = Structure.from_parents(("f0", "f1"), [(), (0,)])
+    unseen = {}
+    for share in (False, True):
+        context = FitContext()
+        learner = Hybrid("nll", epochs=30, share=share)
+        tables = learner.learn(structure, counts_of(codes, labels, context), context)
+        unseen[share] = np.exp(tables.families[1].log_prob[2])
+    assert abs(unseen[False] - 1 / 3).max() < 0.05
+    assert unseen[True][0, 0] > 0.6
+    assert unseen[True][1, 1] > 0.6
 
 
 def test_a_loss_of_ones_own_plugs_in(rows):
@@ -299,6 +319,7 @@ def heaviest_forest(scores, layout):
         (Differentiable(epochs=0), "epochs=0"),
         (Differentiable(learning_rate=2.0), r"learning_rate=2\.0"),
         (Differentiable(temperature=(1.0, 0.0)), "temperature"),
+        (Differentiable(average=1.0), r"average=1\.0"),
         (Differentiable(loss="nll", tune=3), "tune=3"),
         (Differentiable(early_stopping=0), "early_stopping=0"),
         (Differentiable("neighbours"), "6 features are not the pixels"),

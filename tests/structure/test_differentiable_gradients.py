@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,13 +43,13 @@ def problem():
     return layout, model, rows
 
 
-def twin_of(layout, model):
+def twin_of(layout, model, *, share=False):
     tables = {
         (i, s): model.table(layout, i, s)
         for i, slots in enumerate(COLUMNS)
         for s in range(len(slots))
     }
-    return Twin(COLUMNS, SIZES, ARITIES, tables, model.prior)
+    return Twin(COLUMNS, SIZES, ARITIES, tables, model.prior, share=share)
 
 
 def one_step(layout, model, rows, loss, sampler, schedule):
@@ -129,14 +131,15 @@ def test_structure_gradient_goes_straight_through_the_softmax(problem, loss, tau
             assert model.phi_first[i, s] / 0.1 == pytest.approx(numeric, abs=1e-7)
 
 
+@pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_ten_batches_match_the_twin(problem, weighted):
+def test_ten_batches_match_the_twin(problem, weighted, share):
     layout, model, rows = problem
     loss = HybridMargin(5.0, 2.0, 3.0)
     if not weighted:
         rows = rows._replace(weights=None)
-    twin = twin_of(layout, model)
-    schedule = Schedule(2, 8, 0.05, 0.02, temperature=(3.0, 0.7))
+    twin = twin_of(layout, model, share=share)
+    schedule = Schedule(2, 8, 0.05, 0.02, temperature=(3.0, 0.7), share=share)
     plan = Plan(schedule, loss, lambda epoch: np.random.default_rng(epoch), BestParent())
     train(rows, layout, model, plan)
     for epoch in range(2):
@@ -157,6 +160,30 @@ def test_ten_batches_match_the_twin(problem, weighted):
     np.testing.assert_allclose(model.prior, log_softmax(twin.prior, 0), atol=1e-10)
     for i, phi in twin.phi.items():
         np.testing.assert_allclose(model.phi[i, : phi.size], phi, atol=1e-10)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_the_average_is_that_of_the_last_epochs(problem, share):
+    layout, model, rows = problem
+    loss, first = HybridMargin(5.0, 2.0, 3.0), model.copy()
+    ends = []
+    # decay=1: a shorter training is then the beginning of a longer one.
+    for epochs in (2, 3, 4):
+        schedule = Schedule(epochs, 8, 0.05, decay=1.0, temperature=(1.0, 1.0), share=share)
+        plan = Plan(schedule, loss, lambda epoch: np.random.default_rng(epoch), BestParent())
+        ends.append(train(rows, layout, first.copy(), plan).result)
+    plan = replace(plan, schedule=replace(schedule, average=0.75))
+    run = train(rows, layout, first.copy(), plan)
+    assert run.n_summed == 3
+    for i, slots in enumerate(COLUMNS):
+        for s in range(len(slots)):
+            mean = np.mean([end.table(layout, i, s) for end in ends], axis=0)
+            ours = run.result.table(layout, i, s)
+            np.testing.assert_allclose(ours, log_softmax(mean, 1), atol=1e-12)
+    mean = np.mean([end.prior for end in ends], axis=0)
+    np.testing.assert_allclose(run.result.prior, log_softmax(mean, 0), atol=1e-12)
+    assert np.array_equal(run.result.phi, ends[-1].phi)
+    assert np.array_equal(run.model.theta, ends[-1].theta)
 
 
 def test_schedules_go_from_first_to_last():

@@ -51,6 +51,15 @@ class Hybrid(ParameterLearner):
         In the first epoch.
     decay : float, default=0.001
         Factor by which `learning_rate` falls, geometrically, over the run.
+    share : bool, default=False
+        Move all contexts of a table together by a second Adam step, along the
+        sum of their gradients, besides each context's own. Rare contexts then
+        follow their table, which is a back-off; choose it where tables have
+        many contexts for the rows there are.
+    average : float, default=0
+        Part of the training, at its end, whose tables' log-probabilities are
+        averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5
+        together with ``decay=0.1`` for a short training.
     early_stopping : int or None, default=None
         Epochs without a better error on held-out rows before training stops;
         the best epoch is returned. None trains on all rows to the end.
@@ -105,6 +114,8 @@ class Hybrid(ParameterLearner):
         batch_size: int | None = None,
         learning_rate: float = 0.03,
         decay: float = 0.001,
+        share: bool = False,
+        average: float = 0.0,
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         tune: int = 0,
@@ -117,6 +128,8 @@ class Hybrid(ParameterLearner):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.decay = decay
+        self.share = share
+        self.average = average
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.tune = tune
@@ -163,7 +176,14 @@ class Hybrid(ParameterLearner):
         batch = Schedule.usual_batch(n_rows) if self.batch_size is None else self.batch_size
         return Settings(
             self.loss,
-            Schedule(self.epochs, batch, self.learning_rate, decay=self.decay),
+            Schedule(
+                self.epochs,
+                batch,
+                self.learning_rate,
+                decay=self.decay,
+                share=self.share,
+                average=self.average,
+            ),
             self.early_stopping,
             self.validation_fraction,
             self.tune,

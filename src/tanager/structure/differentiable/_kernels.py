@@ -97,43 +97,55 @@ def add_choice_gradient(layout, contexts, children, gradient, theta, out):
             out[i, s] = total
 
 
-# Python's error model checks every division for zero, which keeps the loop scalar;
-# the divisor here is at least EPSILON.
+# Python's error model checks every division for zero, which keeps the loops scalar;
+# the divisor in `_adam` is at least EPSILON.
 @njit(nogil=True, cache=True, error_model="numpy")
-def _step_block(sums, space, arity, step, rate, theta, first, second):
-    """Take one Adam step on one block's cells, then renormalise it and clear sums.
+def _to_logits(sums, space, arity, theta):
+    """Turn sums, the derivative by a block's log-probabilities, into that by its logits.
 
-    All arrays (arity * C,), theta, first and second being the block's part.
-    The derivative by the logits follows from that by the log-probabilities, g:
-    g(x, c) - p(x | c) sum_x' g(x', c).
+    All arrays (arity * C,). From g follows g(x, c) - p(x | c) sum_x' g(x', c).
     """
     totals = space.totals
     n_classes = totals.shape[0]
     size = sums.shape[0]
     prob = space.prob[:size]
-    powers = space.powers[:size]
-    correct_1 = 1.0 / (1.0 - BETA_1**step)
-    correct_2 = 1.0 / (1.0 - BETA_2**step)
     totals[:] = 0.0
     for x in range(arity):
         for c in range(n_classes):
             totals[c] += sums[x * n_classes + c]
-    exponentials(theta, prob, powers)
+    exponentials(theta, prob, space.powers[:size])
     for x in range(arity):
         for c in range(n_classes):
             k = x * n_classes + c
             sums[k] -= prob[k] * totals[c]
-    for k in range(size):
-        g = sums[k]
-        sums[k] = 0.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _adam(gradient, step, rate, value, first, second):
+    """Take one Adam step on value, and clear gradient; all arrays of one shape."""
+    correct_1 = 1.0 / (1.0 - BETA_1**step)
+    correct_2 = 1.0 / (1.0 - BETA_2**step)
+    for k in range(gradient.shape[0]):
+        g = gradient[k]
+        gradient[k] = 0.0
         m = BETA_1 * first[k] + (1.0 - BETA_1) * g
         v = BETA_2 * second[k] + (1.0 - BETA_2) * g * g
         first[k] = m
         second[k] = v
-        theta[k] -= rate * (m * correct_1) / (np.sqrt(v * correct_2) + EPSILON)
-    # No maximum is taken out: a step moves a log-probability by little, so the
-    # exponentials can neither overflow nor all vanish.
-    exponentials(theta, prob, powers)
+        value[k] -= rate * (m * correct_1) / (np.sqrt(v * correct_2) + EPSILON)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _normalise(space, arity, theta):
+    """Bring one block (arity * C,) back to log-probabilities.
+
+    No maximum is taken out: a step moves a log-probability by little, so the
+    exponentials can neither overflow nor all vanish.
+    """
+    totals = space.totals
+    n_classes = totals.shape[0]
+    prob = space.prob[: theta.shape[0]]
+    exponentials(theta, prob, space.powers[: theta.shape[0]])
     totals[:] = 0.0
     for x in range(arity):
         for c in range(n_classes):
@@ -146,11 +158,33 @@ def _step_block(sums, space, arity, step, rate, theta, first, second):
 
 
 @njit(nogil=True, cache=True)
+def _step_shared(layout, i, slot, rate, state, space):
+    """Move all contexts of a table by one Adam step along `space.shared`, which is cleared."""
+    n_contexts = layout.n_contexts[i, slot]
+    size = layout.arity[i] * space.totals.shape[0]
+    move = space.move[:size]
+    move[:] = 0.0
+    at = layout.shared[i, slot]
+    table = layout.table[i, slot]
+    state.shared_steps[table] += 1
+    first, second = state.shared_first[at : at + size], state.shared_second[at : at + size]
+    _adam(space.shared[:size], state.shared_steps[table], rate, move, first, second)
+    for context in range(n_contexts):
+        start = layout.cell[i, slot] + context * size
+        block = state.theta[start : start + size]
+        for k in range(size):
+            block[k] += move[k]
+        _normalise(space, layout.arity[i], block)
+
+
+@njit(nogil=True, cache=True)
 def step_tables(layout, contexts, children, chosen, gradient, rate, state, space):
     """Take an Adam step on every block that a row of the batch falls into.
 
-    Writes `state` (a `TableState`); `space` (a `Workspace`) is left as it was
-    found, with sums zero and seen False.
+    Where the state has moments for steps that a table's contexts share, all of
+    them move along the sum of the blocks' gradients besides. Writes `state` (a
+    `TableState`); `space` (a `Workspace`) is left as it was found, with sums
+    and shared zero and seen False.
     """
     n_rows, n_classes = gradient.shape
     sums, touched, seen = space.sums, space.touched, space.seen
@@ -177,19 +211,23 @@ def step_tables(layout, contexts, children, chosen, gradient, rate, state, space
                 at = context * size + x * n_classes
                 for c in range(n_classes):
                     sums[at + c] += gradient[r, c]
+            # With one context the two steps would be the same one, taken twice.
+            share = state.shared_steps.shape[0] > 0 and layout.n_contexts[i, target] > 1
             for u in range(n_touched):
                 context = touched[u]
                 seen[context] = False
                 block = layout.block[i, target] + context
                 state.steps[block] += 1
                 at = layout.cell[i, target] + context * size
-                _step_block(
-                    sums[context * size : (context + 1) * size],
-                    space,
-                    arity,
-                    state.steps[block],
-                    rate,
-                    state.theta[at : at + size],
-                    state.first[at : at + size],
-                    state.second[at : at + size],
-                )
+                part = sums[context * size : (context + 1) * size]
+                theta = state.theta[at : at + size]
+                _to_logits(part, space, arity, theta)
+                if share:
+                    for k in range(size):
+                        space.shared[k] += part[k]
+                first, second = state.first[at : at + size], state.second[at : at + size]
+                _adam(part, state.steps[block], rate, theta, first, second)
+                if not share:
+                    _normalise(space, arity, theta)
+            if share and n_touched > 0:
+                _step_shared(layout, i, target, rate, state, space)

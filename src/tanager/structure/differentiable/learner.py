@@ -75,6 +75,15 @@ class Differentiable(StructureLearner):
         Factor by which `learning_rate` falls, geometrically, over the run.
     temperature : (float, float), default=(10, 0.1)
         Of the softmax, in the first and the last epoch; geometric between.
+    share : bool, default=False
+        Move all contexts of a table together by a second Adam step, along the
+        sum of their gradients, besides each context's own. Rare contexts then
+        follow their table, which is a back-off; choose it where tables have
+        many contexts for the rows there are.
+    average : float, default=0
+        Part of the training, at its end, whose tables' log-probabilities are
+        averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5
+        together with ``decay=0.1`` for a short training.
     early_stopping : int or None, default=None
         Epochs without a better error on held-out rows before training stops;
         the best epoch is returned. None trains on all rows to the end.
@@ -141,6 +150,8 @@ class Differentiable(StructureLearner):
         structure_learning_rate: float = 0.01,
         decay: float = 0.001,
         temperature: tuple[float, float] = (10.0, 0.1),
+        share: bool = False,
+        average: float = 0.0,
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         tune: int = 0,
@@ -159,6 +170,8 @@ class Differentiable(StructureLearner):
         self.structure_learning_rate = structure_learning_rate
         self.decay = decay
         self.temperature = temperature
+        self.share = share
+        self.average = average
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.tune = tune
@@ -212,6 +225,8 @@ class Differentiable(StructureLearner):
                 self.structure_learning_rate,
                 self.decay,
                 (self.temperature[0], self.temperature[1]),
+                self.share,
+                self.average,
             ),
             self.early_stopping,
             self.validation_fraction,

@@ -34,6 +34,8 @@ class Layout(NamedTuple):
         Number of the table's first context among all tables.
     cell : (n_features, n_slots)
         Where the table starts in the array of all cells.
+    table, shared : (n_features, n_slots)
+        Number of the table, and where it starts among one block a table.
     arity : (n_features,)
     n_slots : (n_features,)
         How many slots the feature has; the rest of its rows above is padding.
@@ -43,6 +45,8 @@ class Layout(NamedTuple):
     n_contexts: Ints
     block: Ints
     cell: Ints
+    table: Ints
+    shared: Ints
     arity: Ints
     n_slots: Ints
 
@@ -75,12 +79,15 @@ class Layout(NamedTuple):
         for i, slots in enumerate(columns):
             column[i, : len(slots)] = slots
             sizes[i, : len(slots)] = n_contexts[i]
-        cells = sizes * arities[:, None] * n_classes
+        block_sizes = arities[:, None] * n_classes
+        exists = (sizes > 0).astype(np.int64)
         return cls(
             column,
             sizes,
             _starts(sizes),
-            _starts(cells),
+            _starts(sizes * block_sizes),
+            _starts(exists),
+            _starts(exists * block_sizes),
             arities.astype(np.int64),
             np.array([len(slots) for slots in columns], np.int64),
         )
@@ -105,6 +112,9 @@ class TableState(NamedTuple):
     first: Floats
     second: Floats
     steps: Ints
+    shared_first: Floats
+    shared_second: Floats
+    shared_steps: Ints
 
 
 class Workspace(NamedTuple):
@@ -115,7 +125,9 @@ class Workspace(NamedTuple):
     sums : (largest table,)
         Zero between steps.
     totals : (n_classes,)
-    prob, powers : (largest block,)
+    prob, powers, move : (largest block,)
+    shared : (largest block,)
+        Zero between steps.
     touched : (largest n_contexts,) of int64
     seen : (largest n_contexts,) of bool
         False between steps.
@@ -125,6 +137,8 @@ class Workspace(NamedTuple):
     totals: Floats
     prob: Floats
     powers: Floats
+    move: Floats
+    shared: Floats
     touched: Ints
     seen: NDArray[np.bool_]
 
@@ -137,6 +151,8 @@ class Workspace(NamedTuple):
         return cls(
             np.zeros(int((contexts * layout.arity).max(initial=1)) * n_classes),
             np.zeros(n_classes),
+            np.zeros(block),
+            np.zeros(block),
             np.zeros(block),
             np.zeros(block),
             np.zeros(widest, np.int64),
@@ -192,6 +208,10 @@ class Model:
         Log-probabilities of all tables and Adam's moments of their logits.
     theta_steps : (n_blocks,) of int64
         How many steps each context's block has taken.
+    shared_first, shared_second : (n_tables * arity * n_classes,), or (0,)
+        Adam's moments of the steps that all contexts of a table share; empty
+        where they share none.
+    shared_steps : (n_tables,) of int64, or (0,)
     prior, prior_first, prior_second : (n_classes,)
         Log class prior and its moments.
     phi, phi_first, phi_second : (n_features, n_slots)
@@ -204,6 +224,9 @@ class Model:
     theta_first: Floats
     theta_second: Floats
     theta_steps: Ints
+    shared_first: Floats
+    shared_second: Floats
+    shared_steps: Ints
     prior: Floats
     prior_first: Floats
     prior_second: Floats
@@ -233,6 +256,7 @@ class Model:
         steps = np.zeros(n_blocks, np.int64)
         return cls(
             *(theta, zeros(theta), zeros(theta), steps),
+            *(np.zeros(0), np.zeros(0), np.zeros(0, np.int64)),
             *(prior, zeros(prior), zeros(prior)),
             *(phi, zeros(phi), zeros(phi)),
             np.zeros(1, np.int64),
@@ -241,7 +265,24 @@ class Model:
     @property
     def tables(self) -> TableState:
         """The tables' part, as the kernel takes it."""
-        return TableState(self.theta, self.theta_first, self.theta_second, self.theta_steps)
+        return TableState(
+            *(self.theta, self.theta_first, self.theta_second, self.theta_steps),
+            *(self.shared_first, self.shared_second, self.shared_steps),
+        )
+
+    def share(self, layout: Layout) -> Model:
+        """Return the model, with moments for steps that a table's contexts share."""
+        sizes = layout.used().sum(axis=1) * layout.arity * self.prior.shape[0]
+        self.shared_first, self.shared_second = np.zeros((2, int(sizes.sum())))
+        self.shared_steps = np.zeros(int(layout.n_slots.sum()), np.int64)
+        return self
+
+    def normalise(self, layout: Layout) -> None:
+        """Bring tables and prior back to log-probabilities, in place."""
+        for i, slot in zip(*np.nonzero(layout.used()), strict=True):
+            table = self.table(layout, int(i), int(slot))
+            table[:] = _log_softmax(table, axis=1)
+        self.prior[:] = _log_softmax(self.prior, axis=0)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return every array by name."""

@@ -33,7 +33,7 @@ class Schedule:
     In epoch e of E the tables' learning rate is
     :math:`r \cdot d^{\,e/E}`, the temperature
     :math:`\tau_0 (\tau_1/\tau_0)^{e/(E-1)}`; the rate of the logits over
-    parents is constant.
+    parents is constant. `share` and `average` are those of `Differentiable`.
     """
 
     epochs: int
@@ -42,6 +42,8 @@ class Schedule:
     structure_learning_rate: float = 1e-2
     decay: float = 1e-3
     temperature: tuple[float, float] = (10.0, 0.1)
+    share: bool = False
+    average: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
@@ -54,6 +56,11 @@ class Schedule:
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} must be above 0 and at most 1."
                 )
+        if not 0 <= self.average < 1:
+            raise ConfigurationError(
+                f"average={self.average!r} must be at least 0 and below 1: the part of the "
+                "training whose tables are averaged. 0 returns the last ones."
+            )
         if not min(self.temperature) > 0:
             raise ConfigurationError(
                 f"temperature={self.temperature!r} must be two positive numbers, first and last."
@@ -113,7 +120,11 @@ class Run:
         on), temperature, entropy (mean, nats), learning_rate, and where there
         are validation rows validation_error and validation_log_loss.
     best : Model or None
-        The model of the best epoch on the validation rows.
+        The model of the best epoch on the validation rows; without those, the
+        average of the last epochs, once training is over.
+    theta_sum, prior_sum : ndarray of float64
+        Log-tables and log-prior summed over the `n_summed` epochs so far whose
+        average is to be returned.
     """
 
     model: Model
@@ -122,11 +133,32 @@ class Run:
     best: Model | None = None
     best_epoch: int = -1
     stopped: bool = False
+    theta_sum: Floats = field(default_factory=lambda: np.zeros(0))
+    prior_sum: Floats = field(default_factory=lambda: np.zeros(0))
+    n_summed: int = 0
 
     @property
     def result(self) -> Model:
         """The model to keep."""
         return self.model if self.best is None else self.best
+
+    def add(self) -> None:
+        """Add the model as it stands to the average."""
+        if self.n_summed == 0:
+            self.theta_sum, self.prior_sum = self.model.theta.copy(), self.model.prior.copy()
+        else:
+            self.theta_sum += self.model.theta
+            self.prior_sum += self.model.prior
+        self.n_summed += 1
+
+    def averaged(self, layout: Layout) -> Model:
+        """Return a copy of the model, with the averaged tables if averaging has begun."""
+        model = self.model.copy()
+        if self.n_summed:
+            model.theta[:] = self.theta_sum / self.n_summed
+            model.prior[:] = self.prior_sum / self.n_summed
+            model.normalise(layout)
+        return model
 
 
 def train(rows: TrainingRows, layout: Layout, model: Model, plan: Plan) -> Run:
@@ -134,12 +166,17 @@ def train(rows: TrainingRows, layout: Layout, model: Model, plan: Plan) -> Run:
     run = Run(model)
     if plan.checkpoint is not None:
         _restore(run, plan.checkpoint)
+    schedule = plan.schedule
+    if schedule.share and run.epoch == 0:
+        run.model.share(layout)
     trainer = _Trainer(rows, layout, run.model, plan)
-    epochs = plan.schedule.epochs
+    epochs = schedule.epochs
     plan.progress.start(plan.stage, epochs, unit="epochs")
     plan.progress.advance(run.epoch)
     while run.epoch < epochs and not run.stopped:
         facts = trainer.epoch(run.epoch)
+        if run.epoch >= (1 - schedule.average) * epochs:
+            run.add()
         if plan.validation is not None:
             facts |= _validate(run, layout, plan, plan.validation)
         for name, value in facts.items():
@@ -147,6 +184,8 @@ def train(rows: TrainingRows, layout: Layout, model: Model, plan: Plan) -> Run:
         run.epoch += 1
         plan.progress.advance(1, **{k: v for k, v in facts.items() if k in _SHOWN})
         over = run.epoch == epochs or run.stopped
+        if over and plan.validation is None and run.n_summed:
+            run.best, run.best_epoch = run.averaged(layout), run.epoch - 1
         if plan.checkpoint is not None and (over or run.epoch % plan.checkpoint.every == 0):
             _save(run, plan.checkpoint)
     plan.progress.finish()
@@ -176,11 +215,12 @@ def scores(model: Model, layout: Layout, rows: TrainingRows, chosen: Ints) -> tu
 
 def _validate(run: Run, layout: Layout, plan: Plan, rows: TrainingRows) -> dict[str, float]:
     """Score the epoch just done, keep it if it is the best, stop if patience ran out."""
-    chosen = most_probable(run.model, layout, plan.sampler)
-    error, log_loss = scores(run.model, layout, rows, chosen)
+    model = run.averaged(layout)
+    chosen = most_probable(model, layout, plan.sampler)
+    error, log_loss = scores(model, layout, rows, chosen)
     errors, losses = (run.trace.get(f"validation_{name}", []) for name in ("error", "log_loss"))
     if run.best is None or (error, log_loss) < (errors[run.best_epoch], losses[run.best_epoch]):
-        run.best, run.best_epoch = run.model.copy(), run.epoch
+        run.best, run.best_epoch = model, run.epoch
     run.stopped = plan.patience is not None and run.epoch - run.best_epoch >= plan.patience
     return {"validation_error": error, "validation_log_loss": log_loss}
 
@@ -317,7 +357,9 @@ def _save(run: Run, checkpoint: Checkpoint) -> None:
     if run.best is not None:
         arrays |= {f"best.{k}": v for k, v in run.best.arrays().items()}
     arrays |= {f"trace.{k}": np.array(v) for k, v in run.trace.items()}
-    arrays["position"] = np.array([run.epoch, run.best_epoch, run.stopped], np.int64)
+    position = [run.epoch, run.best_epoch, run.stopped, run.n_summed]
+    arrays["position"] = np.array(position, np.int64)
+    arrays |= {"theta_sum": run.theta_sum, "prior_sum": run.prior_sum}
     checkpoint.save(arrays)
 
 
@@ -332,5 +374,7 @@ def _restore(run: Run, checkpoint: Checkpoint) -> None:
     run.model = Model(**part("model."))
     run.best = Model(**part("best.")) if part("best.") else None
     run.trace = {name: values.tolist() for name, values in part("trace.").items()}
-    epoch, best_epoch, stopped = arrays["position"].tolist()
+    epoch, best_epoch, stopped, n_summed = arrays["position"].tolist()
     run.epoch, run.best_epoch, run.stopped = epoch, best_epoch, bool(stopped)
+    run.theta_sum, run.prior_sum = arrays["theta_sum"], arrays["prior_sum"]
+    run.n_summed = n_summed
