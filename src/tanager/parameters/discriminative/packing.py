@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from tanager.codes import CodedRows, Codes
 from tanager.counts import ContextTree
@@ -45,17 +45,6 @@ MAX_FEATURES = 32  # of a group: NumPy's arrays have 64 axes at most
 ROWS_PER_SLOT = 8  # fewer rows do not repay the joining
 
 
-class _Place(NamedTuple):
-    """How one family's table lies in its group's; axes 0 and 1 are class and set of tables."""
-
-    family: FamilyCells
-    order: tuple[int, ...]  # brings the members' axes into the group's order
-    back: tuple[int, ...]  # and back
-    spread: tuple[int, ...]  # the ordered members' arities, ones for the other features
-    known: tuple[slice, ...]  # the part of the group's table without the members' "unknown"
-    others: tuple[int, ...]  # axes of the features that are not members
-
-
 @dataclass(frozen=True)
 class Group:
     """Features with few joint values, and the families within them.
@@ -65,18 +54,30 @@ class Group:
     features : tuple of int
     radices : tuple of int
         Number of values of each, "unknown" counted where it occurs.
-    places : tuple of _Place
-        Where the group's families are in its table.
+    families : tuple of FamilyCells
     """
 
     features: tuple[int, ...]
     radices: tuple[int, ...]
-    places: tuple[_Place, ...]
+    families: tuple[FamilyCells, ...]
 
     @property
     def size(self) -> int:
         """Number of joint values."""
         return prod(self.radices)
+
+    def find(self) -> tuple[Ints, Ints]:
+        """Return pairs of a joint value and a cell whose term it adds, as two arrays."""
+        values = np.unravel_index(np.arange(self.size), self.radices)
+        joint, cells = [], []
+        for family in self.families:
+            members = [values[self.features.index(m)] for m in family.members.tolist()]
+            pairs = zip(members, family.shape, strict=True)
+            known = np.flatnonzero(np.all([value < arity for value, arity in pairs], axis=0))
+            joint.append(known)
+            places = np.ravel_multi_index([value[known] for value in members], family.shape)
+            cells.append(family.start + places)
+        return np.concatenate(joint), np.concatenate(cells)
 
 
 class Packing:
@@ -115,6 +116,8 @@ class Packing:
                 self.wide.append((family, start))
                 start += family.n_contexts * family.arity
         self.n_slots = start + 1
+        self._terms = self._find_terms()
+        self._terms_back = self._terms.T.tocsr()
 
     def code(self, codes: Codes) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
         """Return rows' joint values (n_groups, n_rows) and slots (n_wide, n_rows)."""
@@ -135,40 +138,42 @@ class Packing:
     def expand(self, scores: Floats) -> Floats:
         """Pack scores (n_tables, n_cells, n_classes) as (n_classes - 1, n_tables * n_slots)."""
         n_tables, _, n_classes = scores.shape
-        lead = (n_classes - 1, n_tables)
-        differences = (scores[:, :, 1:] - scores[:, :, :1]).transpose(2, 0, 1)
-        out = np.zeros((*lead, self.n_slots))
-        out[:, :, 0] = differences[:, :, 0]
-        for group, start in zip(self.groups, self.starts, strict=True):
-            table = np.zeros((*lead, *group.radices))
-            for place in group.places:
-                values = differences[:, :, place.family.cells].reshape(*lead, *place.family.shape)
-                spread = values.transpose(place.order).reshape(*lead, *place.spread)
-                table[place.known] += spread
-            out[:, :, start : start + group.size] = table.reshape(*lead, -1)
-        for family, start in self.wide:
-            size = family.n_contexts * family.arity
-            out[:, :, start : start + size] = differences[:, :, family.cells]
+        out = np.zeros((n_classes - 1, n_tables, self.n_slots))
+        for at in range(n_tables):
+            differences = scores[at, :, 1:] - scores[at, :, :1]
+            out[:, at, : self._terms.shape[0]] = (self._terms @ differences).T
+            for family, start in self.wide:
+                size = family.n_contexts * family.arity
+                out[:, at, start : start + size] = differences[family.cells].T
         return out.reshape(n_classes - 1, -1)
 
     def pull(self, slopes: Floats) -> Floats:
         """Turn derivatives by slots into derivatives by cells; the transpose of `expand`."""
         packed = slopes.reshape(slopes.shape[0], -1, self.n_slots)
-        lead = packed.shape[:2]
-        out = np.zeros((lead[1], self.layout.n_cells, lead[0] + 1))
-        others = out[:, :, 1:].transpose(2, 0, 1)
-        others[:, :, 0] = packed[:, :, 0]
-        for group, start in zip(self.groups, self.starts, strict=True):
-            table = packed[:, :, start : start + group.size].reshape(*lead, *group.radices)
-            for place in group.places:
-                summed = table[place.known].sum(axis=place.others)
-                cells = summed.transpose(place.back).reshape(*lead, -1)
-                others[:, :, place.family.cells] = cells
-        for family, start in self.wide:
-            size = family.n_contexts * family.arity
-            others[:, :, family.cells] = packed[:, :, start : start + size]
-        out[:, :, 0] = -out[:, :, 1:].sum(axis=2)
+        n_differences, n_tables, _ = packed.shape
+        out = np.empty((n_tables, self.layout.n_cells, n_differences + 1))
+        for at in range(n_tables):
+            by_cells = self._terms_back @ packed[:, at, : self._terms.shape[0]].T
+            for family, start in self.wide:
+                size = family.n_contexts * family.arity
+                by_cells[family.cells] = packed[:, at, start : start + size].T
+            out[at, :, 1:] = by_cells
+            out[at, :, 0] = -by_cells.sum(axis=1)
         return out
+
+    def _find_terms(self) -> csr_array:
+        """Return which cells' terms the class node's and the groups' slots sum up.
+
+        A matrix of ones, (1 + number of the groups' slots, n_cells).
+        """
+        slots, cells = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+        for group, start in zip(self.groups, self.starts, strict=True):
+            joint, cell = group.find()
+            slots.append(start + joint)
+            cells.append(cell)
+        row, column = np.concatenate(slots), np.concatenate(cells)
+        shape = (1 + sum(group.size for group in self.groups), self.layout.n_cells)
+        return csr_array((np.ones(row.shape[0]), (row, column)), shape=shape)
 
 
 def _unknown(layout: Layout, trees: list[ContextTree], total_weight: float) -> NDArray[np.bool_]:
@@ -205,19 +210,4 @@ def _join(families: list[FamilyCells], radices: Ints, cap: int) -> Iterator[Grou
             groups[best][1].append(family)
     for features, inside in groups:
         ordered = tuple(sorted(features))
-        places = tuple(_place(ordered, family) for family in inside)
-        yield Group(ordered, tuple(int(radices[f]) for f in ordered), places)
-
-
-def _place(features: tuple[int, ...], family: FamilyCells) -> _Place:
-    members = family.members.tolist()
-    arity = dict(zip(members, family.shape, strict=True))
-    order = np.argsort([features.index(m) for m in members])
-    return _Place(
-        family,
-        (0, 1, *(order + 2).tolist()),
-        (0, 1, *(np.argsort(order) + 2).tolist()),
-        tuple(arity.get(f, 1) for f in features),
-        (slice(None), slice(None), *(slice(0, arity.get(f)) for f in features)),
-        tuple(axis + 2 for axis, f in enumerate(features) if f not in arity),
-    )
+        yield Group(ordered, tuple(int(radices[f]) for f in ordered), tuple(inside))
