@@ -59,6 +59,10 @@ GROUPS = {
             "weights, no prefixes",
         ),
     ),
+    "Two parents instead of one": (
+        ("weights, kDB-2",),
+        ("skdb, HDP", "random forest", "logistic regression", "XGBoost"),
+    ),
     "Discriminative against generative, the same structure (table 4)": (
         ("NBw", "TANw", "KDB-1w"),
         ("NB", "TAN", "KDB-1"),
