@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from itertools import product
+
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -27,9 +30,12 @@ def expected_failures(estimator):
     return {"check_sample_weight_equivalence_on_dense_data": reasons[0]} if reasons else {}
 
 
-# Every structure once and every parameter learner once, and the pairs of the plain ones.
+# Every structure once and every parameter learner once, and the pairs of the plain ones;
+# TANAGER_ALL_PAIRS=1 runs the suite on all of them, which takes some minutes.
 PLAIN = [(s, p) for s in ("naive", "tan", "kdb") for p in ("ml", "laplace", "m-estimate")]
-PAIRS = sorted({*PLAIN, *((s, "laplace") for s in STRUCTURES), *(("tan", p) for p in PARAMETERS)})
+SOME = {*PLAIN, *((s, "laplace") for s in STRUCTURES), *(("tan", p) for p in PARAMETERS)}
+ALL = product(STRUCTURES, PARAMETERS)
+PAIRS = sorted(ALL if os.environ.get("TANAGER_ALL_PAIRS") else SOME)
 
 
 @parametrize_with_checks(

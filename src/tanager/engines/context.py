@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tanager.engines.local import LocalEngine
+from tanager.engines.memory import peak_memory_mb
 from tanager.engines.passes import Engine
 from tanager.progress import Progress
 
@@ -58,8 +57,9 @@ class FitContext:
         """Time a stage; yields its record in `info`."""
         record = self.info.setdefault(name, {})
         wall, cpu = time.perf_counter(), time.process_time()
+        passes = getattr(self.engine, "n_passes", 0)
         yield record
         record["seconds"] = record.get("seconds", 0.0) + time.perf_counter() - wall
         record["cpu_seconds"] = record.get("cpu_seconds", 0.0) + time.process_time() - cpu
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        record["peak_memory_mb"] = peak / (2**20 if sys.platform == "darwin" else 2**10)
+        record.setdefault("passes", getattr(self.engine, "n_passes", 0) - passes)
+        record["peak_memory_mb"] = peak_memory_mb()

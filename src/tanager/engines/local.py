@@ -29,6 +29,11 @@ class LocalEngine:
     ----------
     n_jobs : int or None
         Number of threads; None is one, -1 is one a core, as in scikit-learn.
+
+    Attributes
+    ----------
+    n_passes : int
+        Passes run so far.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -40,6 +45,7 @@ class LocalEngine:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = 1 if n_jobs is None else n_jobs
         self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)
+        self.n_passes = 0
 
     def run(
         self,
@@ -49,6 +55,7 @@ class LocalEngine:
         stage: str,
     ) -> Result:
         """Run one pass: each thread gathers its own state, merged in a fixed order."""
+        self.n_passes += 1
         progress.start(stage, rows.n_rows)
         iterator = rows.blocks()
         if self.n_jobs == 1:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import resource
-import sys
 import time
 import traceback
 import warnings
@@ -13,12 +11,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.engines.memory import peak_memory_mb, reset_peak_memory
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
@@ -100,12 +98,12 @@ class Bench:
         estimator = contender.build(seed)
         with self._one_thread(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            _reset_peak_memory()
+            reset_peak_memory()
             with _clock() as fit:
                 estimator.fit(rows.train, rows.y)
             with _clock() as predict:
                 probabilities = estimator.predict_proba(rows.test)
-            peak = _peak_memory_mb()
+            peak = peak_memory_mb()
         probabilities = complete_probabilities(
             probabilities, rows.present, len(self.load(cell.dataset).classes), len(rows.y)
         )
@@ -202,26 +200,6 @@ def _clock() -> Iterator[dict[str, float]]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield times
     times["wall"], times["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
-
-
-def _reset_peak_memory() -> None:
-    """Start the high-water mark of resident memory afresh, where Linux allows it."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def _peak_memory_mb() -> float:
-    """Return the high-water mark: since the reset on Linux, of the process elsewhere."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def _plain(value: Any) -> Any:
