@@ -35,14 +35,6 @@ def add_value_counts(codes, labels, weights, arities, n_classes, out_start, out)
 
 
 @njit(nogil=True, cache=True)
-def add_class_counts(labels, weights, out):
-    """Add N(y) to out (n_classes,)."""
-    weighted = weights.shape[0] > 0
-    for r in range(labels.shape[0]):
-        out[labels[r]] += weights[r] if weighted else 1.0
-
-
-@njit(nogil=True, cache=True)
 def _order_by_class(labels, low, high, n_classes, place, word_start):
     """Give rows low..high bit positions grouped by class, each class from a new word.
 

@@ -209,10 +209,10 @@ class _SinglePass:
         return np.zeros(self.domain.n_classes), np.zeros(int(self.start[-1]))
 
     def update(self, state: tuple[Floats, Floats], chunk: Chunk) -> tuple[Floats, Floats]:
-        from tanager.counts._kernels import add_class_counts, add_value_counts
+        from tanager.counts._kernels import add_value_counts
 
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
-        add_class_counts(chunk.labels, weights, state[0])
+        state[0][:] += np.bincount(chunk.labels, chunk.weights, self.domain.n_classes)
         add_value_counts(
             chunk.codes,
             chunk.labels,

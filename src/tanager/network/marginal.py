@@ -41,10 +41,10 @@ def add_unknown_sums(
 
     Rows without an unknown feature stay as they are.
     """
-    from tanager.parameters._kernels import has_unknown
-
     selected = np.array(structure.selected, np.int64)
-    if structure.max_parents == 0 or not has_unknown(codes, arities, selected):
+    if structure.max_parents == 0 or codes.shape[1] == 0:
+        return
+    if (codes.max(axis=1) < arities)[selected].all():
         return
     unknown = codes[selected] >= arities[selected, None]  # (n_selected, n_rows)
     rows = np.flatnonzero(unknown.any(axis=0))

@@ -152,19 +152,6 @@ def add_tree_terms(
 
 
 @njit(nogil=True, cache=True)
-def has_unknown(codes, arities, features):
-    """Return whether any of the features is unknown in any row."""
-    found = False
-    for f in range(features.shape[0]):
-        column = codes[features[f]]
-        top = np.uint32(0)
-        for r in range(column.shape[0]):
-            top = max(top, np.uint32(column[r]))
-        found |= top >= arities[features[f]]
-    return found
-
-
-@njit(nogil=True, cache=True)
 def normalize_in_place(log_joint, in_logs):
     """Turn a log-joint (n_rows, n_classes) into posteriors, or into their logs."""
     n_rows, n_classes = log_joint.shape

@@ -185,13 +185,32 @@ class TreeTable(EqualByArrays):
         return contexts
 
     def to_dense(self) -> DenseTable:
-        """Spell out every context; the caller minds the size."""
-        shape = self.member_arities
-        grid = np.indices(shape, dtype=np.uint16).reshape(len(shape), -1)
-        out = np.zeros((grid.shape[1], self.n_classes))
-        members = np.arange(len(shape))
-        self.add_terms(np.ascontiguousarray(grid), np.array(shape), members, out)
-        return DenseTable(out.reshape(*shape, self.n_classes))
+        """Spell out every context; the caller minds the size.
+
+        Level by level: every context starts as its prefix, then the seen ones
+        are written over.
+        """
+        log_uniform = np.full((1, self.arity), -np.log(self.arity))
+        rows, seen = log_uniform.copy(), np.zeros(1, np.int64)  # seen: the nodes' rows
+        above, low, high = 0, 0, 1  # the level's nodes are low:high, those above it above:low
+        for depth in range(len(self.context_arities) + 1):
+            if depth:
+                width = self.context_arities[depth - 1]
+                rows = np.repeat(rows, width, axis=0)
+                prefix = seen[self.node_parent[low:high] - above]
+                seen = prefix * width + self.node_value[low:high]
+            cells = slice(int(self.node_start[low]), int(self.node_start[high]))
+            node = np.repeat(np.arange(high - low), np.diff(self.node_start[low : high + 1]))
+            written = np.repeat(self.node_log_escape[low:high, None], self.arity, axis=1)
+            if self.inherit:
+                written += rows[seen]
+            written[node, self.cell_value[cells]] = self.cell_log_prob[cells]
+            if not self.backoff and depth == len(self.context_arities):
+                rows = np.repeat(log_uniform, rows.shape[0], axis=0)
+            rows[seen] = written
+            above, low, high = low, high, int(self.node_child[high])
+        spelled = rows.reshape(*self.context_arities, self.arity)
+        return DenseTable(np.ascontiguousarray(np.moveaxis(spelled, 0, -1)))
 
     def compact(self) -> FamilyTable:
         """Return the table in the form that suits its size."""
