@@ -1,8 +1,10 @@
 """Discriminative parameters under cross-validation: what to choose, and against whom.
 
-    python benchmarks/discriminative_study.py --data FOLDER --run FILE [--max-rows N] [--write]
+    python benchmarks/discriminative_study.py --data FOLDER --run FILE [--twins FILE]
+        [--max-rows N] [--write]
 
-The run file survives a kill: the same command goes on where it was.
+The run files survive a kill: the same command goes on where it was. `--twins` adds
+bias and variance of discriminative and generative parameters, over three rounds.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager.evaluation import Contender, CrossValidation, Experiment
+from tanager.evaluation.curves import bias_variance
 from tanager.evaluation.datasets import find_dataset
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import geometric_mean_ratio, win_draw_loss
@@ -78,7 +81,13 @@ GROUPS = {
 }
 
 
-def experiment(folder: Path, max_rows: int, wanted: list[str] | None) -> Experiment:
+TWINS = {"NBw": "NB", "TANw": "TAN", "KDB-1w": "KDB-1"}
+TWIN_ROUNDS = 3
+
+
+def experiment(
+    folder: Path, max_rows: int, wanted: list[str] | None, rounds: int = 1
+) -> Experiment:
     manifest = json.loads((folder / "manifest.json").read_text())
     entries = sorted(manifest, key=lambda e: (e["rows"], e["slug"]))
     names = [e["slug"] for e in entries if e["rows"] <= max_rows and "_disc" not in e["slug"]]
@@ -89,9 +98,10 @@ def experiment(folder: Path, max_rows: int, wanted: list[str] | None) -> Experim
             for name, use in CLASSIFIERS.items()
             if wanted is None or name in wanted
         ],
-        protocol=CrossValidation(rounds=1, folds=2),
+        protocol=CrossValidation(rounds=rounds, folds=2),
         seed=0,
         metrics=METRICS,
+        keep=("predictions",) if rounds > 1 else (),
     )
 
 
@@ -102,12 +112,31 @@ def compare(results: Results, a: str, b: str) -> list[str] | None:
         scores: Scores = results.mean(metric)
         if a not in scores.classifiers or b not in scores.classifiers:
             return None
-        x, y = scores.of(a), scores.of(b)
-        result = win_draw_loss(x, y, decimals=4)
-        floor = 1e-4
-        ratio = geometric_mean_ratio(x.clip(floor), y.clip(floor))
-        row.append(f"{result} (p {result.p_value:.2g}), ×{ratio:.3f}")
+        row.append(compare_scores(scores, a, b))
     return row
+
+
+def compare_scores(scores: Scores, a: str, b: str) -> str:
+    x, y = scores.of(a), scores.of(b)
+    result = win_draw_loss(x, y, decimals=4)
+    floor = 1e-4
+    ratio = geometric_mean_ratio(x.clip(floor), y.clip(floor))
+    return f"{result} (p {result.p_value:.2g}), ×{ratio:.3f}"
+
+
+def report_twins(folder: Path, max_rows: int, run: Path) -> str:
+    """Return bias and variance of discriminative against generative parameters."""
+    plan = experiment(folder, max_rows, [*TWINS, *TWINS.values()], TWIN_ROUNDS)
+    results = plan.run(run, retry_failed=True)
+    bias, variance = bias_variance(plan, results)
+    parts = (bias, variance, *(results.mean(m) for m in ("zero_one_loss", "rmse_true_class")))
+    rows = [
+        (f"{a} against {b}", *(compare_scores(s, a, b) for s in parts)) for a, b in TWINS.items()
+    ]
+    return (
+        f"## Bias and variance of the 0–1 loss (table 4), {TWIN_ROUNDS} rounds of two folds\n\n"
+        + markdown(("", "bias", "variance", "0–1 loss", "RMSE"), rows)
+    )
 
 
 def report(results: Results) -> str:
@@ -141,6 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--twins", type=Path, help="also estimate bias and variance")
     parser.add_argument("--max-rows", type=int, default=4_000)
     parser.add_argument("--only", nargs="*", help="names of the classifiers to run")
     arguments, _ = parser.parse_known_args()
@@ -156,7 +186,10 @@ def main() -> None:
     )
     if scores.excluded:
         text += f"Left out, because a classifier failed there: {', '.join(scores.excluded)}.\n\n"
-    publish("discriminative_study", "Discriminative parameters, studied", text + report(results))
+    text += report(results)
+    if arguments.twins is not None:
+        text += "\n\n" + report_twins(arguments.data, arguments.max_rows, arguments.twins)
+    publish("discriminative_study", "Discriminative parameters, studied", text)
 
 
 if __name__ == "__main__":
