@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,16 @@ _BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
-class TableFile:
+class TableFile(ABC):
     """One file: its schema, its number of rows if it says so, its batches."""
 
     path: Path
     schema: pa.Schema
     n_rows: int | None
 
+    @abstractmethod
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Iterate over the file's rows."""
-        raise NotImplementedError
 
     def as_text(self, columns: Collection[str]) -> TableFile:  # noqa: ARG002
         """Return the file with some columns as text, where its types are guesses."""

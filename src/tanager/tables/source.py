@@ -8,6 +8,7 @@ two transpositions.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ __all__ = ["BATCH_ROWS", "ArraySource", "DatasetSource", "Source", "TableSource"
 BATCH_ROWS = 65_536
 
 
-class Source:
+class Source(ABC):
     """A restartable table: the base of all sources.
 
     Attributes
@@ -64,6 +65,7 @@ class Source:
                 "is required. Pass a table with at least one row."
             )
 
+    @abstractmethod
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
@@ -76,7 +78,6 @@ class Source:
         batch_rows : int
             The most rows in one batch.
         """
-        raise NotImplementedError
 
     def column(self, name: str) -> pa.Array:
         """Return a whole column; a streamed source reads it for this."""
@@ -97,9 +98,9 @@ class Source:
         """
         return self
 
-    def filter(self, kept: NDArray[np.bool_]) -> Source:
+    def filter(self, kept: NDArray[np.bool_]) -> Source:  # noqa: ARG002
         """Return some of the rows; only where `in_memory`."""
-        raise NotImplementedError
+        raise DataError(f"{self!r} is streamed: rows are taken out of tables in memory only.")
 
     def __repr__(self) -> str:
         rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
