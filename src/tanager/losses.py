@@ -184,9 +184,9 @@ class HybridMargin(RowLoss):
     -----
     The defaults did best, among seven configurations, on held-out rows of
     25 tables of at most 1,500 rows (docs/measurements/differentiable-defaults.md). On letters and
-    digits, with thousands of rows, the best of those tried were
-    ``HybridMargin(100, 5, 10)`` and ``HybridMargin(100, 10, 10)`` with a
-    learning rate of 0.1: `tune`, or start there.
+    digits, with thousands of rows, held-out rows preferred larger ones, such as
+    ``HybridMargin(10, 10, 2)`` and ``HybridMargin(30, 20, 10)`` with a learning
+    rate of 0.1 (docs/measurements/differentiable.md): `tune`, or start there.
 
     References
     ----------
