@@ -54,6 +54,24 @@ def _order_by_class(labels, low, high, n_classes, place, word_start):
 
 
 @njit(nogil=True, cache=True)
+def _pack_equal(codes, value, flags, words):
+    """Write, 64 codes to a word, which of them equal a value.
+
+    Eight flags in the bytes of a number are gathered into its top byte by one
+    multiplication, each landing on a bit of its own.
+    """
+    for at in range(codes.shape[0]):
+        flags[at] = codes[at] == value
+    eights = flags.view(np.uint64)
+    for w in range(codes.shape[0] // 64):
+        word = np.uint64(0)
+        for b in range(8):
+            packed = (eights[8 * w + b] * np.uint64(0x0102040810204080)) >> np.uint64(56)
+            word |= packed << np.uint64(8 * b)
+        words[w] = word
+
+
+@njit(nogil=True, cache=True)
 def add_pair_counts_by_bits(codes, labels, arities, n_classes, left, right, out_start, out):
     """Add N(x_i, x_j, y) of unweighted rows for the pairs (left[p], right[p]).
 
@@ -70,19 +88,20 @@ def add_pair_counts_by_bits(codes, labels, arities, n_classes, left, right, out_
     bits = np.empty((first[n_features], n_words), np.uint64)
     place = np.empty(BIT_ROWS, np.int64)
     word_start = np.empty(n_classes + 1, np.int64)
-    one = np.uint64(1)
+    grouped = np.empty(n_words * 64, codes.dtype)
+    flags = np.empty(n_words * 64, np.uint8)
     for low in range(0, n_rows, BIT_ROWS):
         high = min(low + BIT_ROWS, n_rows)
         _order_by_class(labels, low, high, n_classes, place, word_start)
-        for row in range(first[n_features]):
-            for w in range(word_start[n_classes]):
-                bits[row, w] = 0
+        size = word_start[n_classes]
         for i in range(n_features):
-            for r in range(low, high):
-                code = np.int64(codes[i, r])
-                if code < arities[i]:
-                    at = place[r - low]
-                    bits[first[i] + code, at >> 6] |= one << np.uint64(at & 63)
+            for at in range(size * 64):
+                grouped[at] = arities[i]  # between the classes: no value at all
+            column = codes[i, low:high]
+            for r in range(column.shape[0]):
+                grouped[place[r]] = column[r]
+            for value in range(arities[i]):
+                _pack_equal(grouped[: size * 64], value, flags, bits[first[i] + value])
         for p in range(left.shape[0]):
             i, j = left[p], right[p]
             at = out_start[p]
