@@ -13,23 +13,12 @@ import math
 import numpy as np
 from numba import njit
 
-__all__ = ["column_ranges", "count_cells", "encode_matrix", "mark_present", "mdl_split"]
+__all__ = ["count_cells", "encode_matrix", "mark_present", "mdl_split"]
 
 _BLOCK = 128  # rows; 128 × 30 columns × 8 bytes about fill the first-level cache
 
 # How a column is looked up.
 CUTS, LOOKUP, SEARCH = 0, 1, 2
-
-
-@njit(nogil=True, cache=True)
-def column_ranges(x, low, high):
-    """Widen low[j], high[j] to the least and largest of column j; x is int64."""
-    n_rows, n_columns = x.shape
-    for r in range(n_rows):
-        for j in range(n_columns):
-            v = x[r, j]
-            low[j] = min(low[j], v)
-            high[j] = max(high[j], v)
 
 
 @njit(nogil=True, cache=True)

@@ -166,12 +166,9 @@ def _distinct_by_matrix(dense: NDArray[Any], picked: list[int]) -> list[NDArray[
     """Return the distinct integers of each picked column; None where the range is large."""
     from tanager.codes import _kernels
 
-    n_rows, n_columns = dense.shape
-    low = np.full(n_columns, np.iinfo(np.int64).max)
-    high = np.full(n_columns, np.iinfo(np.int64).min)
-    for start in range(0, n_rows, BLOCK_ROWS):
-        block = read_only(as_kernel_matrix(dense[start : start + BLOCK_ROWS]))
-        _kernels.column_ranges(block, low, high)
+    n_rows = dense.shape[0]
+    low = dense.min(axis=0).astype(np.int64)
+    high = dense.max(axis=0).astype(np.int64)
     small = [j for j in picked if int(high[j]) - int(low[j]) < 1 << 20]
     columns = np.array(small, dtype=np.int64)
     widths = high[columns] - low[columns] + 1

@@ -116,11 +116,33 @@ class _FamilyPass:
 
 
 def tree_from_dense(counts: Floats) -> ContextTree:
-    """Build the context tree of dense counts (class, *parents, feature)."""
-    flat = counts.ravel()
-    keys = np.flatnonzero(flat)
-    codes = np.stack(np.unravel_index(keys, counts.shape))
-    return _tree(codes, flat[keys], counts.shape)
+    """Build the context tree of dense counts (class, *parents, feature), none negative."""
+    *context_arities, arity = counts.shape
+    depth = len(context_arities)
+    levels: list[Level] = []
+    node_at = cell_at = np.zeros(0, np.int64)  # of the level above, by flat position
+    for d in range(depth + 1):
+        flat = counts.sum(axis=tuple(range(d, depth))).reshape(-1, arity)
+        seen = flat > 0
+        known = seen.any(axis=1)
+        known[:1] |= d == 0  # the root stands even where nothing was counted
+        nodes, cells = np.flatnonzero(known), np.flatnonzero(seen)
+        start = np.concatenate([[0], np.cumsum(seen[nodes].sum(axis=1))])
+        parent = value = np.zeros(1, np.int64)
+        cell_parent = np.zeros(cells.shape[0], np.int64)
+        if d:
+            above, value = np.divmod(nodes, context_arities[d - 1])
+            parent = node_at[above]
+            cell_parent = cell_at[cells // arity // context_arities[d - 1] * arity + cells % arity]
+            n_above = levels[-1].n_nodes
+            child = np.searchsorted(parent, np.arange(n_above + 1))
+            levels[-1] = levels[-1]._replace(child=child)
+        nowhere = np.zeros(nodes.shape[0] + 1, np.int64)
+        levels.append(
+            Level(parent, value, nowhere, start, cells % arity, flat.ravel()[cells], cell_parent)
+        )
+        node_at, cell_at = np.cumsum(known) - 1, np.cumsum(seen) - 1
+    return ContextTree(arity, tuple(context_arities), tuple(levels))
 
 
 def merge_trees(a: ContextTree, b: ContextTree) -> ContextTree:

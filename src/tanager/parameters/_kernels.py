@@ -9,15 +9,6 @@ ROW_BLOCK = 512  # rows whose log-joint stays in the first-level cache over all 
 
 
 @njit(nogil=True, cache=True)
-def _point_to_zeros(codes, arities, members, low, zeros, index):
-    """Point the index of rows from `low` on with an unknown member to the zeros."""
-    for m in range(members.shape[0]):
-        for r in range(index.shape[0]):
-            if codes[members[m], low + r] >= arities[members[m]]:
-                index[r] = zeros
-
-
-@njit(nogil=True, cache=True)
 def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out):
     """Add every dense family's log P(x | y, parents) to the log-joint.
 
@@ -48,7 +39,11 @@ def add_dense_terms(codes, arities, members, member_start, flat, flat_start, out
                 known &= top < arities[family[m]]
             table = flat[flat_start[f] :]
             if not known:
-                _point_to_zeros(codes, arities, family, low, table.shape[0] // n_classes - 1, index)
+                zeros = np.uint32(table.shape[0] // n_classes - 1)
+                for m in range(family.shape[0]):
+                    for r in range(size):
+                        if codes[family[m], low + r] >= arities[family[m]]:
+                            index[r] = zeros
             # Unsigned indices spare the test for negative ones; two classes, a loop.
             if n_classes == 2:
                 for r in range(size):
