@@ -133,6 +133,7 @@ class KillAt(Progress):
         ({}, (5, 6)),
         ({"early_stopping": 5}, (5, 6)),
         ({"share": True, "average": 0.8}, (5, 6)),
+        ({"dropout": 0.3}, (5, 6)),
         ({"share": True, "average": 0.8, "early_stopping": 5}, (5, 6)),
         ({"tune": 2}, (12, 14, 6)),  # in the search's second training, then in the last one
     ],
@@ -320,6 +321,7 @@ def heaviest_forest(scores, layout):
         (Differentiable(learning_rate=2.0), r"learning_rate=2\.0"),
         (Differentiable(temperature=(1.0, 0.0)), "temperature"),
         (Differentiable(average=1.0), r"average=1\.0"),
+        (Differentiable(dropout=1.0), r"dropout=1\.0"),
         (Differentiable(loss="nll", tune=3), "tune=3"),
         (Differentiable(early_stopping=0), "early_stopping=0"),
         (Differentiable("neighbours"), "6 features are not the pixels"),

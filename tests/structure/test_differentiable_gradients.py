@@ -133,13 +133,14 @@ def test_structure_gradient_goes_straight_through_the_softmax(problem, loss, tau
 
 @pytest.mark.parametrize("share", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_ten_batches_match_the_twin(problem, weighted, share):
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
     layout, model, rows = problem
     loss = HybridMargin(5.0, 2.0, 3.0)
     if not weighted:
         rows = rows._replace(weights=None)
     twin = twin_of(layout, model, share=share)
-    schedule = Schedule(2, 8, 0.05, 0.02, temperature=(3.0, 0.7), share=share)
+    schedule = Schedule(2, 8, 0.05, 0.02, temperature=(3.0, 0.7), share=share, dropout=dropout)
     plan = Plan(schedule, loss, lambda epoch: np.random.default_rng(epoch), BestParent())
     train(rows, layout, model, plan)
     for epoch in range(2):
@@ -149,12 +150,16 @@ def test_ten_batches_match_the_twin(problem, weighted, share):
             noisy = [twin.phi[i] + noise[i, : len(slots)] for i, slots in enumerate(COLUMNS)]
             chosen = [int(np.argmax(scores)) for scores in noisy]
             part = rows.take(batch)
-            joint = twin.log_joint(part.contexts, part.children, twin.one_hot(chosen))
+            children = part.children
+            if dropout:
+                left_out = rng.random((len(COLUMNS), batch.size)).T < dropout
+                children = np.where(left_out, ARITIES, children)
+            joint = twin.log_joint(part.contexts, children, twin.one_hot(chosen))
             gradient = loss(joint, part.labels)[1]
             if weighted:
                 gradient *= (part.weights / rows.weights.mean())[:, None]
             rates = (schedule.rate(epoch), schedule.structure_learning_rate, schedule.tau(epoch))
-            twin.step(part.contexts, part.children, gradient, noisy, chosen, *rates)
+            twin.step(part.contexts, children, gradient, noisy, chosen, *rates)
     for (i, s), table in twin.tables.items():
         np.testing.assert_allclose(model.table(layout, i, s), log_softmax(table, 1), atol=1e-10)
     np.testing.assert_allclose(model.prior, log_softmax(twin.prior, 0), atol=1e-10)

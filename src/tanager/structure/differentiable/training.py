@@ -33,7 +33,7 @@ class Schedule:
     In epoch e of E the tables' learning rate is
     :math:`r \cdot d^{\,e/E}`, the temperature
     :math:`\tau_0 (\tau_1/\tau_0)^{e/(E-1)}`; the rate of the logits over
-    parents is constant. `share` and `average` are those of `Differentiable`.
+    parents is constant. `share`, `average` and `dropout` are those of `Differentiable`.
     """
 
     epochs: int
@@ -44,6 +44,7 @@ class Schedule:
     temperature: tuple[float, float] = (10.0, 0.1)
     share: bool = False
     average: float = 0.0
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size"):
@@ -60,6 +61,11 @@ class Schedule:
             raise ConfigurationError(
                 f"average={self.average!r} must be at least 0 and below 1: the part of the "
                 "training whose tables are averaged. 0 returns the last ones."
+            )
+        if not 0 <= self.dropout < 1:
+            raise ConfigurationError(
+                f"dropout={self.dropout!r} must be at least 0 and below 1: the probability with "
+                "which a row leaves a feature out of a batch. 0 leaves none out."
             )
         if not min(self.temperature) > 0:
             raise ConfigurationError(
@@ -270,6 +276,8 @@ class _Trainer:
             self.chosen = sampler(noisy)
         rows = self.rows.take(batch)
         contexts, children = rows.columns()
+        if self.plan.schedule.dropout:
+            children = self._leave_out(children, rng)
         joint = np.empty((rows.n_rows, model.prior.shape[0]))
         joint[:] = model.prior
         add_log_joint(layout, contexts, children, self.chosen, model.theta, joint)
@@ -281,6 +289,17 @@ class _Trainer:
         step_tables(layout, contexts, children, chosen, gradient, rate, state, self.space)
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
+
+    def _leave_out(
+        self, children: NDArray[np.integer], rng: np.random.Generator
+    ) -> NDArray[np.integer]:
+        """Return children (n_features, n_rows), each unknown with the probability of dropout.
+
+        As parents the values stay known: a feature's term is left out, no other's is changed.
+        """
+        kept = rng.random(children.shape) >= self.plan.schedule.dropout
+        unknown = self.layout.arity[:, None].astype(children.dtype)
+        return np.where(kept, children, unknown)
 
     def _loss(self, joint: Floats, rows: TrainingRows, batch: Ints) -> tuple[float, Floats]:
         """Return the loss and its gradient; a row's weight multiplies its share of both."""
