@@ -1,28 +1,29 @@
 """Differentiable structure learning beside table 1 of Roth and Pernkopf (2020), and its speed.
 
     python benchmarks/differentiable.py speed              # CPU time of an epoch, memory
-    python benchmarks/differentiable.py options            # shared steps, averaging; held-out rows
+    python benchmarks/differentiable.py options starts     # what they do; held-out rows
     python benchmarks/differentiable.py letter satimage usps mnist14
     python benchmarks/differentiable.py --write             # docs/measurements/differentiable.md
 
-Every configuration is chosen on a fifth of the training rows, never on test
-rows; the paper's numbers are the least test error over hundreds of
-configurations. Results are kept in `docs/measurements/differentiable.json`, so
-that a table can be made of several runs. Data: letter.npz, satimage.npz, usps.npz (the
-paper's discretisation and splits) and mnist14.parquet in ../shared/data.
+Every configuration is chosen on held-out training rows, never on test rows;
+the paper's numbers are the least test error over hundreds of configurations.
+Results are kept in `docs/measurements/differentiable.json`, so that a table can
+be made of several runs. Data: letter.npz, satimage.npz, usps.npz (the paper's
+discretisation and splits) and mnist14.parquet in ../shared/data.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import resource
 import time
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.differentiable_page import keep, write
 from tanager.codes import Domain, MemoryRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -30,50 +31,50 @@ from tanager.losses import HybridMargin
 from tanager.parameters import Hybrid
 from tanager.structure import TAN, Differentiable, Naive
 
-HERE = Path(__file__).resolve().parent
-DATA = HERE.parent.parent / "shared" / "data"
-PAGE = HERE.parent / "docs" / "measurements" / "differentiable.md"
-STORE = PAGE.with_suffix(".json")
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
-# Table 1 of the paper: least test error in per cent.
-PAPER = {
-    "letter": {"naive": 12.93, "tan": 9.37, "subset": 8.73, "free": 7.98},
-    "satimage": {"naive": 10.83, "tan": 9.91, "subset": 9.31},
-    "usps": {"naive": 4.29, "tan": 3.42, "subset": 2.10, "neighbours": 2.27},
-    "mnist14": {"naive": 4.44, "tan": 3.65, "subset": 3.53, "neighbours": 3.29},
-}
 BATCH = {"letter": 100, "satimage": 50, "usps": 100, "mnist14": 250}
-# Epochs of the search, epochs of the final training, seeds of the latter.
+
+
+class Budget(NamedTuple):
+    """Epochs of the search and of the final training, and the splits that the search has."""
+
+    search: int
+    final: int
+    splits: int
+
+
 BUDGET = {
-    "letter/free": (40, 100, 5),
-    "letter": (25, 60, 3),
-    "satimage": (20, 40, 5),
-    "usps": (15, 40, 3),
-    "mnist14": (12, 30, 1),
+    "letter/free": Budget(40, 100, 2),
+    "letter": Budget(30, 60, 2),
+    "satimage": Budget(20, 40, 3),
+    "usps": Budget(20, 60, 2),
+    "mnist14": Budget(12, 20, 1),
 }
+SEEDS = 5  # of the final training; satimage: its folds
+SEARCH_ROWS = 20_000  # at most so many for a search, a fifth of them held out
 
 # Shared steps and averaging, with a rate that falls less: chosen on held-out training rows.
 TRAINING = {"decay": 0.1, "share": True, "average": 0.5}
 
-# (lambda, gamma, eta, learning rate): the grid that the validation rows choose from.
-GRID = [
-    (10.0, 10.0, 2.0, 0.1),
-    (30.0, 20.0, 10.0, 0.1),
-    (100.0, 20.0, 10.0, 0.1),
-    (10.0, 30.0, 2.0, 0.1),
-    (100.0, 50.0, 10.0, 0.1),
-    (30.0, 10.0, 2.0, 0.03),
-]
-# Naive Bayes underfits where the others overfit: on held-out rows of letter the least
-# margin of the grid above was the best, so its own grid goes on to smaller ones.
-NAIVE_GRID = [
-    (10.0, 10.0, 2.0, 0.1),
-    (10.0, 3.0, 2.0, 0.1),
-    (100.0, 5.0, 10.0, 0.1),
-    (100.0, 3.0, 10.0, 0.1),
-    (100.0, 1.0, 10.0, 0.1),
-    (100.0, 1.0, 2.0, 0.03),
-]
+
+class Config(NamedTuple):
+    """What held-out rows choose: loss, rate, dropout, whose tables, and the order of pixels."""
+
+    lambda_: float
+    gamma: float
+    eta: float
+    rate: float
+    dropout: float
+    retrain: bool = False
+    order: str = "auto"
+
+
+DROPOUTS = (0.2, 0.0, 0.4, 0.6)
+LOSSES = [(100.0, 20.0, 10.0, 0.1), (30.0, 20.0, 10.0, 0.1), (10.0, 30.0, 2.0, 0.1)]
+# Naive Bayes underfits where the others overfit, and wants smaller margins.
+NAIVE_LOSSES = [(100.0, 5.0, 10.0, 0.1), (100.0, 1.0, 10.0, 0.1), (100.0, 10.0, 10.0, 0.1)]
+SEARCHED = ("subset", "free", "neighbours")  # their tables may be kept or trained afresh
 
 
 def read(name: str, fold: int = 1) -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
@@ -88,6 +89,7 @@ def read(name: str, fold: int = 1) -> tuple[Domain, MemoryRows, np.ndarray, np.n
     return domain, rows_of(domain, x.T - 1, y), np.ascontiguousarray(xt.T - 1), yt
 
 
+@lru_cache(maxsize=1)
 def read_mnist() -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
     """Split two thirds to one third at random, and discretise from the training rows."""
     import pyarrow.parquet as pq
@@ -114,127 +116,176 @@ def rows_of(domain: Domain, codes: np.ndarray, labels: np.ndarray) -> MemoryRows
     )
 
 
-def learners(
-    method: str, config: tuple[float, ...], epochs: int, batch: int, training: dict
-) -> tuple:
-    """Return the structure and the parameter learner of a method."""
-    lambda_, gamma, eta, rate = config
+def learners(method: str, config: Config, epochs: int, batch: int, **training) -> tuple:
+    """Return the structure learner, and the parameter learner that trains from the start."""
     common = {
-        "loss": HybridMargin(lambda_, gamma, eta),
+        "loss": HybridMargin(config.lambda_, config.gamma, config.eta),
         "epochs": epochs,
         "batch_size": batch,
-        "learning_rate": rate,
+        "learning_rate": config.rate,
+        "dropout": config.dropout,
+        **TRAINING,
         **training,
     }
+    tables = Hybrid(joint="restart", **{k: v for k, v in common.items() if k != "init"})
+    common.setdefault("init", "generative")
     structures = {
         "naive": lambda: Naive(),
         "tan": lambda: TAN(),
         "subset": lambda: Differentiable("subset", 8, **common),
-        "all": lambda: Differentiable("all", **common),
         "free": lambda: Differentiable("all", ordering="free", **common),
-        "neighbours": lambda: Differentiable("neighbours", 8, **common),
+        "neighbours": lambda: Differentiable("neighbours", 8, order=config.order, **common),
     }
-    return structures[method](), Hybrid(**common)
+    return structures[method](), tables
+
+
+class Problem(NamedTuple):
+    """Training rows, and rows to count errors on."""
+
+    domain: Domain
+    rows: MemoryRows
+    codes: np.ndarray
+    labels: np.ndarray
+
+    def error(self, structure, tables) -> float:
+        """Return the error in per cent."""
+        joint = tables.log_joint(structure, self.codes, self.domain.arities)
+        return 100 * float(np.mean(joint.argmax(axis=1) != self.labels))
+
+
+class Result(NamedTuple):
+    """Errors in per cent of the joint tables and of retrained ones (NaN: not made), CPU seconds."""
+
+    joint: float
+    retrained: float
+    seconds: float
 
 
 def run(
-    method, config, epochs, batch, domain, rows, codes, labels, seed, training=TRAINING
-) -> tuple[float, float]:
-    """Return the error in per cent and the CPU seconds of a fit."""
-    structure_learner, parameter_learner = learners(method, config, epochs, batch, training)
+    method: str, config: Config, epochs: int, batch: int, problem: Problem, seed: int, **training
+) -> Result:
+    """Fit and count errors; retrains the tables of a searched structure if it is told to."""
+    structure_learner, parameter_learner = learners(method, config, epochs, batch, **training)
     context = FitContext(seed=np.random.SeedSequence(seed))
     context.info |= {"structure": {}, "parameters": {}}
-    counts = Counts(rows, context)
+    counts = Counts(problem.rows, context)
+    joint = retrained = float("nan")
     start = time.process_time()
     structure = structure_learner.learn(counts, context)
-    tables = parameter_learner.learn(structure, counts, context)
-    seconds = time.process_time() - start
-    joint = tables.log_joint(structure, codes, domain.arities)
-    return 100 * float(np.mean(joint.argmax(axis=1) != labels)), seconds
+    if method in SEARCHED:
+        joint = problem.error(structure, Hybrid().learn(structure, counts, context))
+    if method not in SEARCHED or config.retrain:
+        tables = parameter_learner.learn(structure, counts, context)
+        retrained = problem.error(structure, tables)
+    return Result(joint, retrained, time.process_time() - start)
 
 
-def held_out(name: str, fold: int) -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
-    """Return domain, four fifths of the training rows, and the codes and labels of the rest."""
-    domain, rows, _, _ = read(name, fold)
-    chunk = rows.gather()
-    shuffled = np.random.default_rng(1).permutation(rows.n_rows)
-    held, kept = shuffled[: rows.n_rows // 5], shuffled[rows.n_rows // 5 :]
-    codes = np.ascontiguousarray(chunk.codes[:, held])
-    return domain, rows.take(kept), codes, chunk.labels[held]
+def splits(name: str, method: str) -> list[Problem]:
+    """Return problems that hold out a fifth of the training rows (satimage: of some folds')."""
+    problems = []
+    for number in range(budget(name, method).splits):
+        domain, rows, _, _ = read(name, 2 * number + 1 if name == "satimage" else 1)
+        shuffled = np.random.default_rng(number + 1).permutation(rows.n_rows)[:SEARCH_ROWS]
+        cut = shuffled.shape[0] // 5
+        chunk = rows.gather()
+        codes = np.ascontiguousarray(chunk.codes[:, shuffled[:cut]])
+        problems.append(
+            Problem(domain, rows.take(shuffled[cut:]), codes, chunk.labels[shuffled[:cut]])
+        )
+    return problems
 
 
-def grid_of(method: str) -> list[tuple[float, ...]]:
-    return NAIVE_GRID if method == "naive" else GRID
-
-
-def budget(name: str, method: str) -> tuple[int, int, int]:
+def budget(name: str, method: str) -> Budget:
     return BUDGET.get(f"{name}/{method}", BUDGET[name])
 
 
-def choose(name: str, method: str, grid: list) -> tuple[tuple[float, ...], list]:
-    """Choose a configuration on a fifth of the training rows (satimage: of three folds)."""
-    problems = [held_out(name, fold) for fold in ((1, 3, 5) if name == "satimage" else (1,))]
-    tried = []
-    for config in grid:
-        settings = (method, config, budget(name, method)[0], BATCH[name])
-        error, seconds = np.mean([run(*settings, *part, 0) for part in problems], axis=0)
-        tried.append([*config, float(error), float(seconds)])
-        print(f"{name:9} {method:10} search {config} {error:6.2f} % {seconds:6.1f} s", flush=True)
-    return grid[int(np.argmin([row[-2] for row in tried]))], tried
+def choose(name: str, method: str) -> tuple[Config, list]:
+    """Choose, on held-out rows, the dropout, then the loss, then (pixels) the order."""
+    problems = splits(name, method)
+    tried: list[tuple[Config, float, float]] = []
+
+    def attempt(config: Config) -> None:
+        settings = (method, config, budget(name, method).search, BATCH[name])
+        results = [run(*settings, part, seed) for seed, part in enumerate(problems)]
+        joint, retrained, seconds = np.mean(results, axis=0)
+        for retrain, error in ((False, joint), (True, retrained)):
+            if not np.isnan(error):
+                tried.append((config._replace(retrain=retrain), float(error), float(seconds)))
+        print(f"{name:9} {method:10} {config} {joint:6.2f} {retrained:6.2f} % {seconds:6.1f} s")
+
+    losses = NAIVE_LOSSES if method == "naive" else LOSSES
+    for dropout in DROPOUTS:
+        attempt(Config(*losses[0], dropout, retrain=True, order=first_order(method)))
+    best = min(tried, key=lambda row: row[1])[0]
+    for loss in losses[1:]:
+        attempt(Config(*loss, best.dropout, retrain=True, order=best.order))
+    best = min(tried, key=lambda row: row[1])[0]
+    if method == "neighbours":
+        for order in ("A", "B"):
+            attempt(best._replace(order=order, retrain=True))
+    return min(tried, key=lambda row: row[1])[0], tried
 
 
-def searched(name: str, method: str) -> tuple[tuple[float, ...], list] | None:
-    """Return an earlier search over the whole grid, if there was one."""
-    store = json.loads(STORE.read_text()) if STORE.exists() else {}
-    entry = store.get(f"{name}/{method}", {})
-    tried = entry.get("search", [])
-    grid = grid_of(method)
-    if [tuple(row[:4]) for row in tried] != grid or entry["training"] != TRAINING:
-        return None
-    return grid[int(np.argmin([row[-2] for row in tried]))], tried
+def first_order(method: str) -> str:
+    return "C" if method == "neighbours" else "auto"
 
 
 def measure(name: str, methods: list[str]) -> None:
     for method in methods:
-        search_epochs, epochs, seeds = budget(name, method)
-        config, tried = searched(name, method) or choose(name, method, grid_of(method))
-        errors, times = [], []
-        for seed in range(seeds):
-            fold = seed + 1 if name == "satimage" else 1
-            data = read(name, fold)
-            error, seconds = run(method, config, epochs, BATCH[name], *data, seed)
-            errors.append(error)
-            times.append(seconds)
-            print(f"{name:9} {method:10} seed {seed} {error:6.2f} % {seconds:6.1f} s", flush=True)
-        keep(
-            f"{name}/{method}",
-            {
-                "config": config,
-                "search": tried,
-                "errors": errors,
-                "cpu_seconds": times,
-                "epochs": epochs,
-                "training": TRAINING,
-                "search_epochs": search_epochs,
-            },
-        )
+        epochs = budget(name, method)
+        config, tried = choose(name, method)
+        results = []
+        for seed in range(SEEDS):
+            problem = Problem(*read(name, seed + 1 if name == "satimage" else 1))
+            results.append(run(method, config, epochs.final, BATCH[name], problem, seed))
+            print(f"{name:9} {method:10} seed {seed} {results[-1]}", flush=True)
+        column = 1 if config.retrain else 0
+        record = {
+            "config": config._asdict(),
+            "search": [[row._asdict(), error, seconds] for row, error, seconds in tried],
+            "errors": [result[column] for result in results],
+            "cpu_seconds": [result.seconds for result in results],
+            "epochs": epochs._asdict(),
+            "training": TRAINING,
+        }
+        keep(f"{name}/{method}", record)
+
+
+def starts() -> None:
+    """Compare where tables start and whether they are retrained, on held-out rows."""
+    result = []
+    for name, method in (("letter", "subset"), ("letter", "free"), ("usps", "subset")):
+        settings = (method, Config(*LOSSES[0], 0.2, retrain=True), 40, BATCH[name])
+        for init in ("random", "generative"):
+            runs = [run(*settings, p, i, init=init) for i, p in enumerate(splits(name, method))]
+            joint, retrained, seconds = np.mean(runs, axis=0)
+            result.append([name, method, init, joint, retrained, seconds])
+            print(result[-1], flush=True)
+    keep("starts", result)
 
 
 def options() -> None:
-    """Measure what shared steps and averaging do for a short training, on held-out rows."""
-    problem = held_out("letter", 1)
+    """Measure what the options of a training do, on held-out rows."""
+    problem = splits("letter", "tan")[0]
+    losses = [*LOSSES, (10.0, 10.0, 2.0, 0.1), (100.0, 50.0, 10.0, 0.1), (30.0, 10.0, 2.0, 0.03)]
     result = []
-    for training in (
-        {"decay": 0.001, "share": False, "average": 0.0},
-        {"decay": 0.1, "share": False, "average": 0.0},
-        {"decay": 0.1, "share": False, "average": 0.5},
-        {"decay": 0.1, "share": True, "average": 0.0},
-        {"decay": 0.1, "share": True, "average": 0.5},
+    for decay, share, average, dropout in (
+        (0.001, False, 0.0, 0.0),
+        (0.1, False, 0.0, 0.0),
+        (0.1, False, 0.5, 0.0),
+        (0.1, True, 0.0, 0.0),
+        (0.1, True, 0.5, 0.0),
+        (0.001, False, 0.0, 0.2),
+        (0.1, True, 0.5, 0.2),
     ):
-        row = dict(training)
-        runs = [run("tan", config, 40, BATCH["letter"], *problem, 0, training) for config in GRID]
-        row["errors"] = [error for error, _ in runs]
-        row["cpu_seconds"] = [seconds for _, seconds in runs]
+        training = {"decay": decay, "share": share, "average": average}
+        runs = [
+            run("tan", Config(*loss, dropout), 40, BATCH["letter"], problem, 0, **training)
+            for loss in losses
+        ]
+        row = {**training, "dropout": dropout, "losses": losses}
+        row["errors"] = [result.retrained for result in runs]
+        row["cpu_seconds"] = [result.seconds for result in runs]
         result.append(row)
         print(row, flush=True)
     keep("options", result)
@@ -262,128 +313,26 @@ def speed() -> None:
     keep("speed", result)
 
 
-def keep(key: str, value: object) -> None:
-    store = json.loads(STORE.read_text()) if STORE.exists() else {}
-    store[key] = value
-    STORE.parent.mkdir(parents=True, exist_ok=True)
-    STORE.write_text(json.dumps(store, indent=1) + "\n")
-
-
-def write() -> None:
-    """Write the page from what was measured."""
-    store = json.loads(STORE.read_text())
-    shared = ", ".join(f"`{name}={value}`" for name, value in TRAINING.items())
-    lines = [
-        "# Differentiable structure learning: measurements",
-        "",
-        "Written by `python benchmarks/differentiable.py --write`. Test error in per cent, mean ± "
-        "standard deviation over seeds (satimage: over the five folds, each with a seed of its "
-        "own). The configuration is the best of "
-        f"{len(GRID)} on a fifth of the training rows (satimage: of folds 1, 3 and 5 together), "
-        "with the shorter trainings that the column of epochs has in brackets; it is then "
-        "trained on all training rows. The grid itself and the options all share ("
-        + shared
-        + ") were found beforehand, "
-        "on the same held-out training rows of letter, satimage and usps. Naive Bayes has a grid "
-        "of its own, with smaller margins: on letter's held-out rows the first grid's least margin "
-        "did best. That second grid was made after letter's naive test error with the first one "
-        "(15.5) was known; the choice within either was on held-out rows alone. "
-        "Test errors of earlier trainings, without these options, were known as well when the "
-        "grids were made. "
-        "*Paper* is table 1 of Roth and Pernkopf (2020): the least **test** error "
-        "over hundreds of configurations and 500 epochs; for letter with a free ordering it is "
-        "the cyclic pseudo TAN of section 4.5, which is no Bayesian network.",
-        "",
-        "| data | structure | error | best run | paper | λ, γ, η, rate | held-out error | "
-        "epochs (search) | CPU s a fit |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name, method in [(data, kind) for data, kinds in PAPER.items() for kind in kinds]:
-        entry = store.get(f"{name}/{method}")
-        if entry is None:
-            continue
-        errors = entry["errors"]
-        spread = f" ± {np.std(errors, ddof=1):.2f}" if len(errors) > 1 else ""
-        paper = PAPER[name].get(method)
-        config = ", ".join(f"{v:g}" for v in entry["config"])
-        lines.append(
-            f"| {name} | {method} | {np.mean(errors):.2f}{spread} (n={len(errors)}) | "
-            f"{min(errors):.2f} | {'' if paper is None else f'{paper:.2f}'} | {config} | "
-            f"{min(row[-2] for row in entry['search']):.2f} | "
-            f"{entry['epochs']} ({entry['search_epochs']}) | "
-            f"{np.mean(entry['cpu_seconds']):.0f} |"
-        )
-    if "options" in store:
-        lines += [
-            "",
-            "## Shared steps and averaging",
-            "",
-            "letter, tables of the TAN structure, errors in per cent on the held-out fifth of the "
-            "training rows after 40 epochs, for each configuration of the grid (λ, γ, η, rate). "
-            "One seed and 2,668 rows: the standard error of an entry is about 0.6, that of a "
-            "difference in a column less, since the rows are the same.",
-            "",
-            "| decay | share | average | "
-            + " | ".join(", ".join(f"{v:g}" for v in config) for config in GRID)
-            + " | mean | CPU s |",
-            "|---" * (len(GRID) + 5) + "|",
-        ]
-        lines += [
-            f"| {row['decay']} | {row['share']} | {row['average']} | "
-            + " | ".join(f"{error:.2f}" for error in row["errors"])
-            + f" | {np.mean(row['errors']):.2f} | {np.mean(row['cpu_seconds']):.1f} |"
-            for row in store["options"]
-        ]
-    if "speed" in store:
-        lines += [
-            "",
-            "## Speed and memory",
-            "",
-            "letter, 15,000 rows, 16 features, 26 classes, batches of 100, one thread; peak memory "
-            "of the whole process, compiler included.",
-            "",
-            "| k | CPU s an epoch | peak MB |",
-            "|---|---|---|",
-        ]
-        lines += [
-            f"| {row['k']} | {row['seconds']:.3f} | {row['peak_mb']:.0f} |"
-            for row in store["speed"]
-        ]
-    lines += ["", f"Machine: {machine()}.", ""]
-    PAGE.write_text("\n".join(lines))
-
-
-def machine() -> str:
-    import os
-
-    import numba
-
-    model = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [ln for ln in cpuinfo.read_text().splitlines() if ln.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, numba"
-    return f"{model}, {os.cpu_count()} cores, {versions} {numba.__version__}"
-
-
 METHODS = {
     "letter": ["free", "subset", "tan", "naive"],
     "satimage": ["subset", "tan", "naive"],
-    "usps": ["subset", "neighbours", "tan", "naive"],
+    "usps": ["subset", "tan", "naive", "neighbours"],
     "mnist14": ["neighbours", "subset", "tan", "naive"],
 }
 
 
+STUDIES = {"speed": speed, "options": options, "starts": starts}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", choices=["speed", "options", *METHODS, []])
+    parser.add_argument("what", nargs="*", choices=[*STUDIES, *METHODS, []])
     parser.add_argument("--method", action="append", help="only this structure (repeatable)")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     for what in given.what:
-        if what in ("speed", "options"):
-            {"speed": speed, "options": options}[what]()
+        if what in STUDIES:
+            STUDIES[what]()
         else:
             measure(what, given.method or METHODS[what])
     if given.write:

@@ -107,6 +107,15 @@ def test_a_killed_training_of_tables_resumes(rows, tmp_path):
         assert np.array_equal(a.log_prob, c.log_prob)
 
 
+def test_a_checkpoint_of_tables_that_started_elsewhere_is_refused(rows, tmp_path):
+    context = FitContext()
+    structure = Differentiable("all", epochs=2).learn(Counts(rows, context), context)
+    common = {"epochs": 2, "checkpoint": tmp_path / "c"}
+    learn(Hybrid(joint="refine", **common), structure, rows, carry=context.carry)
+    with pytest.raises(ConfigurationError, match="another run"):
+        learn(Hybrid(joint="restart", **common), structure, rows, carry=context.carry)
+
+
 def test_unknown_values_contribute_nothing(rows):
     chunk = rows.gather()
     codes = chunk.codes.copy()

@@ -134,6 +134,7 @@ class KillAt(Progress):
         ({"early_stopping": 5}, (5, 6)),
         ({"share": True, "average": 0.8}, (5, 6)),
         ({"dropout": 0.3}, (5, 6)),
+        ({"init": "generative", "early_stopping": 5}, (5, 6)),
         ({"share": True, "average": 0.8, "early_stopping": 5}, (5, 6)),
         ({"tune": 2}, (12, 14, 6)),  # in the search's second training, then in the last one
     ],
@@ -164,6 +165,9 @@ def test_checkpoints_of_other_runs_and_broken_ones_are_refused(rows, tmp_path):
         learn(Differentiable(epochs=2, checkpoint=path), *rows, seed=1)
     with pytest.raises(ConfigurationError, match="another run"):
         learn(Differentiable(epochs=3, checkpoint=path), *rows)
+    for other in ({"init": "generative"}, {"dropout": 0.1}):
+        with pytest.raises(ConfigurationError, match="another run"):
+            learn(Differentiable(epochs=2, checkpoint=path, **other), *rows)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ModelFileError, match=r"c\.npz is not a readable checkpoint"):
         learn(Differentiable(epochs=2, checkpoint=path), *rows)
@@ -197,6 +201,43 @@ def test_the_search_keeps_the_best_configuration_on_held_out_rows(rows):
     assert info["loss"] == repr(loss)
     assert info["learning_rate"] == best["learning_rate"]
     assert all(1 <= row["lambda_"] <= 1000 and 0.1 <= row["gamma"] <= 100 for row in table)
+
+
+def test_a_generative_start_has_the_smoothed_frequencies(rows):
+    codes, labels = rows
+    weights = np.random.default_rng(3).integers(1, 4, labels.size).astype(np.float64)
+    codes = codes.copy()
+    codes[0, :50] = 3  # unknown, as a parent and as a child
+    learner = Differentiable({"f1": ["f0"]}, init="generative", epochs=1, learning_rate=1e-12)
+    structure, context = learn(learner, codes, labels, weights=weights)
+    joint = context.carry[CARRIED]
+    assert structure.parent_indices[1] == (0,)
+    for i, parents in enumerate(structure.parent_indices):
+        for c in range(2):
+            inside = weights * (labels == c)
+            alone = np.array([inside[codes[i] == x].sum() + 5 / 3 for x in range(3)])
+            alone /= alone.sum()
+            if not parents:
+                np.testing.assert_allclose(np.exp(joint.log_prob[i][:, c]), alone, rtol=1e-9)
+                continue
+            for u in range(3):
+                given = inside * (codes[parents[0]] == u)
+                prob = np.array([given[codes[i] == x].sum() for x in range(3)]) + 5 * alone
+                ours = np.exp(joint.log_prob[i][u, :, c])
+                np.testing.assert_allclose(ours, prob / prob.sum(), rtol=1e-9)
+    prior = np.bincount(labels, weights) + 5 / 2
+    np.testing.assert_allclose(np.exp(joint.log_prior), prior / prior.sum(), rtol=1e-9)
+
+
+def test_held_out_rows_are_not_in_the_generative_start(rows):
+    codes, labels = rows
+    learner = Differentiable(
+        "all", init="generative", epochs=1, learning_rate=1e-12, early_stopping=1
+    )
+    _, context = learn(learner, codes, labels)
+    start = np.exp(context.carry[CARRIED].log_prior)
+    whole = np.bincount(labels) + 5 / 2
+    assert not np.allclose(start, whole / whole.sum(), rtol=1e-6)
 
 
 def test_a_context_never_seen_follows_its_table_when_steps_are_shared():
@@ -317,6 +358,7 @@ def heaviest_forest(scores, layout):
         (Differentiable(k=0), "k=0"),
         (Differentiable(ordering="none"), "ordering='none'"),
         (Differentiable(order="A"), "order='A'"),
+        (Differentiable(init="zero"), "init='zero'"),
         (Differentiable(epochs=0), "epochs=0"),
         (Differentiable(learning_rate=2.0), r"learning_rate=2\.0"),
         (Differentiable(temperature=(1.0, 0.0)), "temperature"),

@@ -152,8 +152,8 @@ def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
             part = rows.take(batch)
             children = part.children
             if dropout:
-                left_out = rng.random((len(COLUMNS), batch.size)).T < dropout
-                children = np.where(left_out, ARITIES, children)
+                kept = dropout <= rng.random((len(COLUMNS), batch.size)).T
+                children = np.where(kept, children, ARITIES)
             joint = twin.log_joint(part.contexts, children, twin.one_hot(chosen))
             gradient = loss(joint, part.labels)[1]
             if weighted:

@@ -156,7 +156,7 @@ class Hybrid(ParameterLearner):
         layout, shapes = _layout(structure, counts.domain)
         n_classes = counts.domain.n_classes
 
-        def start(rng: np.random.Generator) -> Model:
+        def start(_rows: TrainingRows, rng: np.random.Generator) -> Model:
             if joint is None:
                 return Model.start(layout, n_classes, rng)
             theta = np.concatenate([np.zeros(0), *(table.ravel() for table in joint.log_prob)])

@@ -77,14 +77,14 @@ class Problem:
     Attributes
     ----------
     start : callable
-        Makes the initial model from a random stream.
+        Makes the initial model from the training rows and a random stream.
     key : tuple of int
         Names the random streams of this fit.
     """
 
     rows: TrainingRows
     layout: Layout
-    start: Callable[[np.random.Generator], Model]
+    start: Callable[[TrainingRows, np.random.Generator], Model]
     sampler: Sampler | None
     key: tuple[int, ...]
     stage: str
@@ -101,6 +101,8 @@ def fit(problem: Problem, settings: Settings, context: FitContext) -> tuple[Run,
         loss, schedule, info["search"] = _search(problem, settings, context, training, validation)
     if settings.early_stopping is None:
         training, validation = problem.rows, None
+    model = problem.start(training, context.generator(*problem.key, START))
+    facts = {"loss": _name(loss), **asdict(schedule)}
     plan = Plan(
         schedule,
         loss,
@@ -108,11 +110,10 @@ def fit(problem: Problem, settings: Settings, context: FitContext) -> tuple[Run,
         problem.sampler,
         validation,
         settings.early_stopping,
-        _checkpoint(problem, settings, context, "training", loss=_name(loss), **asdict(schedule)),
+        _checkpoint(problem, settings, context, "training", model, **facts),
         context.progress,
         problem.stage,
     )
-    model = problem.start(context.generator(*problem.key, START))
     run = train(training, problem.layout, model, plan)
     info |= {
         "loss": _name(loss),
@@ -153,7 +154,8 @@ def _search(
     The search is scored on validation rows, by error, then by log-loss.
     """
     table: list[dict[str, float]] = []
-    store = _checkpoint(problem, settings, context, "search", **asdict(settings.schedule))
+    start = problem.start(training, context.generator(*problem.key, START))
+    store = _checkpoint(problem, settings, context, "search", start, **asdict(settings.schedule))
     done = None if store is None else store.load()
     for number in range(settings.tune):
         loss, schedule = _draw(context.generator(*problem.key, SEARCH, number), settings.schedule)
@@ -164,7 +166,7 @@ def _search(
             run = train(
                 training,
                 problem.layout,
-                problem.start(context.generator(*problem.key, START)),
+                start.copy(),
                 Plan(
                     schedule,
                     loss,
@@ -200,7 +202,12 @@ def _draw(rng: np.random.Generator, schedule: Schedule) -> tuple[HybridMargin, S
 
 
 def _checkpoint(
-    problem: Problem, settings: Settings, context: FitContext, kind: str, **more: object
+    problem: Problem,
+    settings: Settings,
+    context: FitContext,
+    kind: str,
+    start: Model,
+    **more: object,
 ) -> Checkpoint | None:
     if settings.checkpoint is None:
         return None
@@ -219,7 +226,7 @@ def _checkpoint(
         **more,
     }
     rows = problem.rows
-    data = (rows.contexts, rows.children, rows.labels, rows.weights, *problem.layout)
+    data = (rows.contexts, rows.children, rows.labels, rows.weights, *problem.layout, start.theta)
     return Checkpoint(path, settings.checkpoint_every, fingerprint(facts, *data))
 
 

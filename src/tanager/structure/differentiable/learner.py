@@ -13,6 +13,7 @@ from tanager.errors import ConfigurationError
 from tanager.losses import Loss
 from tanager.structure.differentiable.candidates import Request, resolve_candidates
 from tanager.structure.differentiable.fitting import Problem, Settings, fit
+from tanager.structure.differentiable.initial import STARTS
 from tanager.structure.differentiable.model import (
     NO_PARENT,
     JointTables,
@@ -67,6 +68,10 @@ class Differentiable(StructureLearner):
     epochs : int, default=100
     batch_size : int or None, default=None
         None is a tenth of the rows, but 10 at least and 100 at most.
+    init : {"random", "generative"}, default="random"
+        Where the tables start: near uniform, as in [1]_, or at the smoothed
+        frequencies of the training rows, so that all candidates compete from
+        the first batch on. Choose "generative" with many candidates.
     learning_rate : float, default=0.03
         Of the tables, in the first epoch.
     structure_learning_rate : float, default=0.01
@@ -106,7 +111,7 @@ class Differentiable(StructureLearner):
     Notes
     -----
     Adam with :math:`\beta_1=0.9, \beta_2=0.999, \epsilon=10^{-8}`. Tables are
-    logits minus logsumexp over the child's values, from U(-0.1, 0.1). Each
+    logits minus logsumexp over the child's values, at random from U(-0.1, 0.1). Each
     (table, parent value) takes a step of its own, with its own step count, in
     every batch where the table was drawn and a row has that parent value; it
     rests otherwise, moments included.
@@ -151,6 +156,7 @@ class Differentiable(StructureLearner):
         loss: str | Loss = "hybrid",
         epochs: int = 100,
         batch_size: int | None = None,
+        init: str = "random",
         learning_rate: float = 0.03,
         structure_learning_rate: float = 0.01,
         decay: float = 0.001,
@@ -172,6 +178,7 @@ class Differentiable(StructureLearner):
         self.loss = loss
         self.epochs = epochs
         self.batch_size = batch_size
+        self.init = init
         self.learning_rate = learning_rate
         self.structure_learning_rate = structure_learning_rate
         self.decay = decay
@@ -204,7 +211,7 @@ class Differentiable(StructureLearner):
         problem = Problem(
             coded_rows(chunk.codes, chunk.labels, chunk.weights),
             layout,
-            lambda rng: Model.start(layout, domain.n_classes, rng),
+            lambda rows, rng: STARTS[self.init](layout, rows, domain.n_classes, rng),
             sampler,
             (TRAINING_STREAM,),
             "structure by gradient",
@@ -221,6 +228,10 @@ class Differentiable(StructureLearner):
         if self.ordering not in ("fixed", "free"):
             raise ConfigurationError(
                 f"ordering={self.ordering!r} is not known. Allowed: 'fixed', 'free'."
+            )
+        if self.init not in STARTS:
+            raise ConfigurationError(
+                f"init={self.init!r} is not known. Allowed: 'random', 'generative'."
             )
         batch = Schedule.usual_batch(n_rows) if self.batch_size is None else self.batch_size
         return Settings(
