@@ -200,6 +200,8 @@ def test_the_search_keeps_the_best_configuration_on_held_out_rows(rows):
     loss = HybridMargin(best["lambda_"], best["gamma"], best["eta"])
     assert info["loss"] == repr(loss)
     assert info["learning_rate"] == best["learning_rate"]
+    assert info["dropout"] == best["dropout"]
+    assert len({row["dropout"] for row in table}) > 1
     assert all(1 <= row["lambda_"] <= 1000 and 0.1 <= row["gamma"] <= 100 for row in table)
 
 

@@ -71,9 +71,9 @@ class Hybrid(ParameterLearner):
     validation_fraction : float, default=0.1
         Of the rows, held out for `early_stopping` and `tune`.
     tune : int, default=0
-        Random configurations of `lambda_`, `gamma`, `eta` (as in [1]_) and
-        `learning_rate` to try on held-out rows first, each at the price of a
-        training.
+        Random configurations of `lambda_`, `gamma`, `eta` (as in [1]_),
+        `learning_rate` and `dropout` to try on held-out rows first, each at the
+        price of a training.
     checkpoint : path or None
         File from which a killed run is resumed, to the same result bit for bit.
     checkpoint_every : int, default=10

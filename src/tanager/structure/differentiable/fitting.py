@@ -35,6 +35,7 @@ START, EPOCHS, SPLIT, SEARCH = range(4)
 
 # The paper's two, for 500 epochs, and a larger one: shorter runs want it.
 SEARCH_RATES = (3e-3, 3e-2, 1e-1)
+SEARCH_DROPOUTS = (0.0, 0.2, 0.4, 0.6)
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def fit(problem: Problem, settings: Settings, context: FitContext) -> tuple[Run,
     info |= {
         "loss": _name(loss),
         "learning_rate": schedule.learning_rate,
+        "dropout": schedule.dropout,
         "epochs": run.epoch,
         "best_epoch": run.best_epoch if run.best is not None else run.epoch - 1,
         "stopped_early": run.stopped,
@@ -181,7 +183,8 @@ def _search(
             chosen = most_probable(run.result, problem.layout, problem.sampler)
             error, log_loss = scores(run.result, problem.layout, validation, chosen)
         table.append(
-            {**asdict(loss), "learning_rate": schedule.learning_rate}
+            asdict(loss)
+            | {"learning_rate": schedule.learning_rate, "dropout": schedule.dropout}
             | {"validation_error": error, "validation_log_loss": log_loss}
         )
         if store is not None:
@@ -190,15 +193,17 @@ def _search(
     ranked = [(row["validation_error"], row["validation_log_loss"]) for row in table]
     best = table[min(range(len(ranked)), key=ranked.__getitem__)]
     loss = HybridMargin(best["lambda_"], best["gamma"], best["eta"])
-    return loss, replace(settings.schedule, learning_rate=best["learning_rate"]), table
+    rate, dropout = best["learning_rate"], best["dropout"]
+    return loss, replace(settings.schedule, learning_rate=rate, dropout=dropout), table
 
 
 def _draw(rng: np.random.Generator, schedule: Schedule) -> tuple[HybridMargin, Schedule]:
-    """Draw lambda in 1..1000 and gamma in 0.1..100 log-uniformly, eta in 1..20, and a rate."""
+    """Draw lambda in 1..1000 and gamma in 0.1..100 log-uniformly, eta in 1..20, rate, dropout."""
     lambda_, gamma = 10.0 ** rng.uniform(0, 3), 10.0 ** rng.uniform(-1, 2)
     loss = HybridMargin(float(lambda_), float(gamma), float(rng.uniform(1, 20)))
     rate = SEARCH_RATES[int(rng.integers(len(SEARCH_RATES)))]
-    return loss, replace(schedule, learning_rate=rate)
+    dropout = SEARCH_DROPOUTS[int(rng.integers(len(SEARCH_DROPOUTS)))]
+    return loss, replace(schedule, learning_rate=rate, dropout=dropout)
 
 
 def _checkpoint(
