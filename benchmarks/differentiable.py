@@ -1,7 +1,7 @@
 """Differentiable structure learning beside table 1 of Roth and Pernkopf (2020), and its speed.
 
     python benchmarks/differentiable.py speed              # CPU time of an epoch, memory
-    python benchmarks/differentiable.py options starts     # what they do; held-out rows
+    python benchmarks/differentiable.py options starts lengths  # on held-out rows
     python benchmarks/differentiable.py letter satimage usps mnist14
     python benchmarks/differentiable.py --write             # docs/measurements/differentiable.md
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.ndimage import convolve1d
 
 from benchmarks.differentiable_page import keep, write
 from tanager.codes import Domain, MemoryRows
@@ -33,7 +34,7 @@ from tanager.structure import TAN, Differentiable, Naive
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
-BATCH = {"letter": 100, "satimage": 50, "usps": 100, "mnist14": 250}
+BATCH = {"letter": 100, "satimage": 50, "usps": 100, "mnist14": 250, "mnist14-smooth": 250}
 
 
 class Budget(NamedTuple):
@@ -50,6 +51,7 @@ BUDGET = {
     "satimage": Budget(20, 40, 3),
     "usps": Budget(20, 60, 2),
     "mnist14": Budget(20, 20, 1),
+    "mnist14-smooth": Budget(20, 20, 1),
 }
 SEEDS = 5  # of the final training; satimage: its folds
 
@@ -78,8 +80,8 @@ SEARCHED = ("subset", "free", "neighbours")  # their tables may be kept or train
 
 def read(name: str, fold: int = 1) -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
     """Return domain, training rows, test codes and test labels."""
-    if name == "mnist14":
-        return read_mnist()
+    if name.startswith("mnist14"):
+        return read_mnist(smooth=name == "mnist14-smooth")
     arrays = np.load(DATA / f"{name}.npz")
     x, y, xt, yt = (arrays[f"{k}_fold{fold}"] for k in ("x_tr", "t_tr", "x_te", "t_te"))
     arities = np.maximum(x.max(axis=0), xt.max(axis=0)).astype(np.int64)
@@ -89,8 +91,11 @@ def read(name: str, fold: int = 1) -> tuple[Domain, MemoryRows, np.ndarray, np.n
 
 
 @lru_cache(maxsize=1)
-def read_mnist() -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
-    """Split two thirds to one third at random, and discretise from the training rows."""
+def read_mnist(*, smooth: bool) -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
+    """Split two thirds to one third at random, and discretise from the training rows.
+
+    Smooth images have every pixel averaged with its neighbours, by weights 1, 2, 1 both ways.
+    """
     import pyarrow.parquet as pq
 
     from tanager import MDLDiscretizer
@@ -99,6 +104,11 @@ def read_mnist() -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
     target = table.columns[-1]
     y = np.unique(table[target], return_inverse=True)[1]
     x = table.drop(columns=target).to_numpy()
+    if smooth:
+        images = x.reshape(-1, 14, 14)
+        for axis in (1, 2):
+            images = convolve1d(images, [0.25, 0.5, 0.25], axis=axis, mode="constant")
+        x = images.reshape(x.shape)
     shuffled = np.random.default_rng(0).permutation(len(y))
     train, test = shuffled[: 2 * len(y) // 3], shuffled[2 * len(y) // 3 :]
     discretizer = MDLDiscretizer().fit(x[train], y[train])
@@ -274,6 +284,22 @@ def starts() -> None:
     keep("starts", result)
 
 
+def lengths() -> None:
+    """Compare trainings of several lengths with and without dropout, on held-out rows."""
+    result = []
+    for name, dropout in (("letter", 0.2), ("usps", 0.6)):
+        problems = splits(name, "tan")
+        for p in (0.0, dropout):
+            errors = []
+            for epochs in (20, 60, 120):
+                settings = ("tan", Config(*LOSSES[0], p), epochs, BATCH[name])
+                runs = [run(*settings, part, seed) for seed, part in enumerate(problems)]
+                errors.append(float(np.mean([one.retrained for one in runs])))
+            result.append([name, p, *errors])
+            print(result[-1], flush=True)
+    keep("lengths", result)
+
+
 def options() -> None:
     """Measure what the options of a training do, on held-out rows."""
     problem = splits("letter", "tan")[0]
@@ -328,10 +354,11 @@ METHODS = {
     "satimage": ["subset", "tan", "naive"],
     "usps": ["subset", "tan", "naive", "neighbours"],
     "mnist14": ["neighbours", "subset", "tan", "naive"],
+    "mnist14-smooth": ["neighbours", "subset", "tan", "naive"],
 }
 
 
-STUDIES = {"speed": speed, "options": options, "starts": starts}
+STUDIES = {"speed": speed, "options": options, "starts": starts, "lengths": lengths}
 
 
 def main() -> None:

@@ -4,10 +4,10 @@
 
 For a user who will not tune. Each table (at most 1,500 rows of it, drawn at
 random) is split in two halves that take turns as training rows. On each half a
-fifth is held out, and the candidate configurations are ranked on it; the
-configuration with the least mean rank is the default. Only it is then trained
-on whole halves and compared, on the other halves, with TAN under other
-parameter learners.
+fifth is held out, and the candidate configurations are ranked on it, by error
+and by log-loss; the configuration with the least sum of the two mean ranks is
+the default. Only it is then trained on whole halves and compared, on the other
+halves, with TAN under other parameter learners.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ TABLES = [
 # start of the tables, dropout, shared steps with averages, tables trained again.
 SHARED = {"share": True, "average": 0.5, "decay": 0.1}
 PLAIN = {"share": False, "average": 0.0, "decay": 0.001}
+LARGE = ((100, 20, 10), 0.1)
 CONFIGS = {
     "λ=1 γ=1 η=1, random start": ((1, 1, 1), 0.03, "random", 0.0, PLAIN, False),
     "λ=10 γ=1 η=10, random start": ((10, 1, 10), 0.03, "random", 0.0, PLAIN, False),
@@ -89,13 +90,20 @@ CONFIGS = {
     "λ=10 γ=1 η=10, dropout 0.2": ((10, 1, 10), 0.03, "generative", 0.2, PLAIN, False),
     "λ=10 γ=1 η=10, dropout 0.4": ((10, 1, 10), 0.03, "generative", 0.4, PLAIN, False),
     "λ=10 γ=1 η=10, dropout 0.2, shared": ((10, 1, 10), 0.03, "generative", 0.2, SHARED, False),
-    "λ=100 γ=20 η=10, rate 0.1, dropout 0.2, shared": (
-        (100, 20, 10),
-        0.1,
-        "generative",
-        0.2,
-        SHARED,
-        False,
+    "λ=100 γ=20 η=10, rate 0.1, dropout 0.2, shared": (*LARGE, "generative", 0.2, SHARED, False),
+    "λ=100 γ=20 η=10, rate 0.1, dropout 0.2, shared, random start": (
+        *(*LARGE, "random"),
+        *(0.2, SHARED, False),
+    ),
+    "λ=10 γ=1 η=10, dropout 0.2, random start": ((10, 1, 10), 0.03, "random", 0.2, PLAIN, False),
+    "λ=10 γ=1 η=10, dropout 0.4, random start": ((10, 1, 10), 0.03, "random", 0.4, PLAIN, False),
+    "λ=10 γ=1 η=10, rate 0.1, dropout 0.2, shared, random start": (
+        *((10, 1, 10), 0.1, "random"),
+        *(0.2, SHARED, False),
+    ),
+    "λ=10 γ=3 η=10, rate 0.1, dropout 0.2, shared, random start": (
+        *((10, 3, 10), 0.1, "random"),
+        *(0.2, SHARED, False),
     ),
 }
 RIVALS = {
@@ -104,6 +112,9 @@ RIVALS = {
     "tan/discriminative": lambda: ("tan", "discriminative"),
     "tan/hybrid": None,  # the same loss and options on the Chow-Liu tree
 }
+
+
+OURS, BY_ERROR = "differentiable/hybrid", "differentiable/hybrid, least rank by error"
 
 
 def classifier(config: str, *, searched: bool = True) -> BayesNetClassifier:
@@ -158,32 +169,40 @@ def validate(tables: list[str]) -> None:
 
 
 def compare(tables: list[str]) -> None:
-    best = ranks(kept("validation"))[0][0]
-    results = kept("results") if kept("compared") == best else {}
-    keep("compared", best)
+    ranked = ranks(kept("validation"))
+    best, least = ranked[0][0], min(ranked, key=lambda row: row[1])[0]
+    results = kept("results") if kept("compared") == [best, least] else {}
+    keep("compared", [best, least])
     for name in tables:
         if name in results:
             continue
         for train, test in halves(name):
-            for rival, make in RIVALS.items():
-                model = BayesNetClassifier(*make(), random_state=0) if make else None
-                row = score(model or classifier(best, searched=False), train, test)
-                results.setdefault(name, {}).setdefault(rival, []).append(row)
-            row = score(classifier(best), train, test)
-            results[name].setdefault("differentiable/hybrid", []).append(row)
+            models = {
+                rival: BayesNetClassifier(*make(), random_state=0)
+                if make
+                else classifier(best, searched=False)
+                for rival, make in RIVALS.items()
+            }
+            models |= {OURS: classifier(best), BY_ERROR: classifier(least)}
+            for key, model in models.items():
+                row = score(model, train, test)
+                results.setdefault(name, {}).setdefault(key, []).append(row)
         means = {c: round(float(np.mean(r, axis=0)[0]), 3) for c, r in results[name].items()}
         print(name, means, flush=True)
         keep("results", results)
 
 
 def ranks(validation) -> list[tuple[str, float, float, float]]:
-    """Return (configuration, mean ranks by error and by log-loss, mean seconds), best first."""
+    """Return (configuration, mean ranks by error and by log-loss, mean seconds), best first.
+
+    Best is the least sum of the two: who does not tune wants labels and probabilities.
+    """
     means = np.array(
         [[np.mean(rows[config], axis=0) for config in CONFIGS] for rows in validation.values()]
     )
     rank = np.mean([rankdata(table[:, :2].round(12), axis=0) for table in means], axis=0)
     seconds = means[:, :, 2].mean(axis=0)
-    order = np.argsort(rank[:, 0], kind="stable")
+    order = np.argsort(rank.sum(axis=1), kind="stable")
     names = list(CONFIGS)
     return [(names[i], *rank[i].tolist(), float(seconds[i])) for i in order]
 
@@ -218,7 +237,9 @@ def write() -> None:
         f"Ranks of the configurations on held-out training rows ({len(validation)} tables, 1 is "
         "best). *Random start*: `init='random'`; all others `init='generative'`. *Shared*: "
         "`share=True, average=0.5, decay=0.1`. *Again*: tables trained afresh once the structure "
-        "is known. The learning rate is 0.03 where none is given.",
+        "is known. The learning rate is 0.03 where none is given. That the ranks by error and by "
+        "log-loss count alike was decided when they were known: the configuration that is best by "
+        "error alone is among the worst by log-loss.",
         markdown(
             ["configuration", "mean rank by error", "by log-loss", "CPU s a fit"],
             [[c, f"{e:.2f}", f"{x:.2f}", f"{t:.2f}"] for c, e, x, t in ranks(validation)],
@@ -227,12 +248,12 @@ def write() -> None:
         caveat(validation),
         f"Wins–draws–losses of `{OURS}` under the first of them, on test rows of {len(tables)} "
         "tables (mean of the two halves, rounded to four decimals).",
-        duels(tables),
+        duels(tables, OURS),
+        "The same for the configuration with the least rank by error: for whom probabilities do "
+        "not matter.",
+        duels(tables, BY_ERROR),
     ]
     PAGE.write_text("\n\n".join(sections) + "\n")
-
-
-OURS = "differentiable/hybrid"
 
 
 def caveat(validation) -> str:
@@ -253,11 +274,11 @@ def caveat(validation) -> str:
     )
 
 
-def duels(tables) -> str:
-    """Return the table of wins, draws and losses."""
+def duels(tables, ours: str) -> str:
+    """Return the table of one configuration's wins, draws and losses."""
     lines = []
     for rival in RIVALS:
-        a, b = (np.array([np.mean(t[k], axis=0) for t in tables.values()]) for k in (OURS, rival))
+        a, b = (np.array([np.mean(t[k], axis=0) for t in tables.values()]) for k in (ours, rival))
         won, lost = ((x.round(4) < y.round(4)).sum(axis=0) for x, y in ((a, b), (b, a)))
         counts = [f"{won[m]}–{len(a) - won[m] - lost[m]}–{lost[m]}" for m in (0, 1)]
         means = [f"{a[:, 0].mean():.4f}", f"{b[:, 0].mean():.4f}"]

@@ -71,7 +71,8 @@ class Differentiable(StructureLearner):
     init : {"random", "generative"}, default="random"
         Where the tables start: near uniform, as in [1]_, or at the smoothed
         frequencies of the training rows, so that all candidates compete from
-        the first batch on. Choose "generative" with many candidates.
+        the first batch on. Choose "generative" with thousands of rows, where
+        the tables learned with the structure are kept.
     learning_rate : float, default=0.03
         Of the tables, in the first epoch.
     structure_learning_rate : float, default=0.01
@@ -89,11 +90,11 @@ class Differentiable(StructureLearner):
         Part of the training, at its end, whose tables' log-probabilities are
         averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5
         together with ``decay=0.1`` for a short training.
-    dropout : float, default=0
+    dropout : float, default=0.2
         Probability with which, in a batch, a row leaves a feature's term out of
         its log-joint, drawn anew each time. The features learn to do without
-        one another, which is a strong regulariser: about 0.2 with a dozen
-        features and 0.5 with hundreds of pixels.
+        one another, which regularises a long training. Choose about 0.5 with
+        hundreds of pixels, 0 for a short training.
     early_stopping : int or None, default=None
         Epochs without a better error on held-out rows before training stops;
         the best epoch is returned. None trains on all rows to the end.
@@ -163,7 +164,7 @@ class Differentiable(StructureLearner):
         temperature: tuple[float, float] = (10.0, 0.1),
         share: bool = False,
         average: float = 0.0,
-        dropout: float = 0.0,
+        dropout: float = 0.2,
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         tune: int = 0,
