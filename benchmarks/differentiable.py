@@ -2,7 +2,8 @@
 
     python benchmarks/differentiable.py speed              # CPU time of an epoch, memory
     python benchmarks/differentiable.py options starts lengths  # on held-out rows
-    python benchmarks/differentiable.py letter satimage usps mnist14
+    python benchmarks/differentiable.py images             # closed-form tables on mnist
+    python benchmarks/differentiable.py letter satimage usps mnist14 mnist14-smooth
     python benchmarks/differentiable.py --write             # docs/measurements/differentiable.md
 
 Every configuration is chosen on held-out training rows, never on test rows;
@@ -29,7 +30,7 @@ from tanager.codes import Domain, MemoryRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.losses import HybridMargin
-from tanager.parameters import Hybrid
+from tanager.parameters import Hybrid, Laplace
 from tanager.structure import TAN, Differentiable, Naive
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -300,6 +301,24 @@ def lengths() -> None:
     keep("lengths", result)
 
 
+def images() -> None:
+    """Measure values a pixel and the errors of tables in closed form on both kinds of images."""
+    result = []
+    for name in ("mnist14", "mnist14-smooth"):
+        problem = Problem(*read(name))
+        errors = []
+        for learner in (Naive(), TAN()):
+            context = FitContext()
+            context.info |= {"structure": {}, "parameters": {}}
+            counts = Counts(problem.rows, context)
+            structure = learner.learn(counts, context)
+            tables = Laplace(1.0).learn(structure, counts, context)
+            errors.append(problem.error(structure, tables))
+        result.append([name, float(problem.domain.arities.mean()), *errors])
+        print(result[-1], flush=True)
+    keep("images", result)
+
+
 def options() -> None:
     """Measure what the options of a training do, on held-out rows."""
     problem = splits("letter", "tan")[0]
@@ -358,7 +377,13 @@ METHODS = {
 }
 
 
-STUDIES = {"speed": speed, "options": options, "starts": starts, "lengths": lengths}
+STUDIES = {
+    "speed": speed,
+    "options": options,
+    "starts": starts,
+    "lengths": lengths,
+    "images": images,
+}
 
 
 def main() -> None:
