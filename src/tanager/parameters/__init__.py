@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tanager.parameters.hdp import HDP
     from tanager.parameters.hybrid import Hybrid
     from tanager.parameters.learner import CountLearner, ParameterLearner
+    from tanager.parameters.pooled import Pooled
     from tanager.parameters.registry import PARAMETERS, resolve_parameters
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "MEstimate",
     "MaximumLikelihood",
     "ParameterLearner",
+    "Pooled",
     "Tables",
     "TreeTable",
     "log_posterior",
@@ -58,6 +60,7 @@ _HOME = {
     "MaximumLikelihood": "frequencies",
     "PARAMETERS": "registry",
     "ParameterLearner": "learner",
+    "Pooled": "pooled",
     "resolve_parameters": "registry",
 }
 

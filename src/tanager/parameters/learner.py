@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,15 @@ class ParameterLearner(BaseEstimator, ABC):
             Write what is worth knowing into ``context.info["parameters"]``.
         """
 
+    def settle(
+        self,
+        structure: Structure,  # noqa: ARG002
+        counts: Counts,  # noqa: ARG002
+        context: FitContext,  # noqa: ARG002
+    ) -> Self:
+        """Return this learner with all its choices made: what it learns by them is no choice."""
+        return self
+
 
 class CountLearner(ParameterLearner):
     """A parameter learner that reads nothing but counts.
@@ -49,15 +59,6 @@ class CountLearner(ParameterLearner):
         """Learn the tables from the structure's context trees."""
         settled = self.settle(structure, counts, context)
         return settled.from_counts(counts.classes, counts.trees(structure), context)
-
-    def settle(
-        self,
-        structure: Structure,  # noqa: ARG002
-        counts: Counts,  # noqa: ARG002
-        context: FitContext,  # noqa: ARG002
-    ) -> CountLearner:
-        """Return this learner with all its choices made, from which on counts suffice."""
-        return self
 
     def from_counts(
         self,

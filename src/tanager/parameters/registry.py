@@ -17,6 +17,7 @@ PARAMETERS = {
     "hdp": "tanager.parameters.hdp:HDP",
     "laplace": "tanager.parameters.frequencies:Laplace",
     "m-estimate": "tanager.parameters.frequencies:MEstimate",
+    "pooled": "tanager.parameters.pooled:Pooled",
     "ml": "tanager.parameters.frequencies:MaximumLikelihood",
 }
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tanager.parameters.discriminative.layout import FamilyCells, Layout, read_rows
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
 
-__all__ = ["UNSEEN", "fill_tables"]
+__all__ = ["UNSEEN", "fill_tables", "read_levels", "to_table"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ def fill_tables(
         levels = _fill(family, cells, seen, table, unseen, shared=shared)
         if normalized:
             levels = [rows - np.logaddexp.reduce(rows, axis=1, keepdims=True) for rows in levels]
-        families.append(_to_table(family, levels))
+        families.append(to_table(family, levels))
     return Tables(flat[0].copy(), tuple(families), normalized=normalized)
 
 
@@ -91,7 +91,28 @@ def _fill(
     return [*upper, np.where(seen, cells, own)]
 
 
-def _to_table(family: FamilyCells, levels: list[Floats]) -> FamilyTable:
+def read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:
+    """Return a table's rows for `to_table`: of shorter contexts where they are kept, then of full.
+
+    The table may have fewer parents than the family: the first of them.
+    """
+    depth, n_parents = len(family.shape) - 1, len(table.member_arities) - 1
+    levels = []
+    upper = [] if family.contexts is None else [family.contexts.values(at) for at in range(depth)]
+    first = depth - len(upper)
+    for at, values in enumerate([*upper, family.context_values()], start=first):
+        seen = min(at, n_parents)
+        found = read_rows(
+            table if seen == n_parents else _truncate(table, seen),
+            values[:seen],
+            (*family.shape[:seen], family.arity),
+        )
+        levels.append(found.reshape(-1, family.arity, table.n_classes))
+    return levels
+
+
+def to_table(family: FamilyCells, levels: list[Floats]) -> FamilyTable:
+    """Make a table of rows (n_contexts, arity, n_classes), the full contexts' last."""
     if family.contexts is not None:
         return _tree_table(family, levels)
     return DenseTable(np.ascontiguousarray(levels[-1].reshape(*family.shape, -1)))

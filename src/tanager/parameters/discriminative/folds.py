@@ -11,7 +11,9 @@ from tanager.codes import Chunk, CodedRows, SubsetRows
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
-__all__ = ["assign_folds", "other_rows"]
+__all__ = ["assign_folds", "judging_folds", "other_rows"]
+
+ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths or shares
 
 
 class _Labels:
@@ -61,3 +63,9 @@ def assign_folds(
 def other_rows(rows: CodedRows, folds: NDArray[np.uint8], left_out: int) -> SubsetRows:
     """Return the rows outside one fold."""
     return SubsetRows(rows, np.flatnonzero(folds == left_out), keep=False)
+
+
+def judging_folds(folds: NDArray[np.uint8]) -> range:
+    """Return the first folds that hold enough rows between them to judge by."""
+    sizes = np.bincount(folds)
+    return range(min(int(np.searchsorted(np.cumsum(sizes), ENOUGH_ROWS)) + 1, len(sizes)))

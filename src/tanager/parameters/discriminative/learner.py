@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -156,6 +159,19 @@ class Discriminative(ParameterLearner):
         info.update(solution.record())
         info.update(strengths._asdict(), n_parameters=form.n_free)
         return self._finish(problem, problem.form(problem.whole).expand(solution.free)[0])
+
+    def settle(self, structure: Structure, counts: Counts, context: FitContext) -> Self:
+        """Return this learner with the strengths chosen that are to be chosen."""
+        check_options(self)
+        if "cv" not in (self.l2, self.correction) or counts.domain.n_classes == 1:
+            return self
+        strengths = choose_strengths(Problem.pose(self, structure, counts, context))
+        settled = clone(self).set_params(l2=strengths.l2)
+        return (
+            settled
+            if self.correction is None
+            else settled.set_params(correction=strengths.correction)
+        )
 
     def _finish(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that answer every context."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from tanager.parameters.discriminative.folds import judging_folds
+
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.problem import Problem
 
@@ -46,12 +48,12 @@ class _Trial:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._parts = [problem.held_out(fold) for fold in range(problem.n_folds)]
+        self._parts = [problem.held_out(fold) for fold in judging_folds(problem.folds)]
         self._free = [problem.start(form) for form, _, _ in self._parts]
         self._known: dict[Strengths, float] = {}
 
     def loss(self, strengths: Strengths) -> float:
-        """Return the loss over all rows, each held out once."""
+        """Return the loss of the held-out rows."""
         if strengths not in self._known:
             total = 0.0
             for fold, (form, train, score) in enumerate(self._parts):
