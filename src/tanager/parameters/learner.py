@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from tanager.codes import MemoryRows
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
+from tanager.parameters.folds import judging_folds
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import Structure
 
-__all__ = ["CountLearner", "ParameterLearner"]
+__all__ = ["CountLearner", "CrossFit", "ParameterLearner"]
 
 
 class ParameterLearner(BaseEstimator, ABC):
@@ -45,8 +47,58 @@ class ParameterLearner(BaseEstimator, ABC):
         counts: Counts,  # noqa: ARG002
         context: FitContext,  # noqa: ARG002
     ) -> Self:
-        """Return this learner with all its choices made: what it learns by them is no choice."""
+        """Return this learner with all its choices made (strengths, smoothing)."""
         return self
+
+    def cross_fit(
+        self,
+        structure: Structure,
+        counts: Counts,
+        folds: NDArray[np.uint8],
+        context: FitContext,
+    ) -> CrossFit:
+        """Make all choices, and say of held-out rows what tables of the others say.
+
+        Parameters
+        ----------
+        structure : Structure
+        counts : Counts
+            Of rows in memory.
+        folds : ndarray of uint8, shape (n_rows,)
+            Each row's fold; the first ones, as `judging_folds` has it, are held out.
+        context : FitContext
+        """
+        rows = counts.rows
+        assert isinstance(rows, MemoryRows)
+        settled = self.settle(structure, counts, context)
+        log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
+        for fold in judging_folds(folds):
+            inside = folds == fold
+            tables = settled.learn(structure, Counts(rows.take(~inside), context), context)
+            codes = rows.take(inside).gather().codes
+            log_joint[inside] = tables.log_joint(structure, codes, rows.domain.arities)
+        return CrossFit(
+            settled, log_joint, lambda context: settled.learn(structure, counts, context)
+        )
+
+
+class CrossFit(NamedTuple):
+    """What `ParameterLearner.cross_fit` returns.
+
+    Attributes
+    ----------
+    learner : ParameterLearner
+        With its choices made.
+    log_joint : ndarray of float64, shape (n_rows, n_classes)
+        Of the rows of the judging folds, up to a number that all classes share;
+        zeros elsewhere.
+    fit : callable
+        Learns the tables of all the rows, with what is already known of them.
+    """
+
+    learner: ParameterLearner
+    log_joint: NDArray[np.float64]
+    fit: Callable[[FitContext], Tables]
 
 
 class CountLearner(ParameterLearner):

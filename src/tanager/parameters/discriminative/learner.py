@@ -14,8 +14,8 @@ from tanager.parameters.discriminative.backoff import fill_tables
 from tanager.parameters.discriminative.options import check_options
 from tanager.parameters.discriminative.problem import Problem
 from tanager.parameters.discriminative.renormalise import is_moral, renormalise
-from tanager.parameters.discriminative.strength import choose_strengths
-from tanager.parameters.learner import ParameterLearner
+from tanager.parameters.discriminative.strength import Strengths, Trial, choose_strengths
+from tanager.parameters.learner import CrossFit, ParameterLearner
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
 
@@ -152,7 +152,9 @@ class Discriminative(ParameterLearner):
         problem = Problem.pose(self, structure, counts, context)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        strengths = choose_strengths(problem)
+        return self._solve(problem, choose_strengths(problem), context)
+
+    def _solve(self, problem: Problem, strengths: Strengths, context: FitContext) -> Tables:
         form, tables = problem.final()
         solution = problem.solve(form, tables, strengths, progress=context.progress)
         info = context.info.setdefault("parameters", {})
@@ -165,12 +167,37 @@ class Discriminative(ParameterLearner):
         check_options(self)
         if "cv" not in (self.l2, self.correction) or counts.domain.n_classes == 1:
             return self
-        strengths = choose_strengths(Problem.pose(self, structure, counts, context))
+        return self._settled(choose_strengths(Problem.pose(self, structure, counts, context)))
+
+    def _settled(self, strengths: Strengths) -> Self:
         settled = clone(self).set_params(l2=strengths.l2)
-        return (
-            settled
-            if self.correction is None
-            else settled.set_params(correction=strengths.correction)
+        if self.correction is not None:
+            settled.set_params(correction=strengths.correction)
+        return settled
+
+    def cross_fit(
+        self,
+        structure: Structure,
+        counts: Counts,
+        folds: NDArray[np.uint8],
+        context: FitContext,
+    ) -> CrossFit:
+        """Make all choices; the fits that they were made by answer for their held-out rows.
+
+        With `crossfit`, the weights that answer for a fold were trained on terms
+        that leave out their own row's fold but not the one they answer for, as is
+        usual in stacking: else every fold would take five sets of tables.
+        """
+        check_options(self)
+        if counts.domain.n_classes == 1:
+            return super().cross_fit(structure, counts, folds, context)
+        problem = Problem.pose(self, structure, counts, context, folds)
+        trial = Trial(problem)
+        strengths = choose_strengths(problem, trial)
+        return CrossFit(
+            self._settled(strengths),
+            trial.log_joint(strengths),
+            lambda context: self._solve(problem, strengths, context),
         )
 
     def _finish(self, problem: Problem, scores: Floats) -> Tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +14,6 @@ from tanager.codes import CodedRows
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
-from tanager.parameters.discriminative.folds import assign_folds, other_rows
 from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted
 from tanager.parameters.discriminative.layout import MAX_CELLS, Layout
 from tanager.parameters.discriminative.objective import Objective, ObjectivePass, Penalty
@@ -22,6 +22,7 @@ from tanager.parameters.discriminative.packed import PackedTable
 from tanager.parameters.discriminative.packing import Packing
 from tanager.parameters.discriminative.solver import Solution, minimise
 from tanager.parameters.discriminative.strength import Strengths
+from tanager.parameters.folds import assign_folds, other_rows
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import Structure
@@ -67,6 +68,8 @@ class Problem:
         The generative tables of all rows.
     counts : Counts
     context : FitContext
+    given_folds : ndarray of uint8, shape (n_rows,), or None
+        Folds to use instead of drawn ones.
     """
 
     options: Options
@@ -75,10 +78,16 @@ class Problem:
     base: Tables
     counts: Counts
     context: FitContext
+    given_folds: NDArray[np.uint8] | None = None
 
     @classmethod
     def pose(
-        cls, options: Options, structure: Structure, counts: Counts, context: FitContext
+        cls,
+        options: Options,
+        structure: Structure,
+        counts: Counts,
+        context: FitContext,
+        folds: NDArray[np.uint8] | None = None,
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
         trees = list(counts.trees(structure))
@@ -87,7 +96,7 @@ class Problem:
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.info:
             context.info.setdefault("parameters", {})["base"] = inner.info["parameters"]
-        return cls(options, layout, trees, base, counts, context)
+        return cls(options, layout, trees, base, counts, context, folds)
 
     @property
     def rows(self) -> CodedRows:
@@ -144,11 +153,15 @@ class Problem:
     @property
     def n_folds(self) -> int:
         """Number of folds."""
+        if self.given_folds is not None:
+            return int(self.given_folds.max()) + 1
         return min(n_crossfit(self.options) or N_FOLDS, max(self.rows.n_rows, 1))
 
     @cached_property
     def folds(self) -> NDArray[np.uint8]:
         """Each row's fold, shape (n_rows,)."""
+        if self.given_folds is not None:
+            return self.given_folds
         return assign_folds(
             self.rows, self.n_folds, self.context.generator(FOLDS_KEY), self.context
         )
@@ -168,9 +181,10 @@ class Problem:
     def packed(self) -> PackedTable:
         """The rows as slot numbers, with folds where they are used."""
         packing = Packing(self.layout, self.trees, self.rows)
+        l2, correction = self.options.l2, self.options.correction
         folds = (
             self.folds
-            if self.crossfit or "cv" in (self.options.l2, self.options.correction)
+            if self.crossfit or self.given_folds is not None or "cv" in (l2, correction)
             else None
         )
         return PackedTable(self.rows, packing, folds)
@@ -189,9 +203,37 @@ class Problem:
             form = self.form(self.crossed)
             train[others], score[fold] = np.flatnonzero(others), fold
         else:
-            form = self.form(self.crossed.alone(fold))
+            form = self.form(self.crossed.alone(fold) if self._reads_tables else self.whole)
             train[others], score[fold] = 0, 0
         return form, train, score
+
+    @property
+    def _reads_tables(self) -> bool:
+        """Whether the generative tables have a part in the optimisation."""
+        options = self.options
+        return not (options.form == "direct" and options.init == options.towards == "zero")
+
+    def held_out_joint(
+        self, parts: Sequence[tuple[Form, FoldTables]], free: Sequence[Floats]
+    ) -> Floats:
+        """Return the scores of held-out rows, shape (n_rows, n_classes); zeros elsewhere.
+
+        Parameters
+        ----------
+        parts : sequence of (form, tables)
+            For each fold, from the first: the parameterisation, and the tables that score it.
+        free : sequence of ndarray
+            The free parameters that were trained without the fold.
+        """
+        cells = self.layout.locate(self.rows.gather().codes)
+        out = np.zeros((self.rows.n_rows, self.layout.n_classes))
+        for fold, ((form, score), trained) in enumerate(zip(parts, free, strict=True)):
+            inside = np.flatnonzero(self.folds == fold)
+            scores = form.expand(trained)[score[fold]]
+            out[inside] = scores[0]
+            for family in cells:
+                out[inside] += scores[family[inside]]
+        return out
 
     def objective(self, form: Form, tables: FoldTables, strengths: Strengths | None) -> Objective:
         """Return the penalised objective; without strengths, the plain loss."""

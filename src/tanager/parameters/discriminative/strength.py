@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from tanager.parameters.discriminative.folds import judging_folds
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.parameters.folds import judging_folds
 
 if TYPE_CHECKING:
-    from tanager.parameters.discriminative.problem import Problem
+    from tanager.parameters.discriminative.forms import Form
+    from tanager.parameters.discriminative.problem import FoldTables, Problem
 
-__all__ = ["GRID", "Strengths", "choose_strengths"]
+__all__ = ["GRID", "Strengths", "Trial", "choose_strengths"]
+
+Floats = NDArray[np.float64]
 
 MIDDLE = 3.0
 GRID = tuple(MIDDLE * 10.0 ** (power / 2) for power in range(-6, 7))
@@ -23,7 +30,7 @@ class Strengths(NamedTuple):
     correction: float
 
 
-def choose_strengths(problem: Problem) -> Strengths:
+def choose_strengths(problem: Problem, trial: Trial | None = None) -> Strengths:
     """Return the priors' strengths; those given as "cv" have the least held-out loss.
 
     With both to choose, they are chosen in turn: the correction's under the
@@ -35,38 +42,53 @@ def choose_strengths(problem: Problem) -> Strengths:
         MIDDLE if isinstance(l2, str) else float(l2),
         MIDDLE if isinstance(correction, str) else float(correction or 0.0),
     )
-    trial = _Trial(problem) if "cv" in (l2, correction) else None
-    if trial is not None and correction == "cv":
+    trial = trial or Trial(problem)
+    if correction == "cv":
         fixed = _climb(trial, [fixed._replace(correction=s) for s in GRID])
-    if trial is not None and l2 == "cv":
+    if l2 == "cv":
         fixed = _climb(trial, [fixed._replace(l2=s) for s in GRID])
     return fixed
 
 
-class _Trial:
+class Trial:
     """Held-out losses of strengths; fits start from the last one of their fold."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._parts = [problem.held_out(fold) for fold in judging_folds(problem.folds)]
-        self._free = [problem.start(form) for form, _, _ in self._parts]
         self._known: dict[Strengths, float] = {}
+
+    @cached_property
+    def _parts(self) -> list[tuple[Form, FoldTables, FoldTables]]:
+        return [self._problem.held_out(fold) for fold in judging_folds(self._problem.folds)]
+
+    @cached_property
+    def _free(self) -> list[Floats]:
+        return [self._problem.start(form) for form, _, _ in self._parts]
 
     def loss(self, strengths: Strengths) -> float:
         """Return the loss of the held-out rows."""
         if strengths not in self._known:
-            total = 0.0
-            for fold, (form, train, score) in enumerate(self._parts):
-                solution = self._problem.solve(
-                    form, train, strengths, start=self._free[fold], rough=True
-                )
-                self._free[fold] = solution.free
-                total += self._problem.objective(form, score, None).loss(solution.free)
-            self._known[strengths] = total
+            self._train(strengths)
+            self._known[strengths] = sum(
+                self._problem.objective(form, score, None).loss(free)
+                for (form, _, score), free in zip(self._parts, self._free, strict=True)
+            )
         return self._known[strengths]
 
+    def log_joint(self, strengths: Strengths) -> Floats:
+        """Return the scores of the held-out rows, shape (n_rows, n_classes)."""
+        self._train(strengths)
+        parts = [(form, score) for form, _, score in self._parts]
+        return self._problem.held_out_joint(parts, self._free)
 
-def _climb(trial: _Trial, candidates: Sequence[Strengths]) -> Strengths:
+    def _train(self, strengths: Strengths) -> None:
+        for fold, (form, train, _) in enumerate(self._parts):
+            start = self._free[fold]
+            solution = self._problem.solve(form, train, strengths, start=start, rough=True)
+            self._free[fold] = solution.free
+
+
+def _climb(trial: Trial, candidates: Sequence[Strengths]) -> Strengths:
     """Go from the middle candidate to better neighbours, as far as they improve."""
     at = len(candidates) // 2
     while True:

@@ -8,18 +8,17 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import CodedRows, MemoryRows, SubsetRows
+from tanager.codes import MemoryRows, SubsetRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative.backoff import read_levels, to_table
 from tanager.parameters.discriminative.layout import Layout
 from tanager.parameters.discriminative.renormalise import is_moral, renormalise
-from tanager.parameters.learner import ParameterLearner
-from tanager.parameters.pooled.members import Member, Spec, resolve_members
+from tanager.parameters.learner import CrossFit, ParameterLearner
+from tanager.parameters.pooled.members import Member, Spec, apart, resolve_members
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, fit_shares, hold_out
 from tanager.parameters.tables import DenseTable, Tables
-from tanager.progress import Progress
 from tanager.structure import Structure
 
 __all__ = ["Pooled"]
@@ -100,22 +99,18 @@ class Pooled(ParameterLearner):
         """Learn every member's tables, and pool them."""
         members = resolve_members(self.members, structure)
         self._check(len(members))
-        progress = context.progress
-        progress.start("pool", total=2.0 * len(members) + 1, unit="steps")
-        sample = _sample(counts.rows, self.max_rows, context)
-        sampled = Counts(sample, _apart(context))
-        for at, member in enumerate(members):
-            members[at] = member.settle(sampled, _apart(context))
-            progress.advance()
-        shares, losses = self._shares(members, sample, context)
-        progress.advance()
+        context.progress.start("pool", total=2.0 * len(members), unit="steps")
+        sample = _sample(counts, self.max_rows, context)
+        shares, losses, trials = self._shares(members, sample, context)
+        whole = sample.rows.n_rows == counts.rows.n_rows
         tables, reports = [], []
-        for member in members:
-            inner = _apart(context)
-            tables.append(member.learn(counts, inner))
-            reports.append({"member": member.describe(), **inner.info.get("parameters", {})})
-            progress.advance()
-        progress.finish()
+        for member, trial in zip(members, trials, strict=True):
+            inner = apart(context)
+            settled = member._replace(learner=trial.learner)
+            tables.append(trial.fit(inner) if whole else settled.learn(counts, inner))
+            reports.append({"member": settled.describe(), **inner.info.get("parameters", {})})
+            context.progress.advance()
+        context.progress.finish()
         info = context.info.setdefault("parameters", {})
         info.update(shares=shares.tolist(), held_out_loss=losses, members=reports)
         return _pool(structure, counts, tables, shares)
@@ -137,29 +132,32 @@ class Pooled(ParameterLearner):
             )
 
     def _shares(
-        self, members: list[Member], rows: MemoryRows, context: FitContext
-    ) -> tuple[Floats, list[float] | None]:
-        """Return the shares, and the held-out loss of the pool and of each member where known."""
-        n_members = len(members)
+        self, members: list[Member], sample: Counts, context: FitContext
+    ) -> tuple[Floats, list[float] | None, list[CrossFit]]:
+        """Return the shares, the held-out loss of pool and members where known, and the trials."""
+        n_members, rows = len(members), sample.rows
+        tell = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
+        if self.shares == "cv" and tell:
+            trials, held_out = hold_out(members, sample, context)
+            shares = fit_shares(held_out)
+            each = np.vstack([shares, np.eye(n_members)])
+            return shares, [held_out.mean_loss(one) for one in each], trials
+        shares = np.full(n_members, 1.0 / n_members)
         if not isinstance(self.shares, str):
-            return np.array(self.shares, np.float64), None
-        equal = np.full(n_members, 1.0 / n_members)
-        if self.shares == "equal" or n_members == 1 or rows.n_rows < LEAST_ROWS:
-            return equal, None
-        held_out = hold_out(members, rows, context)
-        shares = fit_shares(held_out)
-        each = np.vstack([shares, np.eye(n_members)])
-        total = float(held_out.weights.sum())
-        return shares, [held_out.loss(one)[0] / total for one in each]
+            shares = np.array(self.shares, np.float64)
+        return shares, None, [member.settle(sample, context) for member in members]
 
 
-def _sample(rows: CodedRows, max_rows: int, context: FitContext) -> MemoryRows:
-    """Return a random sample of the rows in memory, or all where they are few."""
-    if rows.n_rows <= max_rows:
-        codes, labels, weights, _ = rows.gather()
-        return MemoryRows(rows.domain, codes, labels, weights)
-    chosen = context.generator(SAMPLE_KEY).choice(rows.n_rows, max_rows, replace=False)
-    return SubsetRows(rows, np.sort(chosen), keep=True).in_memory()
+def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
+    """Return the counts of a random sample of the rows in memory, or of all where they are few."""
+    rows = counts.rows
+    if rows.n_rows > max_rows:
+        chosen = context.generator(SAMPLE_KEY).choice(rows.n_rows, max_rows, replace=False)
+        return Counts(SubsetRows(rows, np.sort(chosen), keep=True).in_memory(), apart(context))
+    if isinstance(rows, MemoryRows):
+        return counts
+    codes, labels, weights, _ = rows.gather()
+    return Counts(MemoryRows(rows.domain, codes, labels, weights), apart(context))
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:
@@ -187,8 +185,3 @@ def _weigh(logs: Floats, shares: Floats) -> Floats:
     total = np.tensordot(shares, np.maximum(logs, FLOOR), axes=1)
     centre = total.mean(axis=-1, keepdims=True)
     return np.asarray(total + centre / shares.sum() - centre)
-
-
-def _apart(context: FitContext) -> FitContext:
-    """Return a context whose learner reports apart, and silently."""
-    return FitContext(context.engine, context.seed, Progress(), {}, dict(context.carry))

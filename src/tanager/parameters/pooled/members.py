@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative import Discriminative
-from tanager.parameters.learner import ParameterLearner
+from tanager.parameters.learner import CrossFit, ParameterLearner
 from tanager.parameters.tables import Tables
+from tanager.progress import Progress
 from tanager.structure import Structure
 
-__all__ = ["Member", "Spec", "resolve_members"]
+__all__ = ["Member", "Spec", "apart", "resolve_members"]
 
 Spec = str | ParameterLearner | tuple[str | ParameterLearner, int]
 
@@ -24,9 +29,14 @@ class Member(NamedTuple):
     learner: ParameterLearner
     structure: Structure
 
-    def settle(self, counts: Counts, context: FitContext) -> Member:
-        """Return the member with all choices of its learner made."""
-        return self._replace(learner=self.learner.settle(self.structure, counts, context))
+    def settle(self, counts: Counts, context: FitContext) -> CrossFit:
+        """Make all choices of the learner, and ask it about nothing."""
+        learner = self.learner.settle(self.structure, counts, apart(context))
+        return CrossFit(learner, np.zeros((0, 0)), partial(learner.learn, self.structure, counts))
+
+    def cross_fit(self, counts: Counts, folds: NDArray[np.uint8], context: FitContext) -> CrossFit:
+        """Make all choices of the learner, and ask it about held-out rows."""
+        return self.learner.cross_fit(self.structure, counts, folds, apart(context))
 
     def learn(self, counts: Counts, context: FitContext) -> Tables:
         """Learn the member's tables."""
@@ -35,6 +45,11 @@ class Member(NamedTuple):
     def describe(self) -> str:
         """Return the member as text: the learner, and the parents it sees."""
         return f"{self.learner!r}, at most {self.structure.max_parents} parents"
+
+
+def apart(context: FitContext) -> FitContext:
+    """Return a context whose learner reports apart, and silently."""
+    return FitContext(context.engine, context.seed, Progress(), {}, dict(context.carry))
 
 
 def resolve_members(specs: Sequence[Spec] | None, structure: Structure) -> list[Member]:

@@ -8,13 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import MemoryRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.parameters.discriminative.folds import assign_folds, judging_folds
+from tanager.parameters.folds import assign_folds, judging_folds
+from tanager.parameters.learner import CrossFit
 from tanager.parameters.pooled.members import Member
 from tanager.parameters.tables import log_posterior
-from tanager.progress import Progress
 
 __all__ = ["FLOOR", "LEAST_ROWS", "HeldOut", "fit_shares", "hold_out"]
 
@@ -51,26 +50,30 @@ class HeldOut(NamedTuple):
         slopes = np.einsum("mnc,nc->m", self.log_posteriors, residuals)
         return -float(self.weights @ pooled[at, self.labels]), slopes
 
+    def mean_loss(self, shares: Floats) -> float:
+        """Return the pool's log-loss."""
+        return self.loss(shares)[0] / float(self.weights.sum())
 
-def hold_out(members: Sequence[Member], rows: MemoryRows, context: FitContext) -> HeldOut:
-    """Ask the members about held-out rows, fold by fold."""
+
+def hold_out(
+    members: Sequence[Member], counts: Counts, context: FitContext
+) -> tuple[list[CrossFit], HeldOut]:
+    """Make the members' choices, and ask them about held-out rows.
+
+    `counts` are of rows in memory.
+    """
+    rows = counts.rows
     folds = assign_folds(rows, N_FOLDS, context.generator(FOLDS_KEY), context)
-    parts = []
-    for fold in judging_folds(folds):
-        apart = FitContext(context.engine, context.seed, Progress(), {}, dict(context.carry))
-        others = Counts(rows.take(folds != fold), apart)
-        codes, labels, weights, _ = rows.take(folds == fold).gather()
-        logs = np.empty((len(members), len(labels), rows.domain.n_classes))
-        for at, member in enumerate(members):
-            tables = member.learn(others, apart)
-            joint = tables.log_joint(member.structure, codes, rows.domain.arities)
-            logs[at] = np.maximum(log_posterior(joint), FLOOR)
-        parts.append(HeldOut(logs, labels, np.ones(len(labels)) if weights is None else weights))
-    return HeldOut(
-        np.concatenate([part.log_posteriors for part in parts], axis=1),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.weights for part in parts]),
-    )
+    judged = folds < len(judging_folds(folds))
+    _, labels, weights, _ = rows.gather()
+    trials = []
+    logs = np.empty((len(members), int(judged.sum()), rows.domain.n_classes))
+    for at, member in enumerate(members):
+        trials.append(member.cross_fit(counts, folds, context))
+        logs[at] = np.maximum(log_posterior(trials[at].log_joint[judged]), FLOOR)
+        context.progress.advance()
+    weighed = np.ones(len(labels)) if weights is None else weights
+    return trials, HeldOut(logs, labels[judged], weighed[judged])
 
 
 def fit_shares(held_out: HeldOut) -> Floats:
