@@ -45,7 +45,7 @@ TIMED = ("vehicle", "satellite", "letter", "splice", "musk1", "optdigits", "adul
 def run_time(store: dict) -> None:
     for name in TIMED:
         X, y = read(name)
-        _, rows = learn_codebook(X, y, context=FitContext())
+        _, rows = learn_codebook(X, y, bins="mdl", context=FitContext())
 
         def learn(learner: object, rows: object = rows) -> None:
             context = FitContext(info={"structure": {}})
@@ -62,7 +62,7 @@ def run_time(store: dict) -> None:
 
 def mean_cll(model: tuple, train: tuple, test: tuple) -> float:
     """Return the mean conditional log-likelihood of the test rows, in nats."""
-    clf = BayesNetClassifier(*model, random_state=0).fit(*train)
+    clf = BayesNetClassifier(*model, bins="mdl", random_state=0).fit(*train)
     log_p = clf.predict_log_proba(test[0])
     column = np.searchsorted(clf.classes_, test[1]).clip(max=len(clf.classes_) - 1)
     known = clf.classes_[column] == test[1]

@@ -49,7 +49,9 @@ def traces(folder: Path, max_rows: int, kept: Path | None) -> dict[str, dict[str
             for form in FORMS:
                 for init in INITS:
                     learner = Discriminative(form, init=init, max_iter=max(AT), tol=0.0)
-                    clf = BayesNetClassifier(structure, learner).fit(loaded.features, loaded.labels)
+                    clf = BayesNetClassifier(structure, learner, bins="mdl").fit(
+                        loaded.features, loaded.labels
+                    )
                     found[f"{name} {form} {init}"] = clf.info_["parameters"]["loss"]
         if kept:
             kept.write_text(json.dumps(known))

@@ -204,6 +204,7 @@ def run(study: Study, folder: Path, run_file: Path | None, tables: list[str] | N
         [find_dataset(name, folder) for name in wanted if (folder / f"{name}.parquet").exists()],
         [Contender(name, use) for name, use in study.uses.items()],
         CrossValidation(study.rounds, 2),
+        bins="mdl",
     )
     return experiment.run(run_file)
 

@@ -47,6 +47,7 @@ def run(name: str, store: dict, repeats: int) -> None:
         classifiers=[Contender(k, v, {"missing": "marginalize"}) for k, v in CLASSIFIERS.items()],
         protocol=CrossValidation(rounds=1, folds=3),
         seed=0,
+        bins="mdl",
     )
     n = X.num_columns
     hidden = sorted({0, *(round(share * n) for share in (0.1, 0.2, 0.3, 0.45, 0.6, 0.75, 0.9))})

@@ -74,8 +74,8 @@ def halves(name: str) -> tuple[pa.Table, np.ndarray, pa.Table, np.ndarray]:
 def fit(structure: StructureLearner, X: pa.Table, y: np.ndarray) -> BayesNetClassifier:
     """Fit with ML parameters, compiled code loaded before."""
     few = min(len(y), 60)
-    BayesNetClassifier(structure, "ml", random_state=0).fit(X.slice(0, few), y[:few])
-    return BayesNetClassifier(structure, "ml", random_state=0).fit(X, y)
+    BayesNetClassifier(structure, "ml", bins="mdl", random_state=0).fit(X.slice(0, few), y[:few])
+    return BayesNetClassifier(structure, "ml", bins="mdl", random_state=0).fit(X, y)
 
 
 def accuracy(clf: BayesNetClassifier, X: pa.Table, y: np.ndarray) -> float:
@@ -97,7 +97,7 @@ def measure(structure: StructureLearner, split: tuple, parameters: tuple = ()) -
     }
     parents = Fixed({k: list(v) for k, v in clf.structure_.parents.items()})
     for learner in parameters:
-        again = BayesNetClassifier(parents, learner, random_state=0).fit(X, y)
+        again = BayesNetClassifier(parents, learner, bins="mdl", random_state=0).fit(X, y)
         result[type(learner).__name__] = accuracy(again, X_test, y_test)
     return result
 
@@ -133,7 +133,7 @@ def run_random(store: dict, chosen: list[str]) -> None:
         tests, train = [], []
         for entry in clf.info_["structure"]["orders"]:
             parents = Fixed(dict(zip(X.column_names, entry["parents"], strict=True)))
-            model = BayesNetClassifier(parents, MaximumLikelihood()).fit(X, y)
+            model = BayesNetClassifier(parents, MaximumLikelihood(), bins="mdl").fit(X, y)
             tests.append(accuracy(model, X_test, y_test))
             train.append(entry["score"])
         omi = accuracy(fit(OrderBased("cmi"), X, y), X_test, y_test)

@@ -56,18 +56,22 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    structure : str or StructureLearner, default="skdb"
+    structure : str or StructureLearner, default="tan"
         Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
         a learner such as ``KDB(k=2)``.
-    parameters : str or ParameterLearner, default="hdp"
-        The probability tables: ``"m-estimate"``, ``"laplace"``, ``"ml"``, ... or
-        a learner such as ``MEstimate(m=1.0)``.
+    parameters : str or ParameterLearner, default="pooled"
+        The probability tables: ``"hdp"``, ``"m-estimate"``, ``"discriminative"``,
+        ... or a learner such as ``MEstimate(m=1.0)``.
     categorical_features : "from_dtype", "all", mask, indices or names, default="from_dtype"
         Which columns are taken as they are. ``"from_dtype"``: strings, booleans,
         categories and Arrow dictionaries; every number is discretised.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
+    bins : "auto", "mdl" or int, default="auto"
+        How numbers are cut: where the classes separate beyond doubt (minimum
+        description length), or there and into so many bins of equal frequency.
+        "auto" is what suits the parameters: 5 for ``"pooled"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
     engine : "local" or Engine, default="local"
         Where the passes over the data run.
@@ -109,11 +113,12 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        structure: str | StructureLearner = "skdb",
-        parameters: str | ParameterLearner = "hdp",
+        structure: str | StructureLearner = "tan",
+        parameters: str | ParameterLearner = "pooled",
         *,
         categorical_features: str | Sequence[Any] = "from_dtype",
         missing: str = "value",
+        bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
         engine: str | Engine = "local",
         n_jobs: int | None = None,
@@ -124,6 +129,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.parameters = parameters
         self.categorical_features = categorical_features
         self.missing = missing
+        self.bins = bins
         self.class_weight = class_weight
         self.engine = engine
         self.n_jobs = n_jobs
@@ -310,8 +316,14 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 class_weight=self.class_weight,
                 categorical_features=self.categorical_features,
                 missing=self.missing,
+                bins=self._bins(),
                 context=context,
             )
+
+    def _bins(self) -> str | int:
+        if self.bins == "auto":
+            return resolve_parameters(self.parameters).preferred_bins
+        return self.bins
 
     def _remember_columns(self, X: Any, codebook: Codebook) -> Any:
         self.classes_ = codebook.classes

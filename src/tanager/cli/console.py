@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
     from tanager.progress import Progress
 
-__all__ = ["Data", "Json", "Model", "console", "human_size", "print_json", "watching"]
+__all__ = [
+    "Bins",
+    "Data",
+    "Json",
+    "Model",
+    "console",
+    "human_size",
+    "print_json",
+    "read_bins",
+    "watching",
+]
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
 Data = Annotated[
@@ -24,6 +34,10 @@ Data = Annotated[
     typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV: files, a glob or a folder."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Bins = Annotated[
+    str,
+    typer.Option("--bins", help="How numbers are cut: auto, mdl, or also into so many equal bins."),
+]
 
 
 def console() -> Console:
@@ -57,3 +71,8 @@ def human_size(n_bytes: float) -> str:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
         n_bytes /= 1000
     return f"{n_bytes:.1f} GB"
+
+
+def read_bins(text: str) -> str | int:
+    """Return what ``--bins`` says."""
+    return int(text) if text.isdecimal() else text

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tanager.cli.console import Data, Json, human_size, print_json
+from tanager.cli.console import Bins, Data, Json, human_size, print_json, read_bins
 from tanager.errors import ConfigurationError
 
 __all__ = ["register"]
@@ -32,13 +32,13 @@ def fit(
             "-s",
             help="Which features condition which: naive, tan, kdb(k=2), …",
         ),
-    ] = "skdb",
+    ] = "tan",
     parameters: Annotated[
         str,
         typer.Option(
-            "--parameters", "-p", help="The probability tables: laplace, m-estimate(m=1), hdp, …"
+            "--parameters", "-p", help="The probability tables: pooled, hdp, m-estimate(m=1), …"
         ),
-    ] = "hdp",
+    ] = "pooled",
     drop: Annotated[
         list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
     ] = None,
@@ -52,6 +52,7 @@ def fit(
     missing: Annotated[
         str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
     ] = "value",
+    bins: Bins = "auto",
     weight: Annotated[
         str | None, typer.Option("--weight", help="The column of row weights.")
     ] = None,
@@ -76,6 +77,7 @@ def fit(
         learner(parameters, "parameters"),
         categorical_features=_categorical(categorical),
         missing=missing,
+        bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
         n_jobs=jobs,
         random_state=seed,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanager.cli.console import Bins, Json, read_bins
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-DEFAULT_PAIR = "skdb/hdp"
+DEFAULT_PAIR = "tan/pooled"
 
 Run = Annotated[
     Path | None,
@@ -33,7 +34,6 @@ Stratified = Annotated[bool, typer.Option("--stratified", help="Every fold its s
 Seed = Annotated[int, typer.Option(help="Decides folds and random states.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column that no classifier sees.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Table of cells: .parquet or .csv.")
 ]
@@ -64,6 +64,7 @@ def compare(
     folds: Folds = 2,
     stratified: Stratified = False,
     seed: Seed = 0,
+    bins: Bins = "auto",
     run: Run = None,
     jobs: Jobs = 1,
     output: Output = None,
@@ -88,6 +89,7 @@ def compare(
             [Contender.of(use) for use in classifiers or [DEFAULT_PAIR, "random-forest"]],
             CrossValidation(rounds, folds, stratified=stratified),
             seed=seed,
+            bins=read_bins(bins),
             name="comparison",
         )
     results = _run(experiment, run, jobs, retry_failed=retry_failed)
@@ -97,13 +99,14 @@ def compare(
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV.")],
     target: Target,
-    structure: Annotated[str, typer.Option(help="Structure learner.")] = "skdb",
-    parameters: Annotated[str, typer.Option(help="Parameter learner.")] = "hdp",
+    structure: Annotated[str, typer.Option(help="Structure learner.")] = "tan",
+    parameters: Annotated[str, typer.Option(help="Parameter learner.")] = "pooled",
     drop: Drop = None,
     rounds: Rounds = 5,
     folds: Folds = 2,
     stratified: Stratified = False,
     seed: Seed = 0,
+    bins: Bins = "auto",
     run: Run = None,
     jobs: Jobs = 1,
     output: Output = None,
@@ -117,6 +120,7 @@ def evaluate(
         [Contender.of(f"{structure}/{parameters}")],
         CrossValidation(rounds, folds, stratified=stratified),
         seed=seed,
+        bins=read_bins(bins),
         name=f"{source.stem} by {structure}/{parameters}",
     )
     results = _run(experiment, run, jobs, retry_failed=False)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanager.codes.codebook import Codebook
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.codes.cuts import check_bins
 from tanager.codes.further import encode_rows
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
@@ -37,6 +38,7 @@ __all__ = [
     "NumericColumn",
     "StreamedRows",
     "SubsetRows",
+    "check_bins",
     "code_dtype",
     "encode_rows",
     "exact_weights",

@@ -16,8 +16,8 @@ from tanager.codes.columns import (
     infinite_error,
     read_only,
 )
+from tanager.codes.cuts import learn_cuts
 from tanager.codes.distinct import check_arity, distinct_values, sort_values
-from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import BLOCK_ROWS, MAX_ARITY, Codes, code_dtype
 from tanager.codes.values import family_of, is_temporal, to_numbers
 from tanager.errors import DataError
@@ -39,7 +39,8 @@ class Task(NamedTuple):
     sample_weight: Any
     class_weight: Any
     missing: str
-    classes: Any = None
+    classes: Any
+    bins: str | int
 
 
 class ColumnLearner:
@@ -94,7 +95,7 @@ class ColumnLearner:
             weights = None if weights is None else weights[valid]
         if numbers.shape[0] == 0:
             return make_categorical(name, pa.array([], pa.null()), True, self._task.missing)
-        cuts = mdl_cuts(numbers, labels, self._n_classes, weights)
+        cuts = learn_cuts(numbers, labels, self._n_classes, weights, self._task.bins)
         return make_numeric(name, cuts, valid is not None, self._task.missing, temporal=temporal)
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
 from tanager.codes.column_learning import ColumnLearner, Task, learn_matrix
+from tanager.codes.cuts import check_bins
 from tanager.codes.rows import CodedRows, MemoryRows, exact_weights
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
 from tanager.codes.values import family_of
@@ -42,6 +43,7 @@ def learn_codebook(
     class_weight: Any = None,
     categorical_features: Any = "from_dtype",
     missing: str = "value",
+    bins: str | int = "mdl",
     context: FitContext,
     max_sample: int = MAX_SAMPLE,
 ) -> tuple[Codebook, CodedRows]:
@@ -66,6 +68,8 @@ def learn_codebook(
     missing : {'value', 'marginalize'}
         Whether "missing" is a value of its own (in columns that have it in
         training) or unknown.
+    bins : 'mdl' or int
+        How numbers are cut; see `learn_cuts`.
     context : FitContext
     max_sample : int
         The most rows from which cut points are learned when streaming.
@@ -89,6 +93,7 @@ def learn_codebook(
         raise ConfigurationError(
             f"missing={missing!r} is not known. Allowed: 'value', 'marginalize'."
         )
+    check_bins(bins)
     opened = open_source(source)
     for role, name in (("target", target), ("sample_weight", sample_weight)):
         if isinstance(name, str) and name not in opened.names:
@@ -109,6 +114,7 @@ def learn_codebook(
         class_weight,
         missing,
         classes,
+        bins,
     )
     if opened.in_memory:
         return _learn_in_memory(task, context)

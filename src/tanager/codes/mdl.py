@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["mdl_cuts"]
+__all__ = ["mdl_cuts", "midpoints"]
 
 # Integers are counted per value instead of sorted while the counts fit a cache.
 _MAX_CELLS = 1 << 18
@@ -78,7 +78,11 @@ def mdl_cuts(
     found = np.empty(ordered.shape[0], dtype=np.int64)
     n_cuts = _kernels.mdl_split(ordered, labels, weights, n_classes, found)
     firsts = np.sort(found[:n_cuts])
-    below, above = ordered[firsts - 1], ordered[firsts]
+    return midpoints(ordered[firsts - 1], ordered[firsts])
+
+
+def midpoints(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return cuts between neighbouring values: `below` goes to the left, `above` to the right."""
     cuts = below / 2 + above / 2 if _overflows(below, above) else (below + above) / 2
     # Between neighbouring floats the midpoint rounds to one of them.
     return np.where(cuts < above, cuts, below)

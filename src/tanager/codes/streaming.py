@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tanager.codes.codebook import Codebook
 from tanager.codes.column_learning import Task, make_categorical, make_numeric
 from tanager.codes.columns import CategoricalColumn, Column, infinite_error
+from tanager.codes.cuts import learn_cuts
 from tanager.codes.distinct import distinct_values, join_values
-from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import MAX_ARITY, Chunk, Domain, exact_weights
 from tanager.codes.sample import RowSample, Sampled
 from tanager.codes.targets import (
@@ -368,7 +368,8 @@ def _make_columns(
         numbers = sample.numbers[place[i]]
         known = ~np.isnan(numbers)
         weights = None if sample.weights is None else sample.weights[known]
-        cuts = mdl_cuts(numbers[known], sample.labels[known], n_classes, weights)
+        labels = sample.labels[known]
+        cuts = learn_cuts(numbers[known], labels, n_classes, weights, task.bins)
         temporal = is_temporal(task.source.schema.field(name).type)
         return make_numeric(name, cuts, seen.missing[i], task.missing, temporal=temporal)
 

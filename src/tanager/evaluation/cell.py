@@ -95,7 +95,7 @@ class Bench:
         seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
                    .generate_state(1)[0] >> 1)  # fmt: skip
         self._warm_up(contender, rows.train, rows.y)
-        estimator = contender.build(seed)
+        estimator = contender.build(seed, self.experiment.bins)
         with self._one_thread(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             reset_peak_memory()
@@ -150,7 +150,7 @@ class Bench:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                estimator = contender.build(0)
+                estimator = contender.build(0, self.experiment.bins)
                 estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
                 estimator.predict_proba(train.take(rows[:2]))
         except Exception:  # too few rows for it: the timed fit will tell

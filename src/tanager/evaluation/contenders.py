@@ -115,9 +115,14 @@ class Contender:
             facts["options"] = dict(self.options)
         return facts
 
-    def build(self, seed: int) -> Any:
-        """Make a fresh estimator that takes an Arrow table and class codes."""
-        estimator = self._build_pair() if self.is_pair else self._build_imported()
+    def build(self, seed: int, bins: str | int = "auto") -> Any:
+        """Make a fresh estimator that takes an Arrow table and class codes.
+
+        Numbers are cut into `bins`, unless the contender's options say how. With
+        "auto" each Tanager classifier cuts as it would alone, and other people's
+        see the bins of the default one.
+        """
+        estimator = self._build_pair(bins) if self.is_pair else self._build_imported(bins)
         unset = {
             key: seed
             for key, value in estimator.get_params().items()
@@ -125,7 +130,7 @@ class Contender:
         }
         return estimator.set_params(**unset)
 
-    def _build_pair(self) -> Any:
+    def _build_pair(self, bins: str | int) -> Any:
         from tanager.classifiers import BayesNetClassifier
         from tanager.parameters.registry import resolve_parameters
         from tanager.structure.registry import resolve_structure
@@ -134,11 +139,11 @@ class Contender:
         return BayesNetClassifier(
             structure=_learner(structure, resolve_structure),
             parameters=_learner(parameters, resolve_parameters),
-            **self.options,
+            **{"bins": bins, **self.options},
         )
 
-    def _build_imported(self) -> Any:
-        from tanager.evaluation.encoding import Encoded
+    def _build_imported(self, bins: str | int) -> Any:
+        from tanager.evaluation.encoding import ENCODED_BINS, Encoded
 
         text, _, encoding = self._expanded.rpartition("@")
         path, options = parse_call(text)
@@ -153,7 +158,7 @@ class Contender:
             raise ConfigurationError(
                 f"classifier {self.use!r}: {path!r} is not a classifier with predict_proba."
             )
-        return Encoded(factory(**options), encoding)
+        return Encoded(factory(**options), encoding, ENCODED_BINS if bins == "auto" else bins)
 
 
 def _learner(text: str, resolve: Callable[[str], Any]) -> Any:

@@ -177,7 +177,9 @@ def missing_feature_curves(
     train, test = data.features.take(split.train), data.features.take(split.test)
     truth = data.labels[split.test]
     loss = resolve_metrics((metric,))[metric].function
-    models = [c.build(experiment.seed).fit(train, y) for c in experiment.contenders]
+    models = [
+        c.build(experiment.seed, experiment.bins).fit(train, y) for c in experiment.contenders
+    ]
     grid: list[list[list[float]]] = [[[] for _ in n_missing] for _ in models]
     for point, count in enumerate(n_missing):
         for repeat in range(repeats if 0 < count < len(names) else 1):

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-__all__ = ["Encoded"]
+__all__ = ["ENCODED_BINS", "Encoded"]
+
+ENCODED_BINS = 5  # what the default classifier has
 
 
 class Encoded(ClassifierMixin, BaseEstimator):
@@ -21,19 +23,23 @@ class Encoded(ClassifierMixin, BaseEstimator):
     estimator : classifier
         With `predict_proba`.
     encoding : {"onehot", "ordinal", "raw"}
-        ``"onehot"`` and ``"ordinal"``: the bins that Tanager learns by minimum
-        description length, missing a value of its own, as sparse indicators or
-        as codes. ``"raw"``: numbers as they are, categories as codes, missing
-        and unseen values as NaN.
+        ``"onehot"`` and ``"ordinal"``: the bins that Tanager learns, missing a
+        value of its own, as sparse indicators or as codes. ``"raw"``: numbers
+        as they are, categories as codes, missing and unseen values as NaN.
+    bins : "mdl" or int
+        How numbers are cut, as in `BayesNetClassifier`; not used with ``"raw"``.
     """
 
-    def __init__(self, estimator: Any, encoding: str = "onehot") -> None:
+    def __init__(
+        self, estimator: Any, encoding: str = "onehot", bins: str | int = ENCODED_BINS
+    ) -> None:
         self.estimator = estimator
         self.encoding = encoding
+        self.bins = bins
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Encoded:
         """Learn the encoding, then the classifier."""
-        self.encoder_: _Encoder = _ENCODERS[self.encoding]()
+        self.encoder_: _Encoder = _ENCODERS[self.encoding](self.bins)
         matrix = self.encoder_.fit(X, y).transform(X)
         self.estimator_ = clone(self.estimator)
         if "min_categories" in self.estimator_.get_params():
@@ -57,6 +63,9 @@ class _Encoder(Interface):
 
     arities: NDArray[np.int64] | None
 
+    def __init__(self, bins: str | int) -> None:
+        """Remember how numbers are cut."""
+
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Encoder:
         """Learn from the training rows."""
 
@@ -69,11 +78,14 @@ class _OrdinalEncoder:
 
     arities: NDArray[np.int64] | None = None
 
+    def __init__(self, bins: str | int) -> None:
+        self.bins = bins
+
     def fit(self, table: Any, y: NDArray[np.int64]) -> _OrdinalEncoder:
         from tanager.codes import learn_codebook
         from tanager.engines import FitContext
 
-        self.codebook, _ = learn_codebook(table, y, context=FitContext())
+        self.codebook, _ = learn_codebook(table, y, bins=self.bins, context=FitContext())
         self.arities = self.codebook.domain.arities + 1
         return self
 
@@ -101,6 +113,9 @@ class _RawEncoder:
     """Numbers as they are, categories as the codes of their training values."""
 
     arities: NDArray[np.int64] | None = None
+
+    def __init__(self, bins: str | int) -> None:
+        """Cut nothing."""
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _RawEncoder:  # noqa: ARG002
         self.values: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tanager.codes import check_bins
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
@@ -57,6 +58,9 @@ class Experiment:
         Names from `tanager.evaluation.METRICS`; all by default.
     seed : int
         Decides folds and the classifiers' random states.
+    bins : "auto", "mdl" or int
+        How numbers are cut, for all classifiers alike; the papers have "mdl".
+        "auto": for Tanager's classifiers each its own, for others the default's.
     name : str
         Title in reports.
     keep : sequence of str
@@ -78,6 +82,7 @@ class Experiment:
     protocol: Protocol = CrossValidation()  # noqa: RUF009 (frozen)
     metrics: Sequence[str] = tuple(METRICS)
     seed: int = 0
+    bins: str | int = "auto"
     name: str = "experiment"
     keep: Sequence[str] = ()
 
@@ -91,6 +96,8 @@ class Experiment:
         ):
             object.__setattr__(self, field, values)
         resolve_metrics(tuple(self.metrics))
+        if self.bins != "auto":
+            check_bins(self.bins)
         for kind, names in (
             ("dataset", [d.name for d in self.datasets]),
             ("classifier", [c.name for c in contenders]),
@@ -138,6 +145,7 @@ class Experiment:
                         "metrics": list(self.metrics),
                         "keep": list(self.keep),
                         "seed": self.seed,
+                        "bins": self.bins,
                     }
                     text = json.dumps(facts, sort_keys=True, default=repr)
                     key = hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -153,6 +161,7 @@ class Experiment:
             "metrics": list(self.metrics),
             "keep": list(self.keep),
             "seed": self.seed,
+            "bins": self.bins,
         }
 
     def run(
@@ -189,7 +198,7 @@ class Experiment:
             raise ConfigurationError(f"{file.name}: no such file.") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{file.name} is not TOML: {error}.") from error
-        allowed = {"name", "seed", "metrics", "keep", "protocol", "datasets", "classifiers"}
+        allowed = {"name", "seed", "bins", "metrics", "keep", "protocol", "datasets", "classifiers"}
         _refuse_unknown(content, allowed, file.name)
         return cls(
             datasets=_datasets(content.get("datasets", []), file, data),
@@ -197,6 +206,7 @@ class Experiment:
             protocol=_protocol(content.get("protocol", {}), file.name),
             metrics=content.get("metrics", tuple(METRICS)),
             seed=content.get("seed", 0),
+            bins=content.get("bins", "auto"),
             name=content.get("name", file.stem),
             keep=content.get("keep", ()),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,14 @@ class ParameterLearner(BaseEstimator, ABC):
 
     A small scikit-learn-style object: `__init__` only stores its parameters;
     `learn` changes nothing on the object.
+
+    Attributes
+    ----------
+    preferred_bins : "mdl" or int
+        How numbers are cut for it unless the user says otherwise.
     """
+
+    preferred_bins: ClassVar[str | int] = "mdl"
 
     @abstractmethod
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:

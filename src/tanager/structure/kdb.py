@@ -11,7 +11,7 @@ from tanager.errors import ConfigurationError
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
-__all__ = ["KDB", "dependence_parents", "information_order"]
+__all__ = ["KDB", "clique_parents", "dependence_parents", "information_order"]
 
 
 class KDB(StructureLearner):
@@ -26,6 +26,12 @@ class KDB(StructureLearner):
     ----------
     k : int, default=1
         Greatest number of parent features. ``k=0`` is naive Bayes.
+    moral : bool, default=False
+        Whether the parents of each feature must be joined among themselves: a
+        feature then takes the best k of one earlier feature and its parents.
+        Such a structure (a k-tree, or part of one) has no immoralities, so that
+        discriminative and pooled tables on it are a proper network. With k=1
+        every structure is moral.
 
     Notes
     -----
@@ -47,8 +53,9 @@ class KDB(StructureLearner):
     {'x0': (), 'x1': ('x0',)}
     """
 
-    def __init__(self, k: int = 1) -> None:
+    def __init__(self, k: int = 1, moral: bool = False) -> None:
         self.k = k
+        self.moral = moral
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Learn the parents."""
@@ -59,7 +66,8 @@ class KDB(StructureLearner):
         if self.k == 0:
             parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
         else:
-            parents = dependence_parents(order, counts.cmi(), int(self.k))
+            choose = clique_parents if self.moral else dependence_parents
+            parents = choose(order, counts.cmi(), int(self.k))
         return Structure.from_parents(counts.domain.names, parents)
 
 
@@ -81,4 +89,26 @@ def dependence_parents(
         earlier = order[:place]
         best = np.argsort(-information[feature, earlier], kind="stable")[:k]
         parents[feature] = tuple(int(p) for p in earlier[best])
+    return parents
+
+
+def clique_parents(
+    order: NDArray[np.int64], information: NDArray[np.float64], k: int
+) -> list[tuple[int, ...]]:
+    """Return each feature's up to k parents, which are joined among themselves.
+
+    They are the k with the greatest conditional information out of one earlier
+    feature and its parents: the one for which they have the greatest sum, ties
+    by its place in the order. They stand by decreasing information.
+    """
+    parents: list[tuple[int, ...]] = [()] * order.shape[0]
+    for place, feature in enumerate(order):
+        greatest = -np.inf
+        for earlier in order[:place]:
+            clique = np.array([earlier, *parents[earlier]])
+            best = clique[np.argsort(-information[feature, clique], kind="stable")[:k]]
+            total = float(information[feature, best].sum())
+            if total > greatest:
+                greatest = total
+                parents[feature] = tuple(int(p) for p in best)
     return parents

@@ -169,7 +169,7 @@ def _missing(bench: Workbench, datasets: list[Dataset]) -> Block:
     counts = (0, 2, 4, 6, 8, 10, 12, 14, 16)
     rows = []
     if chosen and contenders:
-        experiment = Experiment(chosen, contenders, CrossValidation(1, 5))
+        experiment = Experiment(chosen, contenders, CrossValidation(1, 5), bins="mdl")
         repeats = 20 if bench.quick else 100
         curves = missing_feature_curves(experiment, wanted, counts, repeats=repeats)
         for name, means in zip(curves.classifiers, curves.mean, strict=True):

@@ -139,6 +139,7 @@ class Workbench:
             protocol or CrossValidation(self.rounds, 2),
             metrics=metrics,
             keep=keep,
+            bins="mdl",  # as all the papers
             name=name,
         )
         path = self.runs / f"{name}.run.jsonl"

@@ -1,0 +1,107 @@
+"""Cut points of numeric columns: by the classes, and by equal frequencies as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.mdl import mdl_cuts, midpoints
+from tanager.errors import ConfigurationError
+
+__all__ = ["check_bins", "learn_cuts", "quantile_cuts"]
+
+MAX_BINS = 1000
+
+
+def check_bins(bins: str | int) -> None:
+    """Raise a ConfigurationError for what is not allowed."""
+    number = isinstance(bins, int | np.integer) and not isinstance(bins, bool)
+    if bins != "mdl" and not (number and 2 <= int(bins) <= MAX_BINS):
+        raise ConfigurationError(
+            f"bins={bins!r} is not known. Allowed: 'auto', 'mdl', or a number of bins from 2 to "
+            f"{MAX_BINS}."
+        )
+
+
+def learn_cuts(
+    values: NDArray[Any],
+    labels: NDArray[np.uint16],
+    n_classes: int,
+    weights: NDArray[np.float64] | None,
+    bins: str | int,
+) -> NDArray[np.float64]:
+    """Return the cut points of a numeric column, ascending.
+
+    Parameters
+    ----------
+    values, labels, n_classes, weights
+        As in `mdl_cuts`.
+    bins : "mdl" or int
+        The cuts of minimum description length alone, or with those that make
+        so many bins of equal frequency.
+
+    Notes
+    -----
+    Minimum description length cuts only where a column, alone, tells about the
+    class beyond doubt. On few rows it leaves most columns whole, and with them
+    what they tell together or a little each; a few cuts by frequency keep it.
+
+    Examples
+    --------
+    >>> values, labels = np.arange(8.0), np.array([0, 0, 0, 0, 0, 1, 1, 1], np.uint16)
+    >>> learn_cuts(values, labels, 2, None, "mdl").tolist()
+    [4.5]
+    >>> learn_cuts(values, labels, 2, None, 4).tolist()
+    [1.5, 3.5, 4.5, 5.5]
+    """
+    cuts = mdl_cuts(values, labels, n_classes, weights)
+    if isinstance(bins, str):
+        return cuts
+    return np.union1d(cuts, quantile_cuts(values, weights, int(bins)))
+
+
+def quantile_cuts(
+    values: NDArray[Any], weights: NDArray[np.float64] | None, n_bins: int
+) -> NDArray[np.float64]:
+    """Return cuts between distinct values that make bins of about equal weight.
+
+    The j-th cut is the first that leaves at least j / n_bins of the weight to its
+    left; cuts that coincide are one, so a column of few values may have fewer.
+
+    Examples
+    --------
+    >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
+    [1.5, 3.5]
+    """
+    if weights is None:
+        below, above = _equal_frequencies(values, n_bins)
+    else:
+        kept = weights > 0
+        below, above = _equal_weights(values[kept], weights[kept], n_bins)
+    return midpoints(below.astype(np.float64), above.astype(np.float64))
+
+
+def _equal_frequencies(values: NDArray[Any], n_bins: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the neighbours of each cut. Without a sort: a few of its places are enough."""
+    n_rows = values.shape[0]
+    if n_rows == 0:
+        return values, values
+    ranks = [-(-j * n_rows // n_bins) - 1 for j in range(1, n_bins)]
+    below = np.unique(np.partition(values, ranks)[ranks])
+    below = below[below < values.max()]
+    return below, np.array([values[values > value].min() for value in below], values.dtype)
+
+
+def _equal_weights(
+    values: NDArray[Any], weights: NDArray[np.float64], n_bins: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the neighbours of each cut of weighted values."""
+    distinct, places = np.unique(values, return_inverse=True)
+    if distinct.shape[0] == 0:
+        return distinct, distinct
+    left = np.cumsum(np.bincount(places, weights))  # the weight left of a cut after each value
+    found = np.unique(np.searchsorted(left * n_bins, np.arange(1, n_bins) * left[-1]))
+    found = found[found < distinct.shape[0] - 1]
+    return distinct[found], distinct[found + 1]

@@ -1,0 +1,61 @@
+"""kDB whose parents are joined: no immoralities, and the best of every clique."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.parameters.discriminative.renormalise import is_moral
+from tanager.structure import KDB, Structure
+from tanager.structure.kdb import clique_parents, dependence_parents
+
+
+def random_information(seed, n):
+    rng = np.random.default_rng(seed)
+    information = rng.integers(0, 30, (n, n)) / 7.0  # with ties
+    return np.triu(information, 1) + np.triu(information, 1).T, rng.permutation(n)
+
+
+def best_sum(feature, earlier, parents, information, k):
+    """Try every set of up to k earlier features that are joined among themselves."""
+
+    def joined(a, b):
+        return a in parents[b] or b in parents[a]
+
+    return max(
+        sum(information[feature, p] for p in chosen)
+        for chosen in combinations(earlier, min(k, len(earlier)))
+        if all(joined(a, b) for a, b in combinations(chosen, 2))
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_parents_are_the_best_set_of_joined_features(seed, k):
+    information, order = random_information(seed, 8)
+    parents = clique_parents(order, information, k)
+    for place, feature in enumerate(order.tolist()):
+        found = information[feature, list(parents[feature])]
+        expected = best_sum(feature, order[:place].tolist(), parents, information, k)
+        assert found.sum() == pytest.approx(expected)
+        assert len(found) == min(k, place)
+        assert sorted(found, reverse=True) == found.tolist()
+    assert is_moral(Structure.from_parents([f"x{i}" for i in range(8)], parents))
+
+
+def test_one_parent_is_plain_kdb():
+    information, order = random_information(3, 9)
+    assert clique_parents(order, information, 1) == dependence_parents(order, information, 1)
+
+
+def test_pooled_tables_on_it_are_a_network():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    X = (rng.random((300, 5)) < 0.3 + 0.3 * y[:, None]).astype(int)
+    X[:, 3], X[:, 4] = X[:, 0] ^ X[:, 1], X[:, 1] ^ X[:, 2]
+    clf = BayesNetClassifier(KDB(k=2, moral=True), "pooled", categorical_features="all").fit(X, y)
+    assert clf.network_.tables.normalized
+    assert clf.structure_.max_parents == 2
