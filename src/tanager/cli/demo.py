@@ -103,7 +103,7 @@ def _print_scores(
     for column in columns:
         table.add_column(column, justify="left" if column == "held-out" else "right")
     for name, probabilities, time_spent in (
-        ("Tanager: selective kDB + HDP", learned, seconds),
+        ("Tanager: BayesNetClassifier()", learned, seconds),
         ("scikit-learn: CategoricalNB, same bins", peer.predict_proba(bins["test"]), peer_seconds),
     ):
         table.add_row(
