@@ -10,11 +10,19 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network
 from tanager.network.exports import _words
-from tanager.parameters import Tables
+from tanager.parameters import Discriminative, Tables
 from tanager.structure import KDB
 
+MODELS = [
+    ("naive", "m-estimate"),
+    ("tan", "m-estimate"),
+    (KDB(k=2), "m-estimate"),
+    ("tan", Discriminative(l2=1.0)),  # scores, renormalised
+    (KDB(k=2, moral=True), "pooled"),
+]
 
-@pytest.fixture(scope="module", params=["naive", "tan", KDB(k=2)], ids=str)
+
+@pytest.fixture(scope="module", params=MODELS, ids=str)
 def fitted(request):
     """A model with awkward names, values, intervals and gaps."""
     rng = np.random.default_rng(2)
@@ -31,7 +39,7 @@ def fitted(request):
     )
     y = np.where(size + 40 * (np.arange(n) % 3 == 0) > 10, "yes|no", "no way")
     categorical = ["1st", "a", "A", "probability"]
-    clf = BayesNetClassifier(request.param, "m-estimate", categorical_features=categorical)
+    clf = BayesNetClassifier(*request.param, categorical_features=categorical)
     return clf.fit(table, y), table
 
 
