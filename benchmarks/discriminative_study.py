@@ -100,6 +100,7 @@ def experiment(
         ],
         protocol=CrossValidation(rounds=rounds, folds=2),
         seed=0,
+        bins="mdl",
         metrics=METRICS,
         keep=("predictions",) if rounds > 1 else (),
     )
