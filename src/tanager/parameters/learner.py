@@ -100,7 +100,8 @@ class CrossFit(NamedTuple):
         Of the rows of the judging folds, up to a number that all classes share;
         zeros elsewhere.
     fit : callable
-        Learns the tables of all the rows, with what is already known of them.
+        Learns tables of all the rows, with what is already known of them; scores
+        with the learner's posterior will do.
     """
 
     learner: ParameterLearner

@@ -11,9 +11,10 @@ from sklearn.base import clone
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters.discriminative.backoff import fill_tables
+from tanager.parameters.discriminative.inputs import fit_inputs
 from tanager.parameters.discriminative.options import check_options
 from tanager.parameters.discriminative.problem import Problem
-from tanager.parameters.discriminative.renormalise import is_moral, renormalise
+from tanager.parameters.discriminative.renormalise import is_moral
 from tanager.parameters.discriminative.strength import Strengths, Trial, choose_strengths
 from tanager.parameters.learner import CrossFit, ParameterLearner
 from tanager.parameters.tables import Tables
@@ -152,15 +153,19 @@ class Discriminative(ParameterLearner):
         problem = Problem.pose(self, structure, counts, context)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        return self._solve(problem, choose_strengths(problem), context)
+        tables = self._solve(problem, choose_strengths(problem), context)
+        if tables.normalized or not is_moral(structure):
+            return tables
+        return fit_inputs(structure, tables, problem.base)
 
     def _solve(self, problem: Problem, strengths: Strengths, context: FitContext) -> Tables:
+        """Optimise, and return tables of the best scores."""
         form, tables = problem.final()
         solution = problem.solve(form, tables, strengths, progress=context.progress)
         info = context.info.setdefault("parameters", {})
         info.update(solution.record())
         info.update(strengths._asdict(), n_parameters=form.n_free)
-        return self._finish(problem, problem.form(problem.whole).expand(solution.free)[0])
+        return self._fill(problem, problem.form(problem.whole).expand(solution.free)[0])
 
     def settle(self, structure: Structure, counts: Counts, context: FitContext) -> Self:
         """Return this learner with the strengths chosen that are to be chosen."""
@@ -200,20 +205,20 @@ class Discriminative(ParameterLearner):
             lambda context: self._solve(problem, strengths, context),
         )
 
-    def _finish(self, problem: Problem, scores: Floats) -> Tables:
+    def _fill(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that answer every context."""
-        layout, structure = problem.layout, problem.layout.structure
-        cell_counts = layout.counts(problem.trees)
-        if self.form == "extended":
-            return fill_tables(
-                layout, scores, cell_counts, problem.base, self.unseen, normalized=True
-            )
-        # A number that a cell gives to all classes alike cancels in P(y | x).
-        # Keeping the generative tables' keeps P(x) near theirs, which is what
-        # decides how unknown values are marginalised.
-        means = problem.whole.own[0].mean(axis=1, keepdims=True)
-        scores = scores - scores.mean(axis=1, keepdims=True) + means
-        tables = fill_tables(
-            layout, scores, cell_counts, problem.base, self.unseen, shared=self.level < 4
+        normalized = self.form == "extended"
+        if not normalized:
+            # What a cell gives to all classes alike cancels in P(y | x): the
+            # generative tables' is where the network's P(x) starts from.
+            means = problem.whole.own[0].mean(axis=1, keepdims=True)
+            scores = scores - scores.mean(axis=1, keepdims=True) + means
+        return fill_tables(
+            problem.layout,
+            scores,
+            problem.layout.counts(problem.trees),
+            problem.base,
+            self.unseen,
+            normalized=normalized,
+            shared=self.level < 4,
         )
-        return renormalise(structure, tables) if is_moral(structure) else tables

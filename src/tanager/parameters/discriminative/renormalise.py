@@ -9,6 +9,7 @@ last of those parents, which holds them all; in the end into the class prior.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 
-__all__ = ["is_moral", "renormalise"]
+__all__ = ["holders", "is_moral", "normalise", "renormalise"]
 
 Floats = NDArray[np.float64]
 
@@ -46,9 +47,17 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
     """
     if any(prod(t.member_arities) * t.n_classes > MAX_CELLS for t in tables.families):
         return tables
-    logs = [table.to_dense().log_prob.copy() for table in tables.families]
-    log_prior = tables.log_prior.copy()
-    position = {feature: at for at, feature in enumerate(structure.selected)}
+    logs = [table.to_dense().log_prob for table in tables.families]
+    normal, log_prior, _ = normalise(structure, logs, tables.log_prior)
+    return Tables(log_prior, tuple(DenseTable(table) for table in normal), normalized=True)
+
+
+def normalise(
+    structure: Structure, logs: Sequence[Floats], log_prior: Floats
+) -> tuple[list[Floats], Floats, float]:
+    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum."""
+    logs, log_prior = [log.copy() for log in logs], log_prior.copy()
+    above = holders(structure)
     for at in reversed(structure.topological_order()):
         parents = structure.parent_indices[at]
         total = _log_sum(logs[at], axis=-2)
@@ -56,11 +65,20 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
         if not parents:
             log_prior += total
             continue
-        holder = position[_holder(structure, parents)]
+        holder = above[at]
         members = (*structure.parent_indices[holder], structure.selected[holder])
         logs[holder] += _spread(total, parents, members)
-    log_prior -= _log_sum(log_prior, axis=0)
-    return Tables(log_prior, tuple(DenseTable(table) for table in logs), normalized=True)
+    log_total = _log_sum(log_prior, axis=0)
+    return logs, log_prior - log_total, float(log_total)
+
+
+def holders(structure: Structure) -> list[int]:
+    """Return for each family the one that holds all its parents; -1 where it has none."""
+    position = {feature: at for at, feature in enumerate(structure.selected)}
+    return [
+        position[_holder(structure, parents)] if parents else -1
+        for parents in structure.parent_indices
+    ]
 
 
 def _holder(structure: Structure, parents: tuple[int, ...]) -> int:

@@ -13,8 +13,10 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative.backoff import read_levels, to_table
+from tanager.parameters.discriminative.inputs import fit_inputs
 from tanager.parameters.discriminative.layout import Layout
-from tanager.parameters.discriminative.renormalise import is_moral, renormalise
+from tanager.parameters.discriminative.renormalise import is_moral
+from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import CrossFit, ParameterLearner
 from tanager.parameters.pooled.members import Member, Spec, apart, resolve_members
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, fit_shares, hold_out
@@ -177,7 +179,10 @@ def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: F
         families.append(to_table(family, pooled))
     log_prior = _weigh(np.stack([tables.log_prior for tables in members]), shares)
     tables = Tables(log_prior, tuple(families), normalized=False)
-    return renormalise(structure, tables) if is_moral(structure) else tables
+    if not is_moral(structure):
+        return tables
+    generative = MEstimate(m=1.0).learn(structure, counts, apart(counts.context))
+    return fit_inputs(structure, tables, generative)
 
 
 def _weigh(logs: Floats, shares: Floats) -> Floats:
