@@ -150,7 +150,7 @@ def main() -> None:
     scores = results.mean("log_loss")
     text = (
         '`BayesNetClassifier()`, that is `BayesNetClassifier("tan", "pooled", bins=5)`, on '
-        f" {len(scores.datasets)} tables of up to {arguments.max_rows:,} rows, "
+        f"{len(scores.datasets)} tables of up to {arguments.max_rows:,} rows, "
         f"{arguments.rounds} rounds of two-fold cross-validation, everything on the same folds. "
         "Other programs have their own defaults. Win–draw–loss of the default (losses rounded to "
         "4 digits), p of the two-sided sign test, × the ratio of geometric means (below 1: the "

@@ -48,6 +48,12 @@ def _learns_from_counts(classifier: BayesNetClassifier) -> bool:
     return True
 
 
+def _dropped(structure: Structure, limited: Structure) -> list[tuple[str, str]]:
+    """Return the edges (parent, feature) that a learner could not afford."""
+    before, after = structure.parents, limited.parents
+    return [(p, f) for f, parents in before.items() for p in parents if p not in after[f]]
+
+
 class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     """A Bayesian network classifier: a structure and its probability tables.
 
@@ -285,6 +291,10 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
             context.info["structure"]["mutual_information"] = dict(informed)
         learner = resolve_parameters(self.parameters)
+        limited = learner.limit(structure, codebook.domain)
+        if limited != structure:
+            context.info["structure"]["dropped"] = _dropped(structure, limited)
+            structure = limited
         with context.stage("parameters"):
             if isinstance(learner, CountLearner):
                 learner = learner.settle(structure, counts, context)

@@ -13,6 +13,7 @@ from tanager.errors import ConfigurationError
 __all__ = ["check_bins", "learn_cuts", "quantile_cuts"]
 
 MAX_BINS = 1000
+FEW_BINS = 20  # up to which looking for each cut is faster than a sort
 
 
 def check_bins(bins: str | int) -> None:
@@ -75,9 +76,10 @@ def quantile_cuts(
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
     [1.5, 3.5]
     """
-    if weights is None:
+    if weights is None and n_bins <= FEW_BINS:
         below, above = _equal_frequencies(values, n_bins)
     else:
+        weights = np.ones(values.shape[0]) if weights is None else weights
         kept = weights > 0
         below, above = _equal_weights(values[kept], weights[kept], n_bins)
     return midpoints(below.astype(np.float64), above.astype(np.float64))

@@ -43,6 +43,10 @@ class FitContext:
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
     carry: dict[str, Any] = field(default_factory=dict)
 
+    def apart(self) -> FitContext:
+        """Return a context for a part of the work that reports on its own, and silently."""
+        return FitContext(self.engine, self.seed, Progress(), {}, dict(self.carry))
+
     def generator(self, *key: int) -> np.random.Generator:
         """Return the random stream of one independent unit, named by integers.
 

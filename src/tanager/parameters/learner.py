@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from tanager.codes import MemoryRows
+from tanager.codes import Domain, MemoryRows
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.parameters.folds import judging_folds
@@ -47,6 +47,10 @@ class ParameterLearner(BaseEstimator, ABC):
         context : FitContext
             Write what is worth knowing into ``context.info["parameters"]``.
         """
+
+    def limit(self, structure: Structure, domain: Domain) -> Structure:  # noqa: ARG002
+        """Return the structure without the parents that this learner cannot afford."""
+        return structure
 
     def settle(
         self,

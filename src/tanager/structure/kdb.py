@@ -53,7 +53,7 @@ class KDB(StructureLearner):
     {'x0': (), 'x1': ('x0',)}
     """
 
-    def __init__(self, k: int = 1, moral: bool = False) -> None:
+    def __init__(self, k: int = 1, *, moral: bool = False) -> None:
         self.k = k
         self.moral = moral
 

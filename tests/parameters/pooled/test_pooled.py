@@ -16,7 +16,7 @@ from tanager.errors import ConfigurationError
 from tanager.parameters import HDP, Discriminative, MEstimate, Pooled
 from tanager.parameters import tables as tables_module
 from tanager.parameters.discriminative import layout as layout_module
-from tanager.parameters.pooled.shares import PRECISION, HeldOut, fit_shares
+from tanager.parameters.pooled.shares import FLOOR, PRECISION, HeldOut, fit_shares
 from tanager.structure import Structure
 from tests.parameters.discriminative.problems import (
     in_blocks,
@@ -125,7 +125,7 @@ def test_shares_go_to_the_member_that_predicts():
     assert shares[1] < 0.1
 
 
-def test_held_out_losses_are_reported_and_the_pool_is_no_worse_than_its_members():
+def test_held_out_losses_are_reported_and_the_pools_is_the_least_but_for_the_prior():
     rows = make_rows(2, 2000)
     _, info = learn(Pooled(), rows, make_structure(rows, "tree"))
     pool, *members = info["held_out_loss"]
@@ -196,9 +196,51 @@ def test_odd_tables(n_rows, arities, n_classes):
 
 def test_a_zero_of_one_member_is_no_veto():
     rows = make_rows(1, 40)
+    logs = np.log(np.random.default_rng(0).dirichlet(np.ones(3), (2, 40)))
+    logs[0, :, 1] = -1e6  # one member rules a class out
+    held_out = HeldOut(np.maximum(logs, FLOOR), np.ones(40, np.uint16), np.ones(40))
+    shares = fit_shares(held_out)
+    assert np.isfinite(held_out.mean_loss(shares))
+    assert shares[0] < shares[1]
     structure = make_structure(rows, "naive")
     p = posterior(learn(Pooled(["ml", "hdp"]), rows, structure)[0], structure, make_rows(2, 300))
     assert np.isfinite(p).all()
+
+
+@pytest.mark.filterwarnings("ignore::tanager.errors.ApproximationWarning")
+def test_members_that_know_nothing_leave_the_classes_alike():
+    # Every value occurs with both classes; whoever remembers rows is wrong about the others.
+    X = np.repeat([f"v{i}" for i in range(300)], 4)[:, None].astype(object)
+    y = np.tile([0, 1], 600)
+    clf = BayesNetClassifier("naive", Pooled(["ml", "laplace"])).fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X), 0.5, atol=0.02)
+
+
+def test_two_columns_of_many_values_are_not_joined():
+    n = 600
+    X = np.array([[f"a{i}", f"b{-i}", "xyz"[i % 3]] for i in range(n)], object)
+    y = np.arange(n) % 2
+    clf = BayesNetClassifier().fit(X, y)
+    (edge,) = clf.info_["structure"]["dropped"]
+    assert set(edge) == {"x0", "x1"}
+    assert clf.network_.tables.normalized
+    assert BayesNetClassifier("tan", "hdp").fit(X, y).structure_.parents["x1"] == ("x0",)
+
+
+@pytest.mark.parametrize("n_parents", [1, 2])
+def test_shorter_members_of_sparse_families_answer_unseen_contexts(n_parents, monkeypatch):
+    for module in (layout_module, tables_module):
+        monkeypatch.setattr(module, "SMALL_CELLS", 0)
+        monkeypatch.setattr(module, "DENSE_FACTOR", 0)
+    rows, others = make_rows(3, 15, (4, 4, 4, 4)), make_rows(4, 300, (4, 4, 4, 4))
+    structure = Structure.from_parents(rows.domain.names, [(), (0,), (1, 0), (2, 1, 0)])
+    cut = Structure.from_parents(
+        rows.domain.names, [parents[:n_parents] for parents in structure.parent_indices]
+    )
+    for member in (HDP(), MEstimate(m=1.0)):
+        tables, _ = learn(Pooled([(member, n_parents)], shares=[1.0]), rows, structure)
+        expected = posterior(learn(member, rows, cut)[0], cut, others)
+        np.testing.assert_allclose(posterior(tables, structure, others), expected, atol=1e-9)
 
 
 def test_model_files_keep_the_pool(tmp_path):
@@ -238,6 +280,10 @@ def test_streamed_rows_give_the_same_model(tmp_path):
         ({"shares": "best"}, "'cv', 'equal'"),
         ({"shares": [1.0]}, "each of the 4 members"),
         ({"shares": [0, 0, 0, 0]}, "not all 0"),
+        ({"shares": [np.inf, 1, 1, 1]}, "shares="),
+        ({"shares": 0.5}, "shares=0.5"),
+        ({"members": ("hdp", 0)}, "such as"),
+        ({"members": [5]}, "member 5"),
         ({"max_rows": 3}, "max_rows=3"),
     ],
 )

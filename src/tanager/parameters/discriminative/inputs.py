@@ -65,7 +65,7 @@ def fit_inputs(structure: Structure, tables: Tables, generative: Tables) -> Tabl
         found = family_shares(structure, network)
         gaps = [f.sum(axis=-1) - w for f, w in zip(found, wanted, strict=True)]
         gained = sum(
-            float(np.vdot(part, free[low:high]))
+            float((part.ravel() * free[low:high]).sum())
             for part, low, high in zip(wanted, sizes, sizes[1:], strict=False)
         )
         return log_total - gained, np.concatenate([gap.ravel() for gap in gaps])

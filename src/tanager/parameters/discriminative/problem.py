@@ -92,7 +92,7 @@ class Problem:
         """Learn the generative tables and lay out the cells."""
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
-        inner = _apart(context)
+        inner = context.apart()
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.info:
             context.info.setdefault("parameters", {})["base"] = inner.info["parameters"]
@@ -126,7 +126,7 @@ class Problem:
         learner = resolve_base(self.options.base)
         own, prefixes = [], []
         for fold in range(self.n_folds):
-            inner = _apart(self.context)
+            inner = self.context.apart()
             counts = Counts(other_rows(self.rows, self.folds, fold), inner)
             own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
             prefixes.append(self._prefixes(counts, inner))
@@ -139,7 +139,7 @@ class Problem:
         for depth in self.prefix_depths:
             shorter = tuple(parents[:depth] for parents in structure.parent_indices)
             cut = Structure(structure.names, structure.selected, shorter)
-            tables = learner.learn(cut, counts, _apart(context))
+            tables = learner.learn(cut, counts, context.apart())
             for family, table in zip(self.layout.families, tables.families, strict=True):
                 if len(family.shape) - 1 > depth:
                     out[depth, family.cells] = family.read_prefix(table, depth)
@@ -211,7 +211,8 @@ class Problem:
     def _reads_tables(self) -> bool:
         """Whether the generative tables have a part in the optimisation."""
         options = self.options
-        return not (options.form == "direct" and options.init == options.towards == "zero")
+        untouched = options.form == "direct" and options.init == options.towards == "zero"
+        return not (untouched and options.fit_prior)
 
     def held_out_joint(
         self, parts: Sequence[tuple[Form, FoldTables]], free: Sequence[Floats]
@@ -295,8 +296,3 @@ class Problem:
         if isinstance(form, Weighted) and form.n_corrections:
             frozen[form.n_weights : form.n_weights + n_classes] = True
         return frozen
-
-
-def _apart(context: FitContext) -> FitContext:
-    """Return a context whose learner reports apart, and silently."""
-    return FitContext(context.engine, context.seed, Progress(), {}, dict(context.carry))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import MemoryRows, SubsetRows
+from tanager.codes import Domain, MemoryRows, SubsetRows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -18,15 +19,16 @@ from tanager.parameters.discriminative.layout import Layout
 from tanager.parameters.discriminative.renormalise import is_moral
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import CrossFit, ParameterLearner
-from tanager.parameters.pooled.members import Member, Spec, apart, resolve_members
+from tanager.parameters.pooled.members import Member, Spec, resolve_members
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, fit_shares, hold_out
-from tanager.parameters.tables import DenseTable, Tables
+from tanager.parameters.tables import LARGE_CELLS, Tables
 from tanager.structure import Structure
 
 __all__ = ["Pooled"]
 
 Floats = NDArray[np.float64]
 
+MAX_TABLE = 1 << 17  # numbers of one feature's table
 SAMPLE_KEY = 6_101  # names the random stream of the sample
 
 
@@ -65,7 +67,14 @@ class Pooled(ParameterLearner):
     Elsewhere `Tables.normalized` is False, as with `Discriminative`.
 
     A cross-validated member with l2="cv" is settled once, on the sample; its
-    strength then holds for the folds and for the final fit.
+    strength then holds for the folds and for the final fit. The pool's folds
+    are the members' too: a member's own `crossfit` only says whether it has any.
+    Cut points and structure have seen all rows, held-out ones included, so
+    that `held_out_loss` is lower than the loss on new rows, the more so the
+    more columns there are for the rows.
+
+    Parents that would make a feature's table exceed 131,072 numbers are dropped
+    from the structure, from the last; ``info_["structure"]["dropped"]`` names them.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member, and `members`, what each of them reports.
@@ -101,6 +110,20 @@ class Pooled(ParameterLearner):
         self.shares = shares
         self.max_rows = max_rows
 
+    def limit(self, structure: Structure, domain: Domain) -> Structure:
+        """Drop the last parents of a feature whose table would exceed 131,072 numbers.
+
+        Two columns of a thousand values each would have a million, hardly one
+        of them with a row to learn from.
+        """
+        kept = []
+        for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
+            n_parents = len(parents)
+            while n_parents and _table_size(domain, feature, parents[:n_parents]) > MAX_TABLE:
+                n_parents -= 1
+            kept.append(parents[:n_parents])
+        return Structure(structure.names, structure.selected, tuple(kept))
+
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn every member's tables, and pool them."""
         members = resolve_members(self.members, structure)
@@ -111,7 +134,7 @@ class Pooled(ParameterLearner):
         whole = sample.rows.n_rows == counts.rows.n_rows
         tables, reports = [], []
         for member, trial in zip(members, trials, strict=True):
-            inner = apart(context)
+            inner = context.apart()
             settled = member._replace(learner=trial.learner)
             tables.append(trial.fit(inner) if whole else settled.learn(counts, inner))
             reports.append({"member": settled.describe(), **inner.info.get("parameters", {})})
@@ -122,15 +145,18 @@ class Pooled(ParameterLearner):
         return _pool(structure, counts, tables, shares)
 
     def _check(self, n_members: int) -> None:
-        if not (isinstance(self.max_rows, int) and self.max_rows >= LEAST_ROWS):
+        whole = isinstance(self.max_rows, int | np.integer) and not isinstance(self.max_rows, bool)
+        if not (whole and self.max_rows >= LEAST_ROWS):
             raise ConfigurationError(
                 f"Pooled: max_rows={self.max_rows!r}. Allowed: an integer of at least {LEAST_ROWS}."
             )
         if isinstance(self.shares, str):
             allowed = self.shares in ("cv", "equal")
         else:
-            allowed = len(self.shares) == n_members and all(s >= 0 for s in self.shares)
-            allowed = allowed and sum(self.shares) > 0
+            given = np.asarray(self.shares)
+            allowed = given.dtype.kind in "iuf" and given.shape == (n_members,)
+            allowed = allowed and bool(np.isfinite(given).all() and (given >= 0).all())
+            allowed = allowed and bool(given.any())
         if not allowed:
             raise ConfigurationError(
                 f"Pooled: shares={self.shares!r}. Allowed: 'cv', 'equal', or a number of at least "
@@ -143,7 +169,7 @@ class Pooled(ParameterLearner):
         """Return the shares, the held-out loss of pool and members where known, and the trials."""
         n_members, rows = len(members), sample.rows
         tell = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
-        if self.shares == "cv" and tell:
+        if isinstance(self.shares, str) and self.shares == "cv" and tell:
             trials, held_out = hold_out(members, sample, context)
             shares = fit_shares(held_out)
             each = np.vstack([shares, np.eye(n_members)])
@@ -151,7 +177,15 @@ class Pooled(ParameterLearner):
         shares = np.full(n_members, 1.0 / n_members)
         if not isinstance(self.shares, str):
             shares = np.array(self.shares, np.float64)
-        return shares, None, [member.settle(sample, context) for member in members]
+        trials = []
+        for member in members:
+            trials.append(member.settle(sample, context))
+            context.progress.advance()
+        return shares, None, trials
+
+
+def _table_size(domain: Domain, feature: int, parents: tuple[int, ...]) -> int:
+    return prod(int(domain.arities[i]) for i in (feature, *parents)) * domain.n_classes
 
 
 def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
@@ -159,11 +193,11 @@ def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
     rows = counts.rows
     if rows.n_rows > max_rows:
         chosen = context.generator(SAMPLE_KEY).choice(rows.n_rows, max_rows, replace=False)
-        return Counts(SubsetRows(rows, np.sort(chosen), keep=True).in_memory(), apart(context))
+        return Counts(SubsetRows(rows, np.sort(chosen), keep=True).in_memory(), context.apart())
     if isinstance(rows, MemoryRows):
         return counts
     codes, labels, weights, _ = rows.gather()
-    return Counts(MemoryRows(rows.domain, codes, labels, weights), apart(context))
+    return Counts(MemoryRows(rows.domain, codes, labels, weights), context.apart())
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:
@@ -172,8 +206,8 @@ def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: F
     families = []
     for at, family in enumerate(layout.families):
         parts = [tables.families[at] for tables in members]
-        if any(isinstance(p, DenseTable) and p.member_arities == family.shape for p in parts):
-            family = replace(family, contexts=None)  # one of them spells out every context
+        if prod(family.shape) * layout.n_classes <= LARGE_CELLS:
+            family = replace(family, contexts=None)  # exact whatever contexts each part has
         levels = [read_levels(family, part) for part in parts]
         pooled = [_weigh(np.stack(rows), shares) for rows in zip(*levels, strict=True)]
         families.append(to_table(family, pooled))
@@ -181,16 +215,17 @@ def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: F
     tables = Tables(log_prior, tuple(families), normalized=False)
     if not is_moral(structure):
         return tables
-    generative = MEstimate(m=1.0).learn(structure, counts, apart(counts.context))
+    generative = MEstimate(m=1.0).learn(structure, counts, counts.context.apart())
     return fit_inputs(structure, tables, generative)
 
 
 def _weigh(logs: Floats, shares: Floats) -> Floats:
-    """Return the weighted sum over the first axis; its mean over classes is that of a mean.
+    """Return the weighted sum over the first axis.
 
-    What a cell gives to all classes alike cancels in P(y | x). With shares that
-    sum to one it decides how unknown values are marginalised.
+    What a cell gives to all classes alike cancels in P(y | x): it is left at the
+    members' mean, where the fit of P(x) starts from.
     """
-    total = np.tensordot(shares, np.maximum(logs, FLOOR), axes=1)
-    centre = total.mean(axis=-1, keepdims=True)
-    return np.asarray(total + centre / shares.sum() - centre)
+    known = np.maximum(logs, FLOOR)
+    total = np.einsum("m...,m->...", known, shares)
+    centres = known.mean(axis=(0, -1))[..., None]
+    return np.asarray(total - total.mean(axis=-1, keepdims=True) + centres)

@@ -15,10 +15,9 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative import Discriminative
 from tanager.parameters.learner import CrossFit, ParameterLearner
 from tanager.parameters.tables import Tables
-from tanager.progress import Progress
 from tanager.structure import Structure
 
-__all__ = ["Member", "Spec", "apart", "resolve_members"]
+__all__ = ["Member", "Spec", "resolve_members"]
 
 Spec = str | ParameterLearner | tuple[str | ParameterLearner, int]
 
@@ -31,12 +30,12 @@ class Member(NamedTuple):
 
     def settle(self, counts: Counts, context: FitContext) -> CrossFit:
         """Make all choices of the learner, and ask it about nothing."""
-        learner = self.learner.settle(self.structure, counts, apart(context))
+        learner = self.learner.settle(self.structure, counts, context.apart())
         return CrossFit(learner, np.zeros((0, 0)), partial(learner.learn, self.structure, counts))
 
     def cross_fit(self, counts: Counts, folds: NDArray[np.uint8], context: FitContext) -> CrossFit:
         """Make all choices of the learner, and ask it about held-out rows."""
-        return self.learner.cross_fit(self.structure, counts, folds, apart(context))
+        return self.learner.cross_fit(self.structure, counts, folds, context.apart())
 
     def learn(self, counts: Counts, context: FitContext) -> Tables:
         """Learn the member's tables."""
@@ -47,19 +46,14 @@ class Member(NamedTuple):
         return f"{self.learner!r}, at most {self.structure.max_parents} parents"
 
 
-def apart(context: FitContext) -> FitContext:
-    """Return a context whose learner reports apart, and silently."""
-    return FitContext(context.engine, context.seed, Progress(), {}, dict(context.carry))
-
-
 def resolve_members(specs: Sequence[Spec] | None, structure: Structure) -> list[Member]:
     """Return the members of a pool on a structure; None is the default pool."""
     if specs is None:
         specs = _default_specs()
-    if isinstance(specs, str) or not specs:
+    if not isinstance(specs, list | tuple) or not specs or _is_pair(specs):
         raise ConfigurationError(
             f"Pooled: members={specs!r}. Allowed: a list of learners, names of learners, or pairs "
-            "(learner, number of parents)."
+            "(learner, number of parents), such as ['hdp', ('laplace', 0)]."
         )
     return [_resolve(spec, structure) for spec in specs]
 
@@ -77,9 +71,9 @@ TOL = 1e-5  # of the default members' optimisation: beyond it the pool no longer
 def _resolve(spec: Spec, structure: Structure) -> Member:
     from tanager.parameters.registry import resolve_parameters
 
-    if not isinstance(spec, tuple | list):
+    if isinstance(spec, str | ParameterLearner):
         return Member(resolve_parameters(spec), structure)
-    if len(spec) != 2 or not isinstance(spec[1], int) or isinstance(spec[1], bool) or spec[1] < 0:
+    if not _is_pair(spec):
         raise ConfigurationError(
             f"Pooled: member {spec!r}. Allowed: a learner, its name, or a pair (learner, number of "
             "parents)."
@@ -88,3 +82,11 @@ def _resolve(spec: Spec, structure: Structure) -> Member:
     shorter = tuple(parents[:n_parents] for parents in structure.parent_indices)
     cut = Structure(structure.names, structure.selected, shorter)
     return Member(resolve_parameters(learner), cut)
+
+
+def _is_pair(spec: object) -> bool:
+    if not isinstance(spec, list | tuple) or len(spec) != 2:
+        return False
+    number = spec[1]
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    return whole and int(number) >= 0
