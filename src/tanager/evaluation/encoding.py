@@ -134,7 +134,8 @@ class _RawEncoder:
             column = table.column(name).combine_chunks()
             if name in self.values:
                 column = pc.index_in(_as_text(column), self.values[name])
-            matrix[:, j] = pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False)
+            numbers = pc.cast(column, pa.float64(), safe=False)  # as near as a float can be
+            matrix[:, j] = numbers.to_numpy(zero_copy_only=False)
         return matrix
 
 
