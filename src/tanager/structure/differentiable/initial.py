@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.structure.differentiable.model import NO_PARENT, Layout, Model, TrainingRows
 
 __all__ = ["STARTS"]
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PRIOR_ROWS = 5.0  # rows' worth of the table one level down that every context is given
 
