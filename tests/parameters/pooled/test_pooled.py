@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import check_grad
 
 from tanager import BayesNetClassifier, load, save
+from tanager.codes import Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -225,6 +226,19 @@ def test_two_columns_of_many_values_are_not_joined():
     assert set(edge) == {"x0", "x1"}
     assert clf.network_.tables.normalized
     assert BayesNetClassifier("tan", "hdp").fit(X, y).structure_.parents["x1"] == ("x0",)
+
+
+def test_a_limited_structure_stays_moral():
+    domain = Domain(tuple("abcd"), np.array([900, 900, 3, 3]), 2)
+    structure = Structure.from_parents("abcd", [(), (0,), (0, 1), (2, 1)])
+    limited = Pooled().limit(structure, domain)
+    assert limited.parent_indices == (
+        (),
+        (),
+        (0,),
+        (2,),
+    )  # (1) left b, and c with a and b is immoral
+    assert Pooled().limit(limited, domain) == limited
 
 
 @pytest.mark.parametrize("n_parents", [1, 2])

@@ -114,15 +114,20 @@ class Pooled(ParameterLearner):
         """Drop the last parents of a feature whose table would exceed 131,072 numbers.
 
         Two columns of a thousand values each would have a million, hardly one
-        of them with a row to learn from.
+        of them with a row to learn from. A structure without immoralities stays so.
         """
-        kept = []
-        for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
-            n_parents = len(parents)
-            while n_parents and _table_size(domain, feature, parents[:n_parents]) > MAX_TABLE:
-                n_parents -= 1
-            kept.append(parents[:n_parents])
-        return Structure(structure.names, structure.selected, tuple(kept))
+        moral = is_moral(structure)
+        kept: dict[int, tuple[int, ...]] = {}
+        for at in structure.topological_order():
+            feature, parents = structure.selected[at], structure.parent_indices[at]
+            while parents and (
+                _table_size(domain, feature, parents) > MAX_TABLE
+                or (moral and not _are_joined(parents, kept))
+            ):
+                parents = parents[:-1]
+            kept[feature] = parents
+        shorter = tuple(kept[feature] for feature in structure.selected)
+        return Structure(structure.names, structure.selected, shorter)
 
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn every member's tables, and pool them."""
@@ -182,6 +187,11 @@ class Pooled(ParameterLearner):
             trials.append(member.settle(sample, context))
             context.progress.advance()
         return shares, None, trials
+
+
+def _are_joined(features: tuple[int, ...], parents: dict[int, tuple[int, ...]]) -> bool:
+    """Return whether one of the features has all the others for parents."""
+    return any(set(features) <= {one, *parents[one]} for one in features)
 
 
 def _table_size(domain: Domain, feature: int, parents: tuple[int, ...]) -> int:
