@@ -143,7 +143,8 @@ class Contender:
         )
 
     def _build_imported(self, bins: str | int) -> Any:
-        from tanager.evaluation.encoding import ENCODED_BINS, Encoded
+        from tanager.evaluation.encoding import Encoded
+        from tanager.parameters import Pooled
 
         text, _, encoding = self._expanded.rpartition("@")
         path, options = parse_call(text)
@@ -158,7 +159,8 @@ class Contender:
             raise ConfigurationError(
                 f"classifier {self.use!r}: {path!r} is not a classifier with predict_proba."
             )
-        return Encoded(factory(**options), encoding, ENCODED_BINS if bins == "auto" else bins)
+        own = Pooled.preferred_bins if bins == "auto" else bins
+        return Encoded(factory(**options), encoding, own)
 
 
 def _learner(text: str, resolve: Callable[[str], Any]) -> Any:

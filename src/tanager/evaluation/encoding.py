@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-__all__ = ["ENCODED_BINS", "Encoded"]
-
-ENCODED_BINS = 5  # what the default classifier has
+__all__ = ["Encoded"]
 
 
 class Encoded(ClassifierMixin, BaseEstimator):
@@ -30,9 +28,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
         How numbers are cut, as in `BayesNetClassifier`; not used with ``"raw"``.
     """
 
-    def __init__(
-        self, estimator: Any, encoding: str = "onehot", bins: str | int = ENCODED_BINS
-    ) -> None:
+    def __init__(self, estimator: Any, encoding: str = "onehot", bins: str | int = "mdl") -> None:
         self.estimator = estimator
         self.encoding = encoding
         self.bins = bins

@@ -11,8 +11,9 @@ from tanager.codes import Chunk, CodedRows, SubsetRows
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
-__all__ = ["assign_folds", "judging_folds", "other_rows"]
+__all__ = ["N_FOLDS", "assign_folds", "judging_folds", "other_rows"]
 
+N_FOLDS = 5
 ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths or shares
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from tanager.parameters.folds import judging_folds
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import Structure
 
-__all__ = ["CountLearner", "CrossFit", "ParameterLearner"]
+__all__ = ["CountLearner", "ParameterLearner", "Settled"]
 
 
 class ParameterLearner(BaseEstimator, ABC):
@@ -67,7 +68,7 @@ class ParameterLearner(BaseEstimator, ABC):
         counts: Counts,
         folds: NDArray[np.uint8],
         context: FitContext,
-    ) -> CrossFit:
+    ) -> tuple[Settled, NDArray[np.float64]]:
         """Make all choices, and say of held-out rows what tables of the others say.
 
         Parameters
@@ -78,38 +79,39 @@ class ParameterLearner(BaseEstimator, ABC):
         folds : ndarray of uint8, shape (n_rows,)
             Each row's fold; the first ones, as `judging_folds` has it, are held out.
         context : FitContext
+
+        Returns
+        -------
+        settled : Settled
+        log_joint : ndarray of float64, shape (n_rows, n_classes)
+            Of the held-out rows, up to a number that all classes share; zeros
+            elsewhere.
         """
         rows = counts.rows
         assert isinstance(rows, MemoryRows)
-        settled = self.settle(structure, counts, context)
+        learner = self.settle(structure, counts, context)
         log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
         for fold in judging_folds(folds):
             inside = folds == fold
-            tables = settled.learn(structure, Counts(rows.take(~inside), context), context)
+            tables = learner.learn(structure, Counts(rows.take(~inside), context), context)
             codes = rows.take(inside).gather().codes
             log_joint[inside] = tables.log_joint(structure, codes, rows.domain.arities)
-        return CrossFit(
-            settled, log_joint, lambda context: settled.learn(structure, counts, context)
-        )
+        return Settled(learner, partial(learner.learn, structure, counts)), log_joint
 
 
-class CrossFit(NamedTuple):
-    """What `ParameterLearner.cross_fit` returns.
+class Settled(NamedTuple):
+    """A learner that has made its choices on some rows.
 
     Attributes
     ----------
     learner : ParameterLearner
         With its choices made.
-    log_joint : ndarray of float64, shape (n_rows, n_classes)
-        Of the rows of the judging folds, up to a number that all classes share;
-        zeros elsewhere.
     fit : callable
-        Learns tables of all the rows, with what is already known of them; scores
+        Learns tables of those rows, with what is already known of them; scores
         with the learner's posterior will do.
     """
 
     learner: ParameterLearner
-    log_joint: NDArray[np.float64]
     fit: Callable[[FitContext], Tables]
 
 

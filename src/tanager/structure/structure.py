@@ -38,6 +38,15 @@ class Structure:
     selected: tuple[int, ...]
     parent_indices: tuple[tuple[int, ...], ...]
 
+    def shortened(self, n_parents: int) -> Structure:
+        """Return the structure with at most the first `n_parents` parents of each feature.
+
+        >>> Structure(("a", "b"), (0, 1), ((), (0,))).shortened(0).parent_indices
+        ((), ())
+        """
+        shorter = tuple(parents[:n_parents] for parents in self.parent_indices)
+        return Structure(self.names, self.selected, shorter)
+
     def __post_init__(self) -> None:
         kept = set(self.selected)
         if len(kept) != len(self.selected) or len(self.parent_indices) != len(self.selected):

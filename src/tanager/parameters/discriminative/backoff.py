@@ -84,8 +84,7 @@ def _fill(
     if unseen == "nothing":
         upper = [np.zeros((_size(family, d), *cells.shape[1:])) for d in range(depth)]
         return [*upper, np.where(seen, cells, 0.0)]
-    upper = _generative(family, base, cells.shape[2]) if family.contexts is not None else []
-    own = family.read(base).reshape(cells.shape)
+    *upper, own = read_levels(family, base)
     if unseen == "coarser" and depth > 0:
         upper, own = _coarser(family, cells, counts, upper, own)
     return [*upper, np.where(seen, cells, own)]
@@ -132,22 +131,10 @@ def _above(family: FamilyCells, depth: int) -> Ints:
     return np.asarray(keys // family.shape[depth - 1], np.int64)
 
 
-def _generative(family: FamilyCells, base: FamilyTable, n_classes: int) -> list[Floats]:
-    """Return what the base tables say of every shorter context, depth by depth."""
-    assert family.contexts is not None
-    rows = []
-    for depth in range(len(family.shape) - 1):
-        shape = (*family.shape[:depth], family.arity)
-        values = family.contexts.values(depth)
-        found = read_rows(_truncate(base, depth), values, shape)
-        rows.append(found.reshape(-1, family.arity, n_classes))
-    return rows
-
-
 def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
     """Return what a table answers where the values of the later parents were never seen."""
     if isinstance(table, DenseTable):
-        # Only a table that spells out every context is dense: it is never asked.
+        # A dense table has no shorter contexts: what it says in the mean of the longer.
         drop = tuple(range(depth, len(table.member_arities) - 1))
         return DenseTable(np.ascontiguousarray(table.log_prob.mean(axis=drop)))
     if not table.backoff:

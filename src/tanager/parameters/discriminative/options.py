@@ -7,11 +7,11 @@ from typing import Protocol
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative.backoff import UNSEEN
 from tanager.parameters.discriminative.objective import OBJECTIVES
+from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.learner import ParameterLearner
 
 __all__ = ["Options", "check_options", "n_crossfit", "resolve_base"]
 
-N_FOLDS = 5
 MAX_FOLDS = 255  # a row's fold is one byte
 
 

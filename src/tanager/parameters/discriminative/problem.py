@@ -17,12 +17,12 @@ from tanager.errors import MemoryBoundError
 from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted
 from tanager.parameters.discriminative.layout import MAX_CELLS, Layout
 from tanager.parameters.discriminative.objective import Objective, ObjectivePass, Penalty
-from tanager.parameters.discriminative.options import N_FOLDS, Options, n_crossfit, resolve_base
+from tanager.parameters.discriminative.options import Options, n_crossfit, resolve_base
 from tanager.parameters.discriminative.packed import PackedTable
 from tanager.parameters.discriminative.packing import Packing
 from tanager.parameters.discriminative.solver import Solution, minimise
 from tanager.parameters.discriminative.strength import Strengths
-from tanager.parameters.folds import assign_folds, other_rows
+from tanager.parameters.folds import N_FOLDS, assign_folds, other_rows
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import Structure
@@ -137,9 +137,7 @@ class Problem:
         learner, structure = resolve_base(self.options.base), self.layout.structure
         out = np.zeros((len(self.prefix_depths), self.layout.n_cells, self.layout.n_classes))
         for depth in self.prefix_depths:
-            shorter = tuple(parents[:depth] for parents in structure.parent_indices)
-            cut = Structure(structure.names, structure.selected, shorter)
-            tables = learner.learn(cut, counts, context.apart())
+            tables = learner.learn(structure.shortened(depth), counts, context.apart())
             for family, table in zip(self.layout.families, tables.families, strict=True):
                 if len(family.shape) - 1 > depth:
                     out[depth, family.cells] = family.read_prefix(table, depth)

@@ -18,7 +18,7 @@ from tanager.parameters.discriminative.inputs import fit_inputs
 from tanager.parameters.discriminative.layout import Layout
 from tanager.parameters.discriminative.renormalise import is_moral
 from tanager.parameters.frequencies import MEstimate
-from tanager.parameters.learner import CrossFit, ParameterLearner
+from tanager.parameters.learner import ParameterLearner, Settled
 from tanager.parameters.pooled.members import Member, Spec, resolve_members
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, fit_shares, hold_out
 from tanager.parameters.tables import LARGE_CELLS, Tables
@@ -135,14 +135,14 @@ class Pooled(ParameterLearner):
         self._check(len(members))
         context.progress.start("pool", total=2.0 * len(members), unit="steps")
         sample = _sample(counts, self.max_rows, context)
-        shares, losses, trials = self._shares(members, sample, context)
+        shares, losses, settled = self._shares(members, sample, context)
         whole = sample.rows.n_rows == counts.rows.n_rows
         tables, reports = [], []
-        for member, trial in zip(members, trials, strict=True):
+        for member, (learner, fit) in zip(members, settled, strict=True):
             inner = context.apart()
-            settled = member._replace(learner=trial.learner)
-            tables.append(trial.fit(inner) if whole else settled.learn(counts, inner))
-            reports.append({"member": settled.describe(), **inner.info.get("parameters", {})})
+            ready = member._replace(learner=learner)
+            tables.append(fit(inner) if whole else ready.learn(counts, inner))
+            reports.append({"member": ready.describe(), **inner.info.get("parameters", {})})
             context.progress.advance()
         context.progress.finish()
         info = context.info.setdefault("parameters", {})
@@ -170,23 +170,23 @@ class Pooled(ParameterLearner):
 
     def _shares(
         self, members: list[Member], sample: Counts, context: FitContext
-    ) -> tuple[Floats, list[float] | None, list[CrossFit]]:
-        """Return the shares, the held-out loss of pool and members where known, and the trials."""
+    ) -> tuple[Floats, list[float] | None, list[Settled]]:
+        """Return the shares, the held-out loss of pool and members where known, and the choices."""
         n_members, rows = len(members), sample.rows
         tell = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
         if isinstance(self.shares, str) and self.shares == "cv" and tell:
-            trials, held_out = hold_out(members, sample, context)
+            settled, held_out = hold_out(members, sample, context)
             shares = fit_shares(held_out)
             each = np.vstack([shares, np.eye(n_members)])
-            return shares, [held_out.mean_loss(one) for one in each], trials
+            return shares, [held_out.mean_loss(one) for one in each], settled
         shares = np.full(n_members, 1.0 / n_members)
         if not isinstance(self.shares, str):
             shares = np.array(self.shares, np.float64)
-        trials = []
+        settled = []
         for member in members:
-            trials.append(member.settle(sample, context))
+            settled.append(member.settle(sample, context))
             context.progress.advance()
-        return shares, None, trials
+        return shares, None, settled
 
 
 def _are_joined(features: tuple[int, ...], parents: dict[int, tuple[int, ...]]) -> bool:

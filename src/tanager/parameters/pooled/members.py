@@ -13,11 +13,13 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative import Discriminative
-from tanager.parameters.learner import CrossFit, ParameterLearner
+from tanager.parameters.learner import ParameterLearner, Settled
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
 
 __all__ = ["Member", "Spec", "resolve_members"]
+
+TOL = 1e-5  # of the default members' optimisation: beyond it the pool no longer changes
 
 Spec = str | ParameterLearner | tuple[str | ParameterLearner, int]
 
@@ -28,12 +30,14 @@ class Member(NamedTuple):
     learner: ParameterLearner
     structure: Structure
 
-    def settle(self, counts: Counts, context: FitContext) -> CrossFit:
-        """Make all choices of the learner, and ask it about nothing."""
+    def settle(self, counts: Counts, context: FitContext) -> Settled:
+        """Make all choices of the learner."""
         learner = self.learner.settle(self.structure, counts, context.apart())
-        return CrossFit(learner, np.zeros((0, 0)), partial(learner.learn, self.structure, counts))
+        return Settled(learner, partial(learner.learn, self.structure, counts))
 
-    def cross_fit(self, counts: Counts, folds: NDArray[np.uint8], context: FitContext) -> CrossFit:
+    def cross_fit(
+        self, counts: Counts, folds: NDArray[np.uint8], context: FitContext
+    ) -> tuple[Settled, NDArray[np.float64]]:
         """Make all choices of the learner, and ask it about held-out rows."""
         return self.learner.cross_fit(self.structure, counts, folds, context.apart())
 
@@ -65,9 +69,6 @@ def _default_specs() -> tuple[Spec, ...]:
     return "hdp", weights, free, (free, 0)
 
 
-TOL = 1e-5  # of the default members' optimisation: beyond it the pool no longer changes
-
-
 def _resolve(spec: Spec, structure: Structure) -> Member:
     from tanager.parameters.registry import resolve_parameters
 
@@ -79,9 +80,7 @@ def _resolve(spec: Spec, structure: Structure) -> Member:
             "parents)."
         )
     learner, n_parents = spec
-    shorter = tuple(parents[:n_parents] for parents in structure.parent_indices)
-    cut = Structure(structure.names, structure.selected, shorter)
-    return Member(resolve_parameters(learner), cut)
+    return Member(resolve_parameters(learner), structure.shortened(n_parents))
 
 
 def _is_pair(spec: object) -> bool:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.parameters.folds import assign_folds, judging_folds
-from tanager.parameters.learner import CrossFit
+from tanager.parameters.folds import N_FOLDS, assign_folds, judging_folds
+from tanager.parameters.learner import Settled
 from tanager.parameters.pooled.members import Member
 from tanager.parameters.tables import log_posterior
 
@@ -19,7 +19,6 @@ __all__ = ["FLOOR", "LEAST_ROWS", "HeldOut", "fit_shares", "hold_out"]
 
 Floats = NDArray[np.float64]
 
-N_FOLDS = 5
 LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing
 FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
 PRECISION = 100.0  # of the prior around equal shares
@@ -58,7 +57,7 @@ class HeldOut(NamedTuple):
 
 def hold_out(
     members: Sequence[Member], counts: Counts, context: FitContext
-) -> tuple[list[CrossFit], HeldOut]:
+) -> tuple[list[Settled], HeldOut]:
     """Make the members' choices, and ask them about held-out rows.
 
     `counts` are of rows in memory.
@@ -67,15 +66,15 @@ def hold_out(
     folds = assign_folds(rows, N_FOLDS, context.generator(FOLDS_KEY), context)
     judged = folds < len(judging_folds(folds))
     _, labels, weights, _ = rows.gather()
-    trials = []
+    settled = []
     logs = np.empty((len(members), int(judged.sum()), rows.domain.n_classes))
     for at, member in enumerate(members):
-        trials.append(member.cross_fit(counts, folds, context))
-        logs[at] = np.maximum(log_posterior(trials[at].log_joint[judged]), FLOOR)
-        trials[at] = trials[at]._replace(log_joint=np.zeros((0, 0)))  # no longer needed
+        one, log_joint = member.cross_fit(counts, folds, context)
+        settled.append(one)
+        logs[at] = np.maximum(log_posterior(log_joint[judged]), FLOOR)
         context.progress.advance()
     weighed = np.ones(len(labels)) if weights is None else weights
-    return trials, HeldOut(logs, labels[judged], weighed[judged])
+    return settled, HeldOut(logs, labels[judged], weighed[judged])
 
 
 def fit_shares(held_out: HeldOut) -> Floats:
