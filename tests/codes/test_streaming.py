@@ -14,7 +14,7 @@ from tanager.codes.sample import RowSample, hash_rows
 from tanager.codes.weights import exact_sums, to_float
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import DataError, MemoryBoundError
-from tanager.tables import Source
+from tanager.sources import Source
 
 
 class Streamed(Source):

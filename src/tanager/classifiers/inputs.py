@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from tanager.errors import DataError
-from tanager.tables import Source
+from tanager.sources import Source
 
 __all__ = ["as_table", "has_names"]
 

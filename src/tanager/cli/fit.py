@@ -115,7 +115,7 @@ def _resolver(axis: str) -> Callable[[str], Any]:
 
 
 def _source(data: Sequence[str], target: str, weight: str | None, drop: Sequence[str]) -> Any:
-    from tanager.tables import open_source
+    from tanager.sources import open_source
 
     source = open_source(list(data))
     absent = [name for name in drop if name not in source.names]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tanager.network import Network
-    from tanager.tables import Source
+    from tanager.sources import Source
 
 __all__ = ["match_features", "register"]
 
@@ -57,7 +57,7 @@ def predict(
     """
     from tanager.cli.output import check_ending
     from tanager.network import Network
-    from tanager.tables import open_source
+    from tanager.sources import open_source
 
     check_ending(output)
     if output is None and as_json:

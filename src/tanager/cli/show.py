@@ -98,7 +98,7 @@ def explain(
 
 def _read_row(network: Network, data: list[str], row: int) -> Any:
     from tanager.cli.predict import match_features
-    from tanager.tables import open_source
+    from tanager.sources import open_source
 
     source = open_source(list(data))
     features = match_features(network, source, (), ignore_extra=True)

@@ -22,8 +22,8 @@ from tanager.codes.columns import (
 from tanager.codes.rows import BLOCK_ROWS, Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 from tanager.errors import DataError
-from tanager.tables import Source, open_source
-from tanager.tables.source import check_names
+from tanager.sources import Source, open_source
+from tanager.sources.source import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +114,7 @@ class Codebook(Frozen):
 
         Parameters
         ----------
-        X : Source or anything `tanager.tables.open_source` takes
+        X : Source or anything `tanager.sources.open_source` takes
         """
         few = self._encode_few(X)
         if few is not None:

@@ -21,7 +21,7 @@ from tanager.codes.distinct import check_arity, distinct_values, sort_values
 from tanager.codes.rows import BLOCK_ROWS, MAX_ARITY, Codes, code_dtype
 from tanager.codes.values import family_of, is_temporal, to_numbers
 from tanager.errors import DataError
-from tanager.tables import Source
+from tanager.sources import Source
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext

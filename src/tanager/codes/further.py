@@ -10,7 +10,7 @@ from tanager.codes.rows import MemoryRows
 from tanager.codes.targets import column_labels
 from tanager.codes.weights import as_weights, weight_column
 from tanager.errors import ConfigurationError, DataError
-from tanager.tables import open_source
+from tanager.sources import open_source
 
 __all__ = ["encode_rows"]
 

@@ -24,7 +24,7 @@ from tanager.codes.weights import (
     weight_column,
 )
 from tanager.errors import ConfigurationError, DataError
-from tanager.tables import Source, open_source
+from tanager.sources import Source, open_source
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
@@ -51,7 +51,7 @@ def learn_codebook(
 
     Parameters
     ----------
-    source : Source or anything `tanager.tables.open_source` takes
+    source : Source or anything `tanager.sources.open_source` takes
     target : str or array-like, shape (n_rows,)
         The target column's name, or the labels.
     classes : array-like, optional

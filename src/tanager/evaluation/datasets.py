@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, DataError
-from tanager.tables import open_source
+from tanager.sources import open_source
 
 __all__ = ["DATA_VARIABLE", "Dataset", "Loaded", "data_folder", "find_dataset", "shipped_names"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.tables.files import TableFile
-from tanager.tables.source import check_names
+from tanager.sources.files import TableFile
+from tanager.sources.source import check_names
 
 __all__ = ["CsvTable"]
 

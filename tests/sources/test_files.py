@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanager.errors import DataError
-from tanager.tables import open_source
+from tanager.sources import open_source
 
 TABLE = pa.table(
     {"text": ["a", "b", None, "a"], "number": [1.5, None, 3.0, 4.0], "n": [1, 2, 3, 4]}

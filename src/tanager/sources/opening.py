@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.tables.source import ArraySource, DatasetSource, Source, TableSource, check_names
+from tanager.sources.source import ArraySource, DatasetSource, Source, TableSource, check_names
 
 __all__ = ["open_source"]
 
@@ -71,7 +71,7 @@ def _open(X: Any) -> Source:
     if isinstance(X, np.ndarray):
         return _open_array(X)
     if isinstance(X, str | Path):
-        from tanager.tables.files import open_files
+        from tanager.sources.files import open_files
 
         return open_files([X])
     if isinstance(X, pa.Table):
@@ -125,7 +125,7 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
 
 
 def _open_list(rows: Sequence[Any]) -> Source:
-    from tanager.tables.files import open_files
+    from tanager.sources.files import open_files
 
     if rows and all(isinstance(row, str | Path) for row in rows):
         return open_files(list(rows))

@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from tanager.errors import DataError
-from tanager.tables import ArraySource, TableSource, open_source
+from tanager.sources import ArraySource, TableSource, open_source
 
 
 def rows_of(source, **options):
@@ -147,7 +147,7 @@ def test_an_absent_column_is_named():
 
 def test_nothing_optional_is_imported():
     code = (
-        "import sys, tanager.tables, tanager.codes\n"
+        "import sys, tanager.sources, tanager.codes\n"
         "heavy = {'numba', 'sklearn', 'pandas', 'polars', 'duckdb', 'scipy', 'pyarrow.dataset',"
         " 'pyarrow.parquet', 'pyarrow.csv'}\n"
         "print(sorted(heavy & set(sys.modules)))"

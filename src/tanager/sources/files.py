@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.tables.source import BATCH_ROWS, Source, cast_batch, check_names, plain_schema
+from tanager.sources.source import BATCH_ROWS, Source, cast_batch, check_names, plain_schema
 
 __all__ = ["FileSource", "open_files"]
 
@@ -254,7 +254,7 @@ class IpcTable(TableFile):
 
 
 def _open_csv(path: Path) -> TableFile:
-    from tanager.tables.text import CsvTable
+    from tanager.sources.text import CsvTable
 
     return CsvTable(path)
 
