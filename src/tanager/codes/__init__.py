@@ -8,6 +8,7 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
 from tanager.codes.further import encode_rows
+from tanager.codes.hashing import folds_of, row_hash, sample_of
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import (
@@ -42,8 +43,11 @@ __all__ = [
     "code_dtype",
     "encode_rows",
     "exact_weights",
+    "folds_of",
     "learn_codebook",
     "mdl_cuts",
+    "row_hash",
+    "sample_of",
 ]
 
 

@@ -56,6 +56,11 @@ class FitContext:
         child = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
         return np.random.Generator(np.random.PCG64(child))
 
+    def row_seed(self, *key: int) -> int:
+        """Return the 64-bit seed of one independent use of `tanager.codes.hashing`."""
+        child = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
+        return int(child.generate_state(1, np.uint64)[0])
+
     @contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
         """Time a stage; yields its record in `info`."""

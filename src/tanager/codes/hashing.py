@@ -1,0 +1,89 @@
+"""Folds and samples of rows, by a hash of seed and row index.
+
+A row is known by its index in the source. What is drawn for a row is a
+function of the seed and this index alone. So folds, samples and hold-outs are
+the same on any number of threads and in any chunking, and nothing has to be
+stored for them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["folds_of", "row_hash", "sample_of"]
+
+_GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
+_WORD = 1 << 64
+
+
+def row_hash(seed: int, indices: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return 64 random bits of each row, a function of seed and row index alone.
+
+    Parameters
+    ----------
+    seed : int
+        From 0 to 2^64 - 1; see `FitContext.row_seed`.
+    indices : ndarray of integers, shape (n_rows,)
+        The rows' indices in the source.
+
+    Notes
+    -----
+    SplitMix64: the generator started at the mixed seed and moved to the
+    index. Mixing the seed first keeps seeds 0, 1, 2, ... unrelated.
+
+    References
+    ----------
+    G. L. Steele, D. Lea and C. H. Flood (2014). Fast splittable pseudorandom
+    number generators. OOPSLA 2014, 453-472. doi:10.1145/2660193.2660195
+
+    Examples
+    --------
+    >>> [hex(word) for word in row_hash(7, np.array([0, 1]))]
+    ['0x161ebc4b0828448a', '0xea5787965e2c85f2']
+    """
+    start = _mix(np.array([(seed + 1) * _GAMMA % _WORD], dtype=np.uint64))
+    state = np.asarray(indices).astype(np.uint64)
+    state *= np.uint64(_GAMMA)
+    state += start
+    return _mix(state)
+
+
+def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Apply SplitMix64's finaliser, in place."""
+    z ^= z >> np.uint64(30)
+    z *= np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> np.uint64(27)
+    z *= np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z
+
+
+def folds_of(seed: int, indices: NDArray[Any], n_folds: int) -> NDArray[np.uint8]:
+    """Return the fold of each row, 0 .. n_folds-1, all equally likely; at most 256 folds.
+
+    Examples
+    --------
+    >>> folds_of(7, np.arange(12), 5).tolist()
+    [0, 4, 1, 1, 0, 0, 4, 3, 3, 3, 3, 3]
+    """
+    high = row_hash(seed, indices) >> np.uint64(32)
+    return ((high * np.uint64(n_folds)) >> np.uint64(32)).astype(np.uint8)
+
+
+def sample_of(seed: int, indices: NDArray[Any], share: float) -> NDArray[np.bool_]:
+    """Return which rows are in a sample that takes each row with probability `share`.
+
+    A sample with a larger share under the same seed holds the smaller one.
+
+    Examples
+    --------
+    >>> np.flatnonzero(sample_of(7, np.arange(12), 0.25)).tolist()
+    [0, 4, 5]
+    """
+    if share >= 1:
+        return np.ones(len(indices), dtype=np.bool_)
+    taken: NDArray[np.bool_] = row_hash(seed, indices) < np.uint64(int(max(share, 0.0) * _WORD))
+    return taken
