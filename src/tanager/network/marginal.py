@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.errors import ApproximationWarning, MemoryBoundError
+from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import DenseTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
@@ -275,11 +276,7 @@ class _Elimination:
             total: Floats = np.add.reduce(
                 np.broadcast_arrays(*(_align(s, v, (*scope, feature)) for s, v in touched))
             )
-            top = total.max(axis=-1, keepdims=True)
-            top = np.where(np.isfinite(top), top, 0.0)
-            with np.errstate(divide="ignore"):
-                summed = np.log(np.exp(total - top).sum(axis=-1)) + top[..., 0]
-            factors.append((scope, summed))
+            factors.append((scope, log_sum_exp(total, axis=-1)))
         result: Floats = np.add.reduce([value for _, value in factors])
         return result
 

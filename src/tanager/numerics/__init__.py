@@ -1,1 +1,1 @@
-"""Elementary functions of arrays for compiled loops, vectorised."""
+"""Elementary functions of arrays, compiled and not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
 from tanager.errors import ConfigurationError
@@ -97,21 +98,17 @@ class Structure:
         chain), within a generation as in `selected`. Linear in the edges.
         """
         position = {feature: at for at, feature in enumerate(self.selected)}
-        children: list[list[int]] = [[] for _ in self.selected]
-        for at, parents in enumerate(self.parent_indices):
-            for parent in parents:
-                children[position[parent]].append(at)
-        waiting = [len(parents) for parents in self.parent_indices]
-        generation = [0] * len(self.selected)
-        ready = [at for at, n in enumerate(waiting) if n == 0]
-        for at in ready:  # grows while it is read
-            for child in children[at]:
-                generation[child] = max(generation[child], generation[at] + 1)
-                waiting[child] -= 1
-                if waiting[child] == 0:
-                    ready.append(child)
-        if len(ready) < len(self.selected):
-            left = sorted(set(range(len(self.selected))) - set(ready))
-            cycle = ", ".join(repr(self.names[self.selected[at]]) for at in left)
-            raise ConfigurationError(f"The structure has a cycle among {cycle}.")
-        return tuple(sorted(ready, key=lambda at: (generation[at], at)))
+        sorter = TopologicalSorter(
+            {at: [position[p] for p in parents] for at, parents in enumerate(self.parent_indices)}
+        )
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            cycle = ", ".join(repr(self.names[self.selected[at]]) for at in error.args[1][:-1])
+            raise ConfigurationError(f"The structure has a cycle among {cycle}.") from None
+        order: list[int] = []
+        while sorter.is_active():
+            generation = sorted(sorter.get_ready())
+            order += generation
+            sorter.done(*generation)
+        return tuple(order)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.discriminative.layout import Layout
 from tanager.parameters.discriminative.levels import tie_cells
 
@@ -83,8 +84,7 @@ class Extended:
         """Return the scores."""
         out = self._direct.expand(free)
         for block, axis in self._blocks(out[0]):
-            top = block.max(axis=axis, keepdims=True)
-            block -= top + np.log(np.exp(block - top).sum(axis=axis, keepdims=True))
+            block -= log_sum_exp(block, axis, keepdims=True)
         return out
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:

@@ -20,6 +20,7 @@ from tanager.parameters.discriminative.strength import Strengths, Trial, choose_
 from tanager.parameters.learner import ParameterLearner, Settled
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
+from tanager.threads import one_blas_thread
 
 __all__ = ["Discriminative"]
 
@@ -148,6 +149,7 @@ class Discriminative(ParameterLearner):
         self.max_iter = max_iter
         self.tol = tol
 
+    @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn the tables: generative ones, then weights or scores over them."""
         check_options(self)
@@ -168,6 +170,7 @@ class Discriminative(ParameterLearner):
         info.update(strengths._asdict(), n_parameters=form.n_free)
         return self._fill(problem, problem.form(problem.whole).expand(solution.free)[0])
 
+    @one_blas_thread()
     def settle(self, structure: Structure, counts: Counts, context: FitContext) -> Self:
         """Return this learner with the strengths chosen that are to be chosen."""
         check_options(self)
@@ -181,6 +184,7 @@ class Discriminative(ParameterLearner):
             settled.set_params(correction=strengths.correction)
         return settled
 
+    @one_blas_thread()
     def cross_fit(
         self,
         structure: Structure,

@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 
@@ -60,7 +61,7 @@ def normalise(
     above = holders(structure)
     for at in reversed(structure.topological_order()):
         parents = structure.parent_indices[at]
-        total = _log_sum(logs[at], axis=-2)
+        total = log_sum_exp(logs[at], axis=-2)
         logs[at] -= total[..., None, :]
         if not parents:
             log_prior += total
@@ -68,7 +69,7 @@ def normalise(
         holder = above[at]
         members = (*structure.parent_indices[holder], structure.selected[holder])
         logs[holder] += _spread(total, parents, members)
-    log_total = _log_sum(log_prior, axis=0)
+    log_total = log_sum_exp(log_prior, axis=0)
     return logs, log_prior - log_total, float(log_total)
 
 
@@ -95,9 +96,3 @@ def _spread(values: Floats, scope: tuple[int, ...], members: tuple[int, ...]) ->
     sizes = iter(arranged.shape)
     shape = [next(sizes) if member in scope else 1 for member in members]
     return arranged.reshape(*shape, values.shape[-1])
-
-
-def _log_sum(logs: Floats, axis: int) -> Floats:
-    top = logs.max(axis=axis, keepdims=True)
-    total: Floats = np.squeeze(top, axis) + np.log(np.exp(logs - top).sum(axis=axis))
-    return total

@@ -23,6 +23,7 @@ from tanager.parameters.pooled.members import Member, Spec, resolve_members
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, fit_shares, hold_out
 from tanager.parameters.tables import LARGE_CELLS, Tables
 from tanager.structure import Structure
+from tanager.threads import one_blas_thread
 
 __all__ = ["Pooled"]
 
@@ -129,6 +130,7 @@ class Pooled(ParameterLearner):
         shorter = tuple(kept[feature] for feature in structure.selected)
         return Structure(structure.names, structure.selected, shorter)
 
+    @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn every member's tables, and pool them."""
         members = resolve_members(self.members, structure)

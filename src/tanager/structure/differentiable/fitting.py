@@ -25,6 +25,7 @@ from tanager.structure.differentiable.training import (
     scores,
     train,
 )
+from tanager.threads import one_blas_thread
 
 __all__ = ["Problem", "Settings", "fit"]
 
@@ -91,6 +92,7 @@ class Problem:
     stage: str
 
 
+@one_blas_thread()
 def fit(problem: Problem, settings: Settings, context: FitContext) -> tuple[Run, dict[str, Any]]:
     """Train as the settings say; returns the run and what is worth knowing about it."""
     loss, schedule = resolve_loss(settings.loss), settings.schedule

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.errors import MemoryBoundError
+from tanager.numerics.logs import log_softmax
 
 __all__ = ["JointTables", "Layout", "Model", "TrainingRows", "log_joint"]
 
@@ -243,9 +244,9 @@ class Model:
         for i, s in zip(*np.nonzero(used), strict=True):
             shape = (int(layout.n_contexts[i, s]), int(layout.arity[i]), n_classes)
             logits = rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, shape)
-            tables.append(_log_softmax(logits, axis=1).ravel())
+            tables.append(log_softmax(logits, axis=1).ravel())
         theta = np.concatenate(tables)
-        prior = _log_softmax(rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, n_classes), axis=0)
+        prior = log_softmax(rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, n_classes), axis=0)
         n_blocks = int(layout.n_contexts[used].sum())
         return cls.at(theta, n_blocks, prior, np.zeros(used.shape))
 
@@ -281,8 +282,8 @@ class Model:
         """Bring tables and prior back to log-probabilities, in place."""
         for i, slot in zip(*np.nonzero(layout.used()), strict=True):
             table = self.table(layout, int(i), int(slot))
-            table[:] = _log_softmax(table, axis=1)
-        self.prior[:] = _log_softmax(self.prior, axis=0)
+            table[:] = log_softmax(table, axis=1)
+        self.prior[:] = log_softmax(self.prior, axis=0)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Return every array by name."""
@@ -332,9 +333,3 @@ def coded_rows(codes: Codes, labels: NDArray[np.integer], weights: Floats | None
     """Return rows whose contexts are the features' codes themselves."""
     rows: NDArray[np.integer] = np.ascontiguousarray(codes.T)
     return TrainingRows(rows, rows, labels.astype(np.int64), weights)
-
-
-def _log_softmax(logits: Floats, axis: int) -> Floats:
-    with np.errstate(divide="ignore"):  # a feature without a value has no cells
-        shifted: Floats = logits - np.log(np.exp(logits).sum(axis=axis, keepdims=True))
-    return shifted

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
+from tanager.numerics.logs import log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.structure.differentiable.checkpoint import Checkpoint
 from tanager.structure.differentiable.model import Layout, Model, TrainingRows, Workspace, log_joint
@@ -213,9 +214,7 @@ def scores(model: Model, layout: Layout, rows: TrainingRows, chosen: Ints) -> tu
     joint = log_joint(model, layout, rows, chosen)
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     wrong = joint.argmax(axis=1) != rows.labels
-    top = joint.max(axis=1)
-    evidence = top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
-    log_loss = evidence - joint[np.arange(rows.n_rows), rows.labels]
+    log_loss = log_sum_exp(joint, axis=1) - joint[np.arange(rows.n_rows), rows.labels]
     return float(np.average(wrong, weights=weights)), float(np.average(log_loss, weights=weights))
 
 
@@ -339,7 +338,7 @@ class _Trainer:
         by_logit = by_log - np.exp(model.prior) * by_log.sum()
         step = int(model.n_steps[0])
         _adam(model.prior, model.prior_first, model.prior_second, by_logit, step, rate)
-        model.prior -= np.log(np.exp(model.prior).sum())
+        model.prior -= log_sum_exp(model.prior, axis=0)
 
 
 def _adam(
@@ -365,10 +364,7 @@ def entropy(phi: Floats, used: NDArray[np.bool_]) -> float:
 
 
 def _log_softmax(phi: Floats, used: NDArray[np.bool_]) -> Floats:
-    masked = np.where(used, phi, -np.inf)
-    top = masked.max(axis=1, keepdims=True)
-    log_prob: Floats = masked - top - np.log(np.exp(masked - top).sum(axis=1, keepdims=True))
-    return log_prob
+    return log_softmax(np.where(used, phi, -np.inf), axis=1)
 
 
 def _save(run: Run, checkpoint: Checkpoint) -> None:
