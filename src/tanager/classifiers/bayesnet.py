@@ -13,12 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from tanager.classifiers.growth import Growth
-from tanager.classifiers.inputs import as_table, has_names
+from tanager.classifiers.inputs import as_table, fingerprint, has_names
 from tanager.codes import Codebook, CodedRows, encode_rows, learn_codebook
 from tanager.counts import Counts
 from tanager.engines import Engine, FitContext, LocalEngine, resolve_engine
 from tanager.errors import ConfigurationError
-from tanager.network import Network
+from tanager.network import Network, NetworkInformation
 from tanager.parameters import (
     CountLearner,
     ParameterLearner,
@@ -99,8 +99,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         Codebook, structure and tables; immutable.
     structure_ : Structure
         ``structure_.parents`` maps each feature to its ordered parents.
+    feature_importances_ : ndarray of shape (n_features,)
+        Each feature's share of what the features, one by one, say about the class.
     info_ : dict
-        What each stage reports: seconds, memory, convergence, choices made.
+        What each stage reports: seconds, memory, convergence, choices made;
+        under ``"codes"`` also the number of rows and a fingerprint of their counts.
 
     Examples
     --------
@@ -283,6 +286,21 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.network_.structure
 
+    @property
+    def feature_importances_(self) -> Floats:
+        """Each feature's mutual information with the class, as shares of their sum.
+
+        The information is that of the network: what the feature, known alone,
+        says about the class. It needs no data, and features that say the same
+        count alike. A feature that the structure left out has zero. What the
+        model would lose without a feature is another question, and wants rows
+        that it has not seen: `tanager.evaluation.loss_without_features`.
+        """
+        check_is_fitted(self)
+        information = NetworkInformation(self.network_).of_features()
+        total = information.sum()
+        return information / total if total > 0 else information
+
     def _learn(self, codebook: Codebook, rows: CodedRows, context: FitContext) -> None:
         """From coded rows to a network."""
         counts = Counts(rows, context)
@@ -290,6 +308,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             structure = resolve_structure(self.structure).learn(counts, context)
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
             context.info["structure"]["mutual_information"] = dict(informed)
+        context.info["codes"]["rows"] = rows.n_rows
+        context.info["codes"]["fingerprint"] = fingerprint(counts.classes, counts.values)
         learner = resolve_parameters(self.parameters)
         limited = learner.limit(structure, codebook.domain)
         if limited != structure:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from tanager.errors import DataError
 from tanager.sources import Source
 
-__all__ = ["as_table", "has_names"]
+__all__ = ["as_table", "fingerprint", "has_names"]
 
 
 def has_names(X: Any) -> bool:
@@ -42,3 +45,15 @@ def as_table(X: Any) -> Any:
         return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
     except ValueError as error:
         raise DataError(str(error)) from error
+
+
+def fingerprint(classes: NDArray[np.float64], values: Sequence[NDArray[np.float64]]) -> str:
+    """Return a short text that tells rows apart by their counts N(y) and N(x_i, y).
+
+    The order of the rows does not matter. So a report knows whether the rows it
+    is given are those the model was fitted on, though the model keeps no row.
+    """
+    digest = hashlib.sha256(np.ascontiguousarray(classes, "<f8").tobytes())
+    for joint in values:
+        digest.update(np.ascontiguousarray(joint, "<f8").tobytes())
+    return digest.hexdigest()[:16]

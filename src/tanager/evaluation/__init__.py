@@ -3,6 +3,7 @@
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.experiment import Experiment
+from tanager.evaluation.importance import loss_without_features
 from tanager.evaluation.metrics import METRICS
 from tanager.evaluation.protocol import CrossValidation, LearningCurve
 from tanager.evaluation.results import Results, Scores
@@ -17,5 +18,6 @@ __all__ = [
     "LearningCurve",
     "Results",
     "Scores",
+    "loss_without_features",
     "run_experiment",
 ]

@@ -1,0 +1,233 @@
+"""What a network says about its own variables: marginals, information, an edge less.
+
+Everything here is a property of the joint distribution that the network is; no
+data is read. Information is in nats.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ApproximationWarning, ConfigurationError
+from tanager.parameters.tables import DenseTable, Tables
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["NetworkInformation"]
+
+Floats = NDArray[np.float64]
+
+MAX_CELLS = 1 << 23  # of one family spelled out: 64 MiB
+MAX_CONTEXTS = 1 << 12  # parent values whose joint probability is asked for, two parents and more
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkInformation:
+    """Marginals of the features, and the information that features and edges carry.
+
+    Where the tables are scores and no probabilities (``tables.normalized`` is
+    False), each is first divided by its sum over the feature's values.
+
+    Parameters
+    ----------
+    network : Network
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 0, 1, 1] * 5)
+    >>> information = NetworkInformation(clf.network_)
+    >>> information.joint("x1").round(3)  # P(x1, class)
+    array([[0.25, 0.25],
+           [0.25, 0.25]])
+    >>> information.of_features().round(3).tolist()  # alone, neither says anything
+    [0.0, 0.0]
+    >>> {edge: round(bits, 3) for edge, bits in information.of_edges().items()}
+    {('x0', 'x1'): 0.283}
+    """
+
+    network: Network
+
+    def joint(self, feature: str) -> Floats | None:
+        """Return P(feature, class), shape (arity, n_classes); None where it is too large."""
+        return self._joints[self._place(feature)]
+
+    def of_features(self) -> Floats:
+        """Return I(feature; class), shape (n_features,); zero for features left out."""
+        out = np.zeros(self.network.codebook.domain.n_features)
+        for feature, joint in zip(self.network.structure.selected, self._joints, strict=True):
+            if joint is not None:
+                out[feature] = _information(joint)
+        return out
+
+    def of_edges(self) -> dict[tuple[str, str], float]:
+        """Return I(feature; parent | class, other parents) by (parent, feature).
+
+        Edges into a family that is too large to be spelled out are absent.
+        """
+        structure = self.network.structure
+        out: dict[tuple[str, str], float] = {}
+        for at, parents in enumerate(structure.parent_indices):
+            joint = self._family_joint(at) if parents else None
+            if joint is None:
+                continue
+            for axis, parent in enumerate(parents):
+                edge = (structure.names[parent], structure.features[at])
+                out[edge] = _conditional_information(joint, axis)
+        return out
+
+    def without_edge(self, parent: str, feature: str) -> Network | None:
+        """Return the network without one edge, or None where its family is too large.
+
+        The feature's table becomes P(feature | class, other parents) of the
+        joint: of all networks that lack the edge, the nearest to this one by
+        Kullback-Leibler divergence.
+        """
+        from tanager.network.network import Network
+
+        structure, at = self.network.structure, self._place(feature)
+        parents = structure.parent_indices[at]
+        names = [structure.names[p] for p in parents]
+        if parent not in names:
+            raise ConfigurationError(
+                f"{parent!r} is no parent of {feature!r}. Its parents: "
+                f"{', '.join(map(repr, names)) or 'the class alone'}."
+            )
+        joint = self._family_joint(at)
+        if joint is None:
+            return None
+        summed = joint.sum(axis=names.index(parent))
+        kept = tuple(p for p in parents if structure.names[p] != parent)
+        fewer = list(structure.parent_indices)
+        fewer[at] = kept
+        families = list(self.network.tables.families)
+        families[at] = DenseTable(np.ascontiguousarray(_log_conditional(summed)))
+        tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
+        shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
+        return Network(self.network.codebook, shorter, tables)
+
+    def context(self, feature: str) -> Floats | None:
+        """Return P(parents, class), shape (*parent_arities, n_classes); None where too large."""
+        return self._contexts[self._place(feature)]
+
+    def table(self, feature: str) -> Floats | None:
+        """Return P(feature | parents, class), (*parent_arities, arity, n_classes), if not huge."""
+        return self._tables[self._place(feature)]
+
+    def _place(self, feature: str) -> int:
+        features = self.network.structure.features
+        if feature not in features:
+            known = ", ".join(map(repr, features))
+            raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
+        return features.index(feature)
+
+    @cached_property
+    def _tables(self) -> list[Floats | None]:
+        return [_spell_out(self.network, at) for at in range(len(self.network.structure.selected))]
+
+    @cached_property
+    def _parts(self) -> tuple[list[Floats | None], list[Floats | None]]:
+        """P(parents, class) and P(feature, class) of every family, parents before children."""
+        structure = self.network.structure
+        place = {feature: at for at, feature in enumerate(structure.selected)}
+        prior = np.exp(self.network.log_prior)
+        prior /= prior.sum()
+        contexts: list[Floats | None] = [None] * len(place)
+        joints: list[Floats | None] = [None] * len(place)
+        for at in structure.topological_order():
+            parents, table = structure.parent_indices[at], self._tables[at]
+            if not parents:
+                contexts[at] = prior
+            elif len(parents) == 1:
+                contexts[at] = joints[place[parents[0]]]
+            elif prod(_arities(self.network, parents)) <= MAX_CONTEXTS:
+                contexts[at] = _ask(self.network, parents)
+            context = contexts[at]
+            if table is None or (context is None and len(parents) < 2):
+                continue
+            if context is None:
+                joints[at] = _ask(self.network, (structure.selected[at],))
+            else:
+                family = table * context[..., None, :]
+                joints[at] = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
+        return contexts, joints
+
+    @property
+    def _contexts(self) -> list[Floats | None]:
+        return self._parts[0]
+
+    @property
+    def _joints(self) -> list[Floats | None]:
+        return self._parts[1]
+
+    def _family_joint(self, at: int) -> Floats | None:
+        """P(parents, feature, class) of one family."""
+        table, context = self._tables[at], self._contexts[at]
+        return None if table is None or context is None else table * context[..., None, :]
+
+
+def _arities(network: Network, features: tuple[int, ...]) -> list[int]:
+    return [int(network.codebook.domain.arities[f]) for f in features]
+
+
+def _spell_out(network: Network, at: int) -> Floats | None:
+    """Return one family's table as probabilities, (*parent_arities, arity, n_classes)."""
+    table = network.tables.families[at]
+    if prod(table.member_arities) * table.n_classes > MAX_CELLS:
+        return None
+    log_prob = table.to_dense().log_prob
+    if network.tables.normalized:
+        return np.exp(log_prob)
+    scores = np.exp(log_prob - log_prob.max(axis=-2, keepdims=True))
+    return np.asarray(scores / scores.sum(axis=-2, keepdims=True))
+
+
+def _ask(network: Network, features: tuple[int, ...]) -> Floats:
+    """Return P(features, class) with all else summed out, (*arities, n_classes)."""
+    arities = network.codebook.domain.arities
+    shape = _arities(network, features)
+    grid = np.indices(shape).reshape(len(shape), -1)
+    codes = np.empty((arities.shape[0], grid.shape[1]), network.codebook.dtype)
+    codes[:] = arities[:, None]
+    codes[list(features)] = grid
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ApproximationWarning)
+        log_joint = network.log_joint_of_codes(codes)
+    joint = np.exp(log_joint - log_joint.max())
+    return np.asarray((joint / joint.sum()).reshape(*shape, -1))
+
+
+def _log_conditional(joint: Floats) -> Floats:
+    """Return log P(feature | all else) from a joint (*parents, feature, class)."""
+    total = joint.sum(axis=-2, keepdims=True)
+    uniform = 1.0 / joint.shape[-2]
+    share = np.divide(joint, total, out=np.full(joint.shape, uniform), where=total > 0)
+    return np.log(np.maximum(share, np.finfo(np.float64).tiny))
+
+
+def _information(joint: Floats) -> float:
+    """Return I(X; Y) of a joint distribution (arity, n_classes)."""
+    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    return _divergence(joint, apart)
+
+
+def _conditional_information(joint: Floats, axis: int) -> float:
+    """Return I(X; parent | class, other parents) of (*parents, feature, class)."""
+    rest = joint.sum(axis=(axis, -2), keepdims=True)
+    product = joint.sum(axis=-2, keepdims=True) * joint.sum(axis=axis, keepdims=True)
+    apart = np.divide(product, rest, out=np.zeros(joint.shape), where=rest > 0)
+    return _divergence(joint, apart)
+
+
+def _divergence(joint: Floats, apart: Floats) -> float:
+    seen = joint > 0
+    return max(0.0, float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()))

@@ -1,0 +1,75 @@
+"""The loss without a feature or an edge, against the loss of the model that lacks it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import DataError
+from tanager.evaluation import loss_without_features
+from tanager.evaluation.importance import loss_without_edges
+from tanager.evaluation.metrics import log_loss
+from tanager.network import NetworkInformation
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    x = np.stack([y ^ (rng.random(400) < 0.2), rng.integers(0, 2, 400)], axis=1)
+    x = np.column_stack([x, x[:, 0] ^ (rng.random(400) < 0.1)])
+    return [[f"v{v}" for v in row] for row in x.tolist()], y
+
+
+def test_a_feature_that_is_not_known_is_unseen(data):
+    X, y = data
+    clf = BayesNetClassifier("tan", "laplace").fit(X, y)
+    before = log_loss(clf.predict_proba(X), y)
+    found = loss_without_features(clf, X, y)
+    for i in range(3):
+        gone = [[*row[:i], "never seen", *row[i + 1 :]] for row in X]
+        assert found[i] == pytest.approx(log_loss(clf.predict_proba(gone), y) - before)
+    assert found.argmax() == 0
+    with pytest.raises(DataError, match="X has 400 rows, but y has 3"):
+        loss_without_features(clf.network_, X, y[:3])
+
+
+def test_an_edge_less_is_the_other_networks_loss(data):
+    X, y = data
+    network = BayesNetClassifier("tan", "laplace").fit(X, y).network_
+    codes = network.codebook.encode(X)
+    found = loss_without_edges(network, codes, y)
+    assert len(found) == 2
+    for (parent, feature), rise in found.items():
+        fewer = NetworkInformation(network).without_edge(parent, feature)
+        p = [np.exp(n.log_joint(X)) for n in (network, fewer)]
+        losses = [log_loss(q / q.sum(axis=1, keepdims=True), y) for q in p]
+        assert rise == pytest.approx(losses[1] - losses[0])
+
+
+def test_importances_are_shares_of_mutual_information(data):
+    X, y = data
+    clf = BayesNetClassifier("naive", "ml").fit(X, y)
+    shares = clf.feature_importances_
+    information = np.array(list(clf.info_["structure"]["mutual_information"].values()))
+    assert shares.sum() == pytest.approx(1)
+    assert shares == pytest.approx(information / information.sum(), abs=1e-6)
+    constant = BayesNetClassifier("naive", "laplace").fit([["a"], ["a"]], [0, 1])
+    assert constant.feature_importances_.tolist() == [0.0]
+
+
+def test_the_fingerprint_knows_the_rows_in_any_order(data):
+    X, y = data
+    order = np.random.default_rng(1).permutation(len(y))
+    prints = {
+        name: BayesNetClassifier("naive", "laplace").fit(rows, labels).info_["codes"]
+        for name, rows, labels in (
+            ("rows", X, y),
+            ("shuffled", [X[i] for i in order], y[order]),
+            ("fewer", X[1:], y[1:]),
+        )
+    }
+    assert prints["rows"]["rows"] == 400
+    assert prints["rows"]["fingerprint"] == prints["shuffled"]["fingerprint"]
+    assert prints["rows"]["fingerprint"] != prints["fewer"]["fingerprint"]

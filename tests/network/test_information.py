@@ -1,0 +1,99 @@
+"""Marginals and information against the whole joint distribution, spelled out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError
+from tanager.network import NetworkInformation
+from tanager.parameters import Laplace
+from tanager.structure import Fixed
+
+GRAPHS = {
+    "naive": dict.fromkeys("abcd", ()),
+    "tree": {"a": (), "b": ("a",), "c": ("b",), "d": ("b",)},
+    "immoral": {"a": (), "b": (), "c": ("a", "b"), "d": ("c", "a")},
+}
+
+
+@pytest.fixture(scope="module")
+def table():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 3, 120)
+    a = (y + rng.integers(0, 2, 120)) % 3
+    b = (a * y + rng.integers(0, 2, 120)) % 2
+    c = (a + b + rng.integers(0, 2, 120)) % 3
+    d = (b + c + rng.integers(0, 3, 120)) % 2
+    columns = {n: pa.array([f"v{v}" for v in x]) for n, x in zip("abcd", (a, b, c, d), strict=True)}
+    return pa.table(columns), y
+
+
+@pytest.fixture(scope="module", params=GRAPHS)
+def network(request, table):
+    structure = Fixed({name: list(parents) for name, parents in GRAPHS[request.param].items()})
+    return BayesNetClassifier(structure, Laplace()).fit(*table).network_
+
+
+def whole_joint(network):
+    """P(a, b, c, d, class), every cell asked for."""
+    arities = network.codebook.domain.arities
+    cells = np.array(list(itertools.product(*(range(n) for n in arities)))).T
+    joint = np.exp(network.log_joint_of_codes(cells.astype(np.uint8)))
+    return joint.reshape(*arities, -1)
+
+
+def entropy(joint, axes):
+    others = tuple(i for i in range(joint.ndim) if i not in axes)
+    p = joint.sum(axis=others).ravel()
+    return -(p[p > 0] * np.log(p[p > 0])).sum()
+
+
+def test_marginals_and_information_are_those_of_the_joint(network):
+    joint, information = whole_joint(network), NetworkInformation(network)
+    assert joint.sum() == pytest.approx(1)
+    for i, name in enumerate("abcd"):
+        others = tuple(j for j in range(4) if j != i)
+        assert information.joint(name) == pytest.approx(joint.sum(axis=others))
+        expected = entropy(joint, {i}) + entropy(joint, {4}) - entropy(joint, {i, 4})
+        assert information.of_features()[i] == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_edge_carries_the_information_given_class_and_other_parents(network):
+    joint, found = whole_joint(network), NetworkInformation(network).of_edges()
+    parents = network.structure.parents
+    assert set(found) == {(p, f) for f, ps in parents.items() for p in ps}
+    for (parent, feature), value in found.items():
+        x, u = "abcd".index(feature), "abcd".index(parent)
+        rest = {"abcd".index(p) for p in parents[feature] if p != parent} | {4}
+        expected = (
+            entropy(joint, rest | {x})
+            + entropy(joint, rest | {u})
+            - entropy(joint, rest)
+            - entropy(joint, rest | {x, u})
+        )
+        assert value == pytest.approx(expected, abs=1e-12)
+
+
+def test_without_an_edge_the_family_is_the_joints_and_the_divergence_its_information(network):
+    joint, information = whole_joint(network), NetworkInformation(network)
+    for (parent, feature), value in information.of_edges().items():
+        fewer = information.without_edge(parent, feature)
+        assert parent not in fewer.structure.parents[feature]
+        other = whole_joint(fewer)
+        assert other.sum() == pytest.approx(1)
+        divergence = (joint * np.log(joint / other)).sum()
+        assert divergence == pytest.approx(value, abs=1e-12)
+
+
+def test_an_edge_that_is_not_there_is_named(table):
+    network = BayesNetClassifier("naive", "laplace").fit(*table).network_
+    with pytest.raises(ConfigurationError, match=r"'a' is no parent of 'b'"):
+        NetworkInformation(network).without_edge("a", "b")
+    with pytest.raises(ConfigurationError, match="'z' is not in the network"):
+        NetworkInformation(network).joint("z")
