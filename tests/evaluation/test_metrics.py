@@ -3,6 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +12,8 @@ from sklearn import metrics as sk
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation import metrics
+from tanager.evaluation.cell import identical_rows
+from tanager.evaluation.metrics import conditional_relative_entropy
 
 
 def random_case(seed: int, rows: int = 200, classes: int = 4):
@@ -70,3 +73,22 @@ def test_reliability_adds_up_over_folds():
 def test_unknown_metric_is_refused():
     with pytest.raises(ConfigurationError, match="zero_one_loss"):
         metrics.resolve_metrics(("accuracy",))
+
+
+def test_conditional_relative_entropy_is_the_divergence_by_its_definition():
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.integers(2, size=60).tolist(), "b": rng.choice(["x", "y", None], 60)}
+    table = pa.table({**columns, "c": [1.5, None] * 30})
+    groups = identical_rows(table)
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert len(set(groups)) == len(set(rows)) == len(set(zip(groups, rows, strict=True)))
+    p = rng.dirichlet(np.ones(3), int(groups.max()) + 1)[groups]
+    y = rng.integers(3, size=60)
+    expected = 0.0
+    for row in set(rows):
+        chosen = [i for i, other in enumerate(rows) if other == row]
+        for label in range(3):
+            share = np.mean(y[chosen] == label)
+            if share:
+                expected += len(chosen) / 60 * share * np.log(share / p[chosen[0], label])
+    assert conditional_relative_entropy(p, y, groups) == pytest.approx(expected)

@@ -74,7 +74,13 @@ def estimates(n, t, alpha_of, root_mass, arity, order, discount=0):
 
 
 def posterior_means(leaves, arity, group_of, shape, rate, root_mass, grid, discount=0):
-    """Return {context: posterior mean of its probabilities}.
+    """Return {context: posterior mean of its probabilities}; see `posterior_sums`."""
+    model = (shape, rate, root_mass, grid, discount)
+    return posterior_sums(leaves, arity, group_of, *model)[1]
+
+
+def posterior_sums(leaves, arity, group_of, shape, rate, root_mass, grid, discount=0):
+    """Return the log evidence, up to a constant, and {context: mean of its probabilities}.
 
     Table counts are summed over; the concentrations are integrated over `grid`
     (values evenly spaced in their logarithm), one axis of the arrays per group.
@@ -99,4 +105,4 @@ def posterior_means(leaves, arity, group_of, shape, rate, root_mass, grid, disco
         phi = estimates(n, t, alpha_of, root_mass, arity, nodes[::-1], discount)
         for u in nodes:
             sums[u] += [(share * value).sum() for value in phi[u]]
-    return {u: v / weight for u, v in sums.items()}
+    return top + np.log(weight), {u: v / weight for u, v in sums.items()}

@@ -11,7 +11,15 @@ from tanager.codes import Domain, MemoryRows
 from tanager.counts import build_trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters import Laplace, MaximumLikelihood, MEstimate, Tables, TreeTable, tables
+from tanager.parameters import (
+    FriedmanEstimate,
+    Laplace,
+    MaximumLikelihood,
+    MEstimate,
+    Tables,
+    TreeTable,
+    tables,
+)
 from tanager.structure import Structure
 from tests.oracles import counting
 
@@ -85,6 +93,27 @@ def test_estimates_and_back_off_by_hand(name, as_tree, seed):
     # Every context's probabilities sum to one.
     sums = np.exp(out).reshape(*arities, 2).sum(axis=3)
     assert sums == pytest.approx(np.ones_like(sums))
+
+
+@pytest.mark.parametrize("as_tree", [False, True])
+def test_friedman_leans_on_the_marginal(as_tree, monkeypatch):
+    if as_tree:
+        monkeypatch.setattr(tables, "SMALL_CELLS", 0)
+        monkeypatch.setattr(tables, "DENSE_FACTOR", 0)
+    for seed in range(4):
+        rows, grid = make(seed, n_rows=12)
+        tree, levels = tree_and_levels(rows, (3, (0, 1)))
+        out = np.zeros((grid.shape[1], 2))
+        FriedmanEstimate(n0=5.0).family(tree).add_terms(
+            grid, rows.domain.arities, np.array([0, 1, 3]), out
+        )
+        marginal = levels[0][()]
+        for r, (a, b, _, x) in enumerate(grid.T.tolist()):
+            for y in (0, 1):
+                cells = levels[3].get((y, a, b), {})
+                frequency = marginal.get(x, 0) / sum(marginal.values())
+                expected = (cells.get(x, 0) + 5 * frequency) / (sum(cells.values()) + 5)
+                assert np.exp(out[r, y]) == pytest.approx(expected, abs=1e-8)
 
 
 def test_mixed_dense_and_tree_families_add_up(monkeypatch):

@@ -23,7 +23,7 @@ from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.metrics import reliability, resolve_metrics
 from tanager.evaluation.protocol import Split
 
-__all__ = ["Bench", "complete_probabilities", "pack_codes", "unpack_codes"]
+__all__ = ["Bench", "complete_probabilities", "identical_rows", "pack_codes", "unpack_codes"]
 
 # Rows of the untimed fit that loads compiled kernels before the first timed one.
 _WARM_UP_ROWS = 24
@@ -111,7 +111,7 @@ class Bench:
             "status": "ok",
             "n_train": len(rows.y),
             "n_test": len(rows.truth),
-            **self._score(probabilities, rows.truth),
+            **self._score(probabilities, rows),
             "fit_seconds": fit["wall"],
             "fit_cpu_seconds": fit["cpu"],
             "predict_seconds": predict["wall"],
@@ -121,15 +121,15 @@ class Bench:
             **self._keep(estimator, probabilities),
         }
 
-    def _score(
-        self, probabilities: NDArray[np.float64], labels: NDArray[np.int64]
-    ) -> dict[str, Any]:
+    def _score(self, probabilities: NDArray[np.float64], rows: _Rows) -> dict[str, Any]:
         metrics = resolve_metrics(tuple(self.experiment.metrics))
-        bins = reliability(probabilities, labels)
-        return {
-            **{name: metric.function(probabilities, labels) for name, metric in metrics.items()},
-            "reliability": [part.tolist() for part in bins],
-        }
+        bins = reliability(probabilities, rows.truth)
+        given: tuple[Any, ...] = (probabilities, rows.truth)
+        scores = {}
+        for name, metric in metrics.items():
+            extra = (identical_rows(rows.test),) if metric.needs_groups else ()
+            scores[name] = metric.function(*given, *extra)
+        return {**scores, "reliability": [part.tolist() for part in bins]}
 
     def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
         kept: dict[str, Any] = {}
@@ -163,6 +163,17 @@ class Bench:
         if self._threads is None or self._threads[0] != len(self._warm):
             self._threads = (len(self._warm), ThreadpoolController())
         return self._threads[1].limit(limits=1)
+
+
+def identical_rows(table: Any) -> NDArray[np.int64]:
+    """Give every row of an Arrow table a code such that equal rows, and no others, share it."""
+    groups = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        pairs = groups * (int(codes.max(initial=0)) + 1) + codes
+        groups = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+    return groups
 
 
 def complete_probabilities(

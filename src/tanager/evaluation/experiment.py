@@ -14,7 +14,7 @@ from tanager.codes import check_bins
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
-from tanager.evaluation.metrics import METRICS, resolve_metrics
+from tanager.evaluation.metrics import DEFAULT_METRICS, resolve_metrics
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.evaluation.results import Results
 from tanager.progress import Progress
@@ -55,7 +55,8 @@ class Experiment:
     protocol : CrossValidation or LearningCurve
         5 rounds of 2-fold cross-validation by default.
     metrics : sequence of str
-        Names from `tanager.evaluation.METRICS`; all by default.
+        Names from `tanager.evaluation.METRICS`; by default all that need probabilities and
+        classes alone.
     seed : int
         Decides folds and the classifiers' random states.
     bins : "auto", "mdl" or int
@@ -80,7 +81,7 @@ class Experiment:
     datasets: Sequence[Dataset]
     classifiers: Sequence[Contender | str]
     protocol: Protocol = CrossValidation()  # noqa: RUF009 (frozen)
-    metrics: Sequence[str] = tuple(METRICS)
+    metrics: Sequence[str] = DEFAULT_METRICS
     seed: int = 0
     bins: str | int = "auto"
     name: str = "experiment"
@@ -204,7 +205,7 @@ class Experiment:
             datasets=_datasets(content.get("datasets", []), file, data),
             classifiers=_contenders(content.get("classifiers", []), file.name),
             protocol=_protocol(content.get("protocol", {}), file.name),
-            metrics=content.get("metrics", tuple(METRICS)),
+            metrics=content.get("metrics", DEFAULT_METRICS),
             seed=content.get("seed", 0),
             bins=content.get("bins", "auto"),
             name=content.get("name", file.stem),

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError
 
 __all__ = [
+    "DEFAULT_METRICS",
     "METRICS",
     "Metric",
     "Reliability",
     "brier_score",
     "calibration_error",
+    "conditional_relative_entropy",
     "log_loss",
     "reliability",
     "resolve_metrics",
@@ -116,6 +118,42 @@ def calibration_error(probabilities: NDArray[np.float64], labels: NDArray[np.int
     return reliability(probabilities, labels).error()
 
 
+def conditional_relative_entropy(
+    probabilities: NDArray[np.float64],
+    labels: NDArray[np.integer],
+    groups: NDArray[np.integer],
+) -> float:
+    r"""Divergence of the model's P(y|x) from the rows' own frequencies, in nats.
+
+    :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss less
+    the conditional entropy of the class among rows that are alike, the part of
+    the log-loss that no model can avoid. Where no two rows are alike it is the
+    log-loss.
+
+    Parameters
+    ----------
+    probabilities : ndarray of shape (n_rows, n_classes)
+    labels : ndarray of shape (n_rows,)
+    groups : ndarray of shape (n_rows,), codes
+        Rows with the same code have the same features.
+
+    References
+    ----------
+    Carvalho, Adão and Mateus (2013), Entropy 15, equation 29.
+
+    Examples
+    --------
+    >>> p = np.array([[0.5, 0.5]] * 4)
+    >>> round(conditional_relative_entropy(p, np.array([0, 1, 0, 1]), np.zeros(4, int)), 12)
+    0.0
+    """
+    joint = np.zeros((int(groups.max()) + 1, probabilities.shape[1]))
+    np.add.at(joint, (groups, labels), 1.0)
+    share = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1.0)
+    logs = np.log(np.where(share > 0, share, 1.0))
+    return log_loss(probabilities, labels) + float((joint * logs).sum() / len(labels))
+
+
 def _of_true_class(
     probabilities: NDArray[np.float64], labels: NDArray[np.integer]
 ) -> NDArray[np.float64]:
@@ -126,7 +164,8 @@ class Metric(NamedTuple):
     """A loss with the words to show it."""
 
     title: str
-    function: Callable[[NDArray[np.float64], NDArray[np.integer]], float]
+    function: Callable[..., float]
+    needs_groups: bool = False  # takes, besides, which rows have the same features
 
 
 METRICS: Mapping[str, Metric] = {
@@ -136,7 +175,13 @@ METRICS: Mapping[str, Metric] = {
     "log_loss": Metric("log-loss", log_loss),
     "brier_score": Metric("Brier score", brier_score),
     "calibration_error": Metric("calibration error", calibration_error),
+    "conditional_relative_entropy": Metric(
+        "conditional relative entropy", conditional_relative_entropy, needs_groups=True
+    ),
 }
+
+# What is measured where nobody chooses.
+DEFAULT_METRICS = tuple(name for name, metric in METRICS.items() if not metric.needs_groups)
 
 
 def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:

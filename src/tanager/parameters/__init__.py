@@ -17,7 +17,12 @@ from tanager.parameters.tables import (
 if TYPE_CHECKING:
     from tanager.parameters.acll import ACLLParameters
     from tanager.parameters.discriminative import DFE, Discriminative
-    from tanager.parameters.frequencies import Laplace, MaximumLikelihood, MEstimate
+    from tanager.parameters.frequencies import (
+        FriedmanEstimate,
+        Laplace,
+        MaximumLikelihood,
+        MEstimate,
+    )
     from tanager.parameters.hdp import HDP
     from tanager.parameters.hybrid import Hybrid
     from tanager.parameters.learner import CountLearner, ParameterLearner
@@ -33,6 +38,7 @@ __all__ = [
     "DenseTable",
     "Discriminative",
     "FamilyTable",
+    "FriedmanEstimate",
     "Hybrid",
     "Laplace",
     "MEstimate",
@@ -53,6 +59,7 @@ _HOME = {
     "CountLearner": "learner",
     "DFE": "discriminative",
     "Discriminative": "discriminative",
+    "FriedmanEstimate": "frequencies",
     "HDP": "hdp",
     "Hybrid": "hybrid",
     "Laplace": "frequencies",

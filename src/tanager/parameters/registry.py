@@ -13,6 +13,7 @@ PARAMETERS = {
     "acll": "tanager.parameters.acll:ACLLParameters",
     "dfe": "tanager.parameters.discriminative:DFE",
     "discriminative": "tanager.parameters.discriminative:Discriminative",
+    "friedman": "tanager.parameters.frequencies:FriedmanEstimate",
     "hybrid": "tanager.parameters.hybrid:Hybrid",
     "hdp": "tanager.parameters.hdp:HDP",
     "laplace": "tanager.parameters.frequencies:Laplace",

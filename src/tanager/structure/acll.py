@@ -112,7 +112,8 @@ class ACLL(StructureLearner):
         parents = maximum_arborescence(gains)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
         record = context.info.setdefault("structure", {})
-        record["beta"], record["gamma"] = constants
+        record["beta"], record["gamma"] = constants.beta, constants.gamma
+        record["standard_error"] = constants.standard_error
         families = float(alone.sum() + sum(gains[edge] for edge in edges))
         record["score"] = families + _prior_score(counts.classes, beta, floor)
         return Structure.from_parents(domain.names, [(int(p),) if p >= 0 else () for p in parents])

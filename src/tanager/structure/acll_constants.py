@@ -31,10 +31,38 @@ Floats = NDArray[np.float64]
 
 
 class Constants(NamedTuple):
-    """Slope and intercept of the approximation; only the slope matters to a maximum."""
+    r"""Slope and intercept of the approximation; only the slope matters to a maximum.
+
+    Attributes
+    ----------
+    beta, gamma : float
+    mean, variance : float
+        Of what is approximated, :math:`A = -\log \sum_c U_c`.
+    squared_error : float
+        :math:`E[(A - (\beta B + \gamma))^2] = \sigma_A^2 - \sigma_{AB}^2 / \sigma_B^2`
+        (equation 21).
+    """
 
     beta: float
     gamma: float
+    mean: float
+    variance: float
+    squared_error: float
+
+    @property
+    def standard_error(self) -> float:
+        """Square root of the mean squared error of the approximation."""
+        return float(np.sqrt(self.squared_error))
+
+    @property
+    def relative_error(self) -> float:
+        """Standard error in units of the mean of what is approximated."""
+        return self.standard_error / abs(self.mean)
+
+    @property
+    def unexplained(self) -> float:
+        """Share of the variance that the approximation leaves: 0 where it is exact."""
+        return self.squared_error / self.variance
 
 
 class Sampler(Protocol):
@@ -63,8 +91,11 @@ def dirichlet_constants(n_classes: int, a: float, b: float) -> Constants:
     s = n_classes
     rest = polygamma(1, s * a + b)
     beta = -(polygamma(1, s * a) - rest) / (polygamma(1, a) - s * rest)
-    gamma = digamma(s * a + b) - digamma(s * a) - beta * s * (digamma(a) - digamma(s * a + b))
-    return Constants(float(beta), float(gamma))
+    mean = digamma(s * a + b) - digamma(s * a)
+    gamma = mean - beta * s * (digamma(a) - digamma(s * a + b))
+    variance = polygamma(1, s * a) - rest
+    squared_error = variance - beta**2 * s * (polygamma(1, a) - s * rest)
+    return Constants(*map(float, (beta, gamma, mean, variance, squared_error)))
 
 
 def uniform_constants(n_classes: int) -> Constants:
@@ -94,7 +125,31 @@ def uniform_constants(n_classes: int) -> Constants:
     else:
         beta = -_integrate(lambda t: _mean_exp(t) ** (n_classes - 1) * _log_excess(t) / t)
     mean_log_sum = _integrate(lambda t: (np.exp(-t) - _mean_exp(t) ** n_classes) / t)
-    return Constants(float(beta), float(beta * n_classes - mean_log_sum))
+    variance = _variance_of_log_sum(n_classes, mean_log_sum)
+    squared_error = variance - beta**2 * n_classes  # log U has variance 1
+    gamma = beta * n_classes - mean_log_sum
+    return Constants(*map(float, (beta, gamma, -mean_log_sum, variance, squared_error)))
+
+
+def _variance_of_log_sum(n_classes: int, mean: float) -> float:
+    r"""Return the variance of log S, S the sum of `n_classes` uniform numbers.
+
+    From :math:`E[S^{-p}] = -\int_0^\infty t^p \, d\varphi(t)^s / \Gamma(1 + p)`,
+    differentiated twice at p = 0.
+    """
+
+    def density(t: float) -> float:
+        slope = (
+            (np.exp(-t) * (1 + t) - 1) / t**2
+            if t > 0.1
+            else -(1 / 2 - t * (1 / 3 - t * (1 / 8 - t * (1 / 30 - t * (1 / 144 - t / 840)))))
+        )
+        return float(-n_classes * _mean_exp(t) ** (n_classes - 1) * slope)
+
+    second = _integrate(lambda t: np.log(t) ** 2 * density(t))
+    first = -mean - np.euler_gamma
+    constant = np.euler_gamma**2 - np.pi**2 / 6
+    return float(second + 2 * np.euler_gamma * first + constant - mean**2)
 
 
 def _ternary_uniform_beta() -> float:
@@ -150,7 +205,9 @@ def monte_carlo_constants(
     b = np.log(draws).sum(axis=1)
     centred = b - b.mean()
     beta = float(centred @ (a - a.mean()) / (centred @ centred))
-    return Constants(beta, float(a.mean() - beta * b.mean()))
+    gamma = float(a.mean() - beta * b.mean())
+    squared_error = float(np.mean((a - beta * b - gamma) ** 2))
+    return Constants(beta, gamma, float(a.mean()), float(a.var()), squared_error)
 
 
 def dirichlet_sampler(a: float, b: float) -> Sampler:

@@ -137,7 +137,7 @@ def test_too_few_sweeps_warn():
     [
         ("inference", "magic"),
         ("tying", "none"),
-        ("shape", 0.0),
+        ("shape", -1.0),
         ("rate", -1.0),
         ("class_rate", -1.0),
         ("root_concentration", 0.0),

@@ -16,24 +16,27 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
 from tanager.parameters.hdp._gibbs_kernels import run_chain, sweep_concentrations
 from tanager.parameters.hdp._random_kernels import log_gamma_variate, normal, uniform
-from tanager.parameters.hdp.layout import flatten
+from tanager.parameters.hdp.discount import GRID, log_likelihood, shared_ratios
+from tanager.parameters.hdp.layout import flatten, spell_unseen
 from tanager.parameters.hdp.prior import Prior
-from tanager.parameters.hdp.sampler import Budget, _shared_ratios, _start, sample
+from tanager.parameters.hdp.sampler import Budget, Pace, _start, sample
 from tests.oracles.hdp import group_by
-from tests.oracles.hdp_exact import posterior_means
+from tests.oracles.hdp_exact import log_weight, posterior_means, posterior_sums
 from tests.parameters.hdp.trees import dense_counts, dense_log_prob, random_tree
 
+EVERY_SWEEP = Pace(1)
 
-def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0):
+
+def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
     """Return the mean of every cell's probability and its standard error, by batches."""
     flat = flatten(tree, tying)
-    ratios = _shared_ratios(64, prior.discount)
+    ratios = shared_ratios(64, prior.discount)
     generator = np.random.default_rng(seed)
-    chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1, 1), ratios, generator)[0]
+    chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), generator)[0]
     batches, rates = [], prior.rates(flat.n_groups, 0)
     for _ in range(n_batches):
         total, escape = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
-        run_chain(flat, ratios, prior, rates, tree.arity, length, 1, *chain, total, escape)
+        run_chain(flat, ratios, prior, rates, tree.arity, length, pace, *chain, total, escape)
         batches.append(total / length)
     batches = np.array(batches[2:])
     return flat, batches.mean(0), batches.std(0, ddof=1) / np.sqrt(len(batches))
@@ -87,6 +90,103 @@ def check_against_enumeration(counts, tying, discount):
         for c in range(flat.node_start[node], flat.node_start[node + 1]):
             expected = exact[context][values[c]]
             assert abs(mean[c] - expected) < 4.5 * error[c] + 3e-4, (context, values[c])
+
+
+def exact_means(counts, prior, discount=0, tying="level", grid=None):
+    """Return (log evidence, {context: means}) by enumeration."""
+    leaves = {
+        tuple(map(int, u)): [int(n) for n in counts[tuple(u)]]
+        for u in np.argwhere(counts.sum(-1) > 0)
+    }
+    grid = np.exp(np.linspace(np.log(5e-3), np.log(40.0), 41)) if grid is None else grid
+    model = (group_by(tying), prior.shape, prior.rate, prior.root_concentration)
+    return posterior_sums(leaves, counts.shape[-1], *model, grid, discount)
+
+
+def test_values_that_a_context_never_saw_are_averaged_too():
+    counts = np.array([[4.0, 0.0, 0.0], [0.0, 6.0, 0.0]])
+    prior = Prior(2.0, 1.0, 2.0)
+    exact = exact_means(counts, prior)[1]
+    learner = HDP(
+        "gibbs", shape=2.0, rate=1.0, class_rate=None, root_concentration=2.0,
+        tolerance=1e-9, max_sweeps=40_000, thinning=1,
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning):
+        tables = learner.from_counts(np.ones(2), [tree_from_dense(counts)], FitContext())
+    found = np.exp(tables.families[0].log_prob)
+    for y in (0, 1):
+        np.testing.assert_allclose(found[:, y], exact[(y,)], atol=1e-3)
+    assert abs(found[2, 0] - 0.0223) < 4e-4  # split by the parent's mean it was 0.0243
+
+
+def test_spelled_cells_leave_seen_ones_alone():
+    tree = random_tree(3, (2, 3, 5), rows=30)
+    spelled = spell_unseen(tree)
+    for level, full in zip(tree.levels, spelled.levels, strict=True):
+        kept = full.cell_count > 0
+        np.testing.assert_array_equal(full.cell_value[kept], level.cell_value)
+        np.testing.assert_array_equal(full.cell_count[kept], level.cell_count)
+        np.testing.assert_array_equal(full.cell_nodes()[kept], level.cell_nodes())
+    for above, level in zip(spelled.levels, spelled.levels[1:], strict=False):
+        np.testing.assert_array_equal(above.cell_value[level.cell_parent], level.cell_value)
+        np.testing.assert_array_equal(
+            above.cell_nodes()[level.cell_parent], level.parent[level.cell_nodes()]
+        )
+
+
+@pytest.mark.parametrize("pace", [Pace(1, interval=5), Pace(1, window=2), Pace(1, window=40)])
+def test_the_pace_does_not_change_the_target(pace):
+    prior = Prior(2.0, 1.0, 1.5)
+    exact = exact_means(ONE_LEVEL, prior)[1]
+    tree = tree_from_dense(ONE_LEVEL)
+    flat, mean, error = batch_means(tree, prior, "level", pace=pace)
+    values = np.concatenate([level.cell_value for level in tree.levels])
+    for node, context in enumerate(contexts_of(tree)):
+        for c in range(flat.node_start[node], flat.node_start[node + 1]):
+            assert abs(mean[c] - exact[context][values[c]]) < 4.5 * error[c] + 3e-4
+
+
+def test_the_paper_s_improper_prior_is_allowed():
+    tree = random_tree(1, (2, 3, 4), rows=200)
+    for learner in (HDP(shape=0, rate=0, class_rate=0),
+                    HDP("gibbs", shape=0, rate=0, class_rate=0, tolerance=0.05)):  # fmt: skip
+        found = np.exp(dense_log_prob(learner.family(tree), tree))
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-6)
+
+
+def test_the_discount_s_likelihood_is_that_of_the_tables():
+    rng = np.random.default_rng(5)
+    tree = random_tree(2, (2, 3, 4), rows=60)
+    flat = flatten(tree, "level")
+    prior = Prior(2.0, 1.0, 1.5)
+    chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), rng)[0]
+    n, t = {}, {}
+    for node, context in enumerate(contexts_of(tree)):
+        cells = slice(flat.node_start[node], flat.node_start[node + 1])
+        n[context] = chain.state.counts[cells].tolist()
+        if context:
+            t[context] = chain.state.tables[cells].tolist()
+    oracle = [log_weight(n, t, lambda u: chain.alpha[len(u) - 1], 1.5, 4, d) for d in GRID[:12]]
+    found = [log_likelihood(flat, chain.state, chain.alpha, d, 64) for d in GRID[:12]]
+    np.testing.assert_allclose(np.diff(found), np.diff(oracle), rtol=1e-8)
+
+
+def test_a_sampled_discount_equals_exact_enumeration():
+    prior = Prior(2.0, 1.0, 1.5, discount=None)
+    coarse = np.exp(np.linspace(np.log(5e-3), np.log(25.0), 15))
+    parts = [exact_means(ONE_LEVEL, prior, discount=d, grid=coarse) for d in GRID]
+    share = np.exp([log for log, _ in parts] - max(log for log, _ in parts))
+    share /= share.sum()
+    tree = spell_unseen(tree_from_dense(ONE_LEVEL))
+    # One block of sweeps a draw of the discount: short blocks, many draws.
+    budget = Budget(1e-9, 30_000, 100, 2, Pace(1))
+    estimate = sample(tree, flatten(tree, "level"), prior, budget, np.random.default_rng(0))
+    found = np.exp(estimate.log_prob).reshape(-1, 3)
+    for node, context in enumerate(contexts_of(tree)):
+        expected = sum(w * means[context] for w, (_, means) in zip(share, parts, strict=True))
+        np.testing.assert_allclose(found[node], expected, atol=4e-3)
+    assert abs(estimate.info["discount"] - share @ GRID) < 0.04
 
 
 def test_concentrations_equal_numeric_integration():
@@ -200,7 +300,7 @@ def test_node_estimates_equal_the_authors_program(shared):
             if reference["tying"] not in tyings:
                 continue
             flat = flatten(tree, tyings[reference["tying"]])
-            budget = Budget(1e-9, 12_000, 500, 2, 2)
+            budget = Budget(1e-9, 12_000, 500, 2)
             estimate = sample(
                 tree,
                 flat,

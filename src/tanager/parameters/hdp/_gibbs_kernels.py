@@ -13,8 +13,8 @@ from tanager.parameters.hdp._random_kernels import (
 from tanager.parameters.hdp._special import expected_tables
 from tanager.parameters.hdp._stirling_kernels import growth, table_ratio
 
-# Table counts among which a cell chooses in one sweep.
-WINDOW = 8
+# A concentration that the data leave open (under an improper prior, say) stops here.
+_LEAST_ALPHA, _MOST_ALPHA = 1e-9, 1e9
 # Terms of -log Beta(alpha, n) that are drawn for all nodes of a group at once.
 _POOLED = 32
 
@@ -53,7 +53,7 @@ def _weigh(tree, ratios, root, discount, alpha, state, c, u, low, high, weights)
     Ratios of equation 11 for one more table: the cell's own Stirling numbers
     and concentration, times the parent's factor. At the root the Dirichlet is
     marginalised; elsewhere that factor is S(n + 1, t) / S(n, t) over the next
-    term of the rising factorial. Returns the sum of weights (WINDOW,).
+    term of the rising factorial. Returns the sum of weights (window,).
     """
     counts, tables, node_counts, node_tables = state
     p = tree.cell_parent[c]
@@ -86,9 +86,11 @@ def sweep_tables(tree, ratios, root, discount, alpha, state, random, weights):
     A cell with one row has one table. Of the others' supports a window with a
     random offset around the current value is considered, which leaves the
     target invariant: each value of a window is as likely to have opened it.
-    root: the root's concentration, and what of it each value gets.
+    root: the root's concentration, and what of it each value gets; weights
+    (window,) is working space, as wide as the window.
     """
     counts, tables, node_counts, node_tables = state
+    window = weights.shape[0]
     depth = tree.level_node.shape[0] - 2
     most = ratios.rows.shape[1] - 1
     for d in range(depth, 0, -1):
@@ -100,10 +102,10 @@ def sweep_tables(tree, ratios, root, discount, alpha, state, random, weights):
                 now = tables[c]
                 p = tree.cell_parent[c]
                 least = 1 if d == 1 else max(1, now - (counts[p] - tables[p]))
-                chance = uniform(random) * WINDOW
+                chance = uniform(random) * window
                 offset = np.int64(chance)
                 low = max(now - offset, least)
-                high = min(now - offset + WINDOW - 1, counts[c], most)
+                high = min(now - offset + window - 1, counts[c], most)
                 if low == high:
                     continue
                 total = _weigh(tree, ratios, root, discount, alpha, state, c, u, low, high, weights)
@@ -157,7 +159,7 @@ def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work
                 spread += np.exp(log_gamma_variate(random, nodes)) / (alpha[g] + i)
         if nodes > 0.0:
             drawn = log_gamma_variate(random, shape + work[g, 0])
-            alpha[g] = max(np.exp(drawn) / (rate[g] + spread), 1e-9)
+            alpha[g] = min(max(np.exp(drawn) / (rate[g] + spread), _LEAST_ALPHA), _MOST_ALPHA)
 
 
 @njit(nogil=True, cache=True)
@@ -185,10 +187,14 @@ def add_probabilities(tree, root_mass, arity, discount, alpha, state, phi, total
 
 @njit(nogil=True, cache=True)
 def run_chain(
-    tree, ratios, prior, rate, arity, n_sweeps, thinning, alpha, state, random, total, escape
+    tree, ratios, prior, rate, arity, n_sweeps, pace, alpha, state, random, clock, total, escape
 ):
-    """Sweep `n_sweeps` times, adding every `thinning`-th state's estimates to total and escape."""
-    weights = np.empty(WINDOW)
+    """Sweep `n_sweeps` times, adding states' estimates to total and escape.
+
+    Every `pace.thinning`-th state is added; concentrations move after every
+    `pace.interval`-th sweep; clock (1,) counts the chain's sweeps.
+    """
+    weights = np.empty(pace.window)
     work = np.empty((alpha.shape[0], 2 + _POOLED))
     phi = np.empty(total.shape[0])
     root_mass = prior.root_concentration
@@ -196,6 +202,8 @@ def run_chain(
     discount = prior.discount
     for sweep in range(n_sweeps):
         sweep_tables(tree, ratios, root, discount, alpha, state, random, weights)
-        sweep_concentrations(tree, discount, prior.shape, rate, state, random, alpha, work)
-        if (sweep + 1) % thinning == 0:
+        clock[0] += 1
+        if clock[0] % pace.interval == 0:
+            sweep_concentrations(tree, discount, prior.shape, rate, state, random, alpha, work)
+        if (sweep + 1) % pace.thinning == 0:
             add_probabilities(tree, root_mass, arity, discount, alpha, state, phi, total, escape)

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
+from tanager.counts.tree import Level
 from tanager.errors import ConfigurationError
 
-__all__ = ["TYINGS", "FlatTree", "flatten"]
+__all__ = ["TYINGS", "FlatTree", "flatten", "spell_unseen"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -98,3 +99,34 @@ def flatten(tree: ContextTree, tying: str) -> FlatTree:
         n_groups,
         -1 if tying == "single" else 0,
     )
+
+
+def spell_unseen(tree: ContextTree) -> ContextTree:
+    """Give every node a cell, with count 0 where need be, for each value that the root saw.
+
+    An inference that averages over samples needs them: the mean of a product
+    (a node's spare mass times its parent's estimate) is not the product of the
+    means. Cells become number of nodes times number of values.
+    """
+    values = tree.levels[0].cell_value
+    width = values.shape[0]
+    levels: list[Level] = []
+    for level in tree.levels:
+        places = level.cell_nodes() * width + np.searchsorted(values, level.cell_value)
+        counts = np.zeros(level.n_nodes * width)
+        counts[places] = level.cell_count
+        above = np.zeros((level.n_nodes, width), np.int64)
+        if levels:
+            above = level.parent[:, None] * width + np.arange(width)
+        levels.append(
+            Level(
+                level.parent,
+                level.value,
+                level.child,
+                np.arange(level.n_nodes + 1) * width,
+                np.tile(values, level.n_nodes),
+                counts,
+                above.ravel(),
+            )
+        )
+    return ContextTree(tree.arity, tree.context_arities, tuple(levels))

@@ -14,15 +14,18 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.estimate import Estimate
-from tanager.parameters.hdp.layout import flatten
+from tanager.parameters.hdp.layout import flatten, spell_unseen
 from tanager.parameters.hdp.prior import Prior
-from tanager.parameters.hdp.sampler import Budget, sample
+from tanager.parameters.hdp.sampler import WINDOW, Budget, Pace, sample
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables
 
 __all__ = ["HDP"]
 
 TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}
+# Beyond this many cells (1 GiB while sampling) values that a context never saw share what
+# it leaves in the ratio of the parent's means, instead of each being averaged.
+MAX_SPELLED = 1 << 24
 STREAM = 7  # names the sampler's random streams among those of a fit
 
 
@@ -47,7 +50,8 @@ class HDP(CountLearner):
         Which nodes of a family's tree share a concentration: those of a level,
         the children of one node, or all.
     shape, rate : float
-        The Gamma prior on every concentration.
+        The Gamma prior on every concentration. ``shape=0, rate=0`` is the improper
+        prior of the paper's text: a level of one or two nodes then settles nothing.
     class_rate : float or None
         Its rate for the nodes that the class alone tells apart, which are few
         and what classification lives on: a larger one keeps them further apart.
@@ -63,16 +67,25 @@ class HDP(CountLearner):
     burn_in, thinning, n_chains : int
         'gibbs' only: sweeps before the first state is recorded, sweeps between
         recorded states, and independent chains.
-    discount : float
+    concentration_interval : int
+        'gibbs' only: sweeps of the tables between two draws of the concentrations;
+        the authors' program has 5.
+    window : int
+        'gibbs' only: among how many neighbouring numbers of tables a cell chooses
+        in one sweep.
+    discount : float or "sampled"
         'gibbs' only: of a Pitman-Yor process, from 0 (the Dirichlet process) to
         less than 1. For features with hundreds of values, most of them rare.
+        "sampled" draws it with the tables, from 0, 0.05, ..., 0.95.
 
     Notes
     -----
     ``info_["parameters"]`` reports per family the sweeps taken, the trace of
     what `tolerance` bounds, and the concentrations. One pass over the data (the
-    counts). Time is proportional to the number of cells with a count; a sweep
-    of the sampler costs about 0.1 microseconds for each with two rows or more.
+    counts). A value that a context never saw is averaged over the samples like the
+    others, up to 16 million cells a family (``info_`` says `unseen_averaged`).
+    Time is proportional to the number of cells with a count; a sweep of the
+    sampler costs about 0.1 microseconds for each with two rows or more.
     Every family has a random stream of its own: the number of threads changes
     nothing. `docs/hdp.md` has the model, the choice of prior and the
     measurements.
@@ -108,7 +121,9 @@ class HDP(CountLearner):
         burn_in: int = 25,
         thinning: int = 2,
         n_chains: int = 2,
-        discount: float = 0.0,
+        concentration_interval: int = 1,
+        window: int = WINDOW,
+        discount: float | str = 0.0,
     ) -> None:
         self.inference = inference
         self.tying = tying
@@ -121,6 +136,8 @@ class HDP(CountLearner):
         self.burn_in = burn_in
         self.thinning = thinning
         self.n_chains = n_chains
+        self.concentration_interval = concentration_interval
+        self.window = window
         self.discount = discount
 
     def from_counts(
@@ -155,16 +172,21 @@ class HDP(CountLearner):
         self, item: tuple[ContextTree, np.random.Generator]
     ) -> tuple[Estimate, FamilyTable]:
         tree, generator = item
-        flat = flatten(tree, self.tying)
-        prior = Prior(
-            self.shape, self.rate, self.root_concentration, self.class_rate, self.discount
-        )
+        discount = None if isinstance(self.discount, str) else self.discount
+        prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, discount)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
-        if self.inference == "gibbs":
-            budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.thinning, self.n_chains)
-            estimate = sample(tree, flat, prior, budget, generator)
-        else:
+        if self.inference == "fixed-point":
+            flat = flatten(tree, self.tying)
             estimate = fixed_point.solve(tree, flat, prior, tolerance, self.max_sweeps)
+            return estimate, estimate.table(tree, flat).compact()
+        n_cells = sum(level.n_nodes for level in tree.levels) * tree.levels[0].n_cells
+        spelled = n_cells <= MAX_SPELLED
+        tree = spell_unseen(tree) if spelled else tree
+        flat = flatten(tree, self.tying)
+        pace = Pace(self.thinning, self.concentration_interval, self.window)
+        budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.n_chains, pace)
+        estimate = sample(tree, flat, prior, budget, generator)
+        estimate.info["unseen_averaged"] = spelled
         return estimate, estimate.table(tree, flat).compact()
 
     def _report(self, estimates: Sequence[Estimate], context: FitContext) -> None:
@@ -188,7 +210,8 @@ class HDP(CountLearner):
             raise ConfigurationError(
                 f"inference={self.inference!r} is not known. Allowed: {allowed}."
             )
-        for name in ("root_concentration", "shape", "max_sweeps", "thinning", "n_chains"):
+        for name in ("root_concentration", "max_sweeps", "thinning", "n_chains",
+                     "concentration_interval"):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} is not allowed. It must be greater than zero."
@@ -197,13 +220,18 @@ class HDP(CountLearner):
             raise ConfigurationError(
                 f"tolerance={self.tolerance!r} is not allowed. Use None or a number above zero."
             )
-        for name in ("rate", "class_rate", "burn_in"):
+        if self.window < 2:
+            raise ConfigurationError(f"window={self.window!r} is not allowed. Use 2 or more.")
+        for name in ("shape", "rate", "class_rate", "burn_in"):
             if getattr(self, name) is not None and getattr(self, name) < 0:
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} is not allowed. Use zero or more."
                 )
-        if not 0 <= self.discount < 1 or (self.discount and self.inference != "gibbs"):
+        text = isinstance(self.discount, str)
+        right = self.discount == "sampled" if text else 0 <= float(self.discount) < 1
+        if not right or (self.discount and self.inference != "gibbs"):
             raise ConfigurationError(
-                f"discount={self.discount!r} with inference={self.inference!r} is not allowed. "
-                "It is from 0 to less than 1, and other than 0 only with inference='gibbs'."
+                f"discount={self.discount!r} with inference={self.inference!r} is not allowed. It "
+                "is from 0 to less than 1 or 'sampled', and other than 0 only with "
+                "inference='gibbs'."
             )

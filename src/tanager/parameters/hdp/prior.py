@@ -17,7 +17,8 @@ class Prior(NamedTuple):
     rate: float
     root_concentration: float
     class_rate: float | None = None  # for the class level's concentration; None: as the others
-    discount: float = 0.0  # of a Pitman-Yor process; zero is the Dirichlet process
+    # Of a Pitman-Yor process; zero is the Dirichlet process, None is drawn with the tables.
+    discount: float | None = 0.0
     # Share of the root's Dirichlet in the sampler's weights: one marginalises it as
     # the paper writes; the authors' program has zero (one table per value at the root).
     root_share: float = 1.0

@@ -8,7 +8,6 @@ chains' means, is small.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +16,13 @@ from numpy.typing import NDArray
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
+from tanager.parameters.hdp.discount import GRID, draw_discount, shared_ratios
 from tanager.parameters.hdp.estimate import Estimate
 from tanager.parameters.hdp.layout import FlatTree
 from tanager.parameters.hdp.prior import Prior
-from tanager.parameters.hdp.stirling import Ratios, stirling_ratios
+from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios
 
-__all__ = ["Budget", "sample"]
+__all__ = ["WINDOW", "Budget", "Pace", "sample"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -30,6 +30,15 @@ Floats = NDArray[np.float64]
 BLOCK = 10  # recorded states in a batch mean
 LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
+WINDOW = 8  # table counts among which a cell chooses in one sweep
+
+
+class Pace(NamedTuple):
+    """Sweeps between recorded states and between concentrations; the width of the window."""
+
+    thinning: int = 2
+    interval: int = 1
+    window: int = WINDOW
 
 
 class Budget(NamedTuple):
@@ -38,8 +47,8 @@ class Budget(NamedTuple):
     tolerance: float
     max_sweeps: int
     burn_in: int
-    thinning: int
     n_chains: int
+    pace: Pace = Pace()
 
 
 class _State(NamedTuple):
@@ -55,6 +64,7 @@ class _Chain(NamedTuple):
     alpha: Floats
     state: _State
     random: NDArray[np.uint64]
+    clock: Ints
 
 
 def sample(
@@ -70,30 +80,61 @@ def sample(
     _check_counts(flat)
     if flat.cell_count.shape[0] == 0:
         return fixed_point.solve(tree, flat, prior, budget.tolerance, 1)
-    ratios = _shared_ratios(_largest_count(flat), prior.discount)
-    numbers = prior._replace(class_rate=None)  # compiled code takes one type of prior
-    model = (flat, ratios, numbers, prior.rates(flat.n_groups, flat.class_group))
-    chains = _start(tree, flat, prior, budget, ratios, generator)
+    chains = _start(tree, flat, prior, budget, generator)
+    models = [_Model(tree, flat, prior) for _ in chains]
     nowhere, nothing = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
-    for chain in chains:
-        never = budget.burn_in + 1
-        run_chain(*model, tree.arity, budget.burn_in, never, *chain, nowhere, nothing)
+    never = budget.pace._replace(thinning=budget.burn_in + 1)
+    for model, chain in zip(models, chains, strict=True):
+        run_chain(*model.numbers(), budget.burn_in, never, *chain, nowhere, nothing)
+        model.move_discount(chain, generator)
     watch = _Watch(flat, budget.n_chains)
     sweeps = budget.burn_in
-    length = BLOCK * budget.thinning
+    thinning = budget.pace.thinning
+    length = BLOCK * thinning
     while True:
-        length = max(min(length, budget.max_sweeps - sweeps), budget.thinning)
-        for at, chain in enumerate(chains):
+        length = max(min(length, budget.max_sweeps - sweeps), thinning)
+        for at, (model, chain) in enumerate(zip(models, chains, strict=True)):
             total, escape = np.zeros_like(nowhere), np.zeros(1)
-            run_chain(*model, tree.arity, length, budget.thinning, *chain, total, escape)
-            recorded = length // budget.thinning
+            run_chain(*model.numbers(), length, budget.pace, *chain, total, escape)
+            recorded = length // thinning
             watch.add(at, total / recorded, escape[0] / recorded)
+            model.move_discount(chain, generator)
         sweeps += length
         error = watch.check([chain.alpha for chain in chains])
         converged = error < budget.tolerance and watch.n_blocks >= LEAST_BLOCKS
         if converged or sweeps >= budget.max_sweeps:
             break
-    return watch.estimate(converged=converged, sweeps=sweeps)
+    estimate = watch.estimate(converged=converged, sweeps=sweeps)
+    if prior.discount is None:
+        estimate.info["discount"] = float(np.mean([model.seen for model in models]))
+    return estimate
+
+
+class _Model:
+    """What a chain's kernel reads besides its state; a free discount differs by chain."""
+
+    def __init__(self, tree: ContextTree, flat: FlatTree, prior: Prior) -> None:
+        self.tree, self.flat, self.prior = tree, flat, prior
+        self.discount = GRID[len(GRID) // 4] if prior.discount is None else prior.discount
+        self.max_count = _largest_count(flat)
+        self.rates = prior.rates(flat.n_groups, flat.class_group)
+        self.seen: list[float] = []
+
+    @property
+    def ratios(self) -> Ratios:
+        return shared_ratios(self.max_count, self.discount)
+
+    def numbers(self) -> tuple[FlatTree, Ratios, Prior, Floats, int]:
+        # Compiled code takes one type of prior.
+        plain = self.prior._replace(class_rate=None, discount=self.discount)
+        return self.flat, self.ratios, plain, self.rates, self.tree.arity
+
+    def move_discount(self, chain: _Chain, generator: np.random.Generator) -> None:
+        if self.prior.discount is None:
+            self.discount = draw_discount(
+                self.flat, chain.state, chain.alpha, self.discount, self.max_count, generator
+            )
+            self.seen.append(self.discount)
 
 
 def _start(
@@ -101,7 +142,6 @@ def _start(
     flat: FlatTree,
     prior: Prior,
     budget: Budget,
-    ratios: Ratios,
     generator: np.random.Generator,
 ) -> list[_Chain]:
     """Return chains around the fixed point, with their random states."""
@@ -110,14 +150,15 @@ def _start(
     solved = fixed_point.solve(tree, flat, prior._replace(discount=0.0), 1e-3, 200)
     phi = np.exp(solved.log_prob)
     centre = np.clip(solved.info["concentration"], 0.1, 1e4)
+    most = min(_largest_count(flat), MAX_TABLES)
     chains = []
     for at in range(budget.n_chains):
         alpha = centre * SPREAD ** (at - (budget.n_chains - 1) / 2)
         n_cells, n_nodes = flat.cell_count.shape[0], flat.node_group.shape[0]
         state = _State(*(np.zeros(size, np.int64) for size in (n_cells, n_cells, n_nodes, n_nodes)))
-        start_chain(flat, phi, alpha, ratios.rows.shape[1] - 1, *state)
+        start_chain(flat, phi, alpha, most, *state)
         random = generator.integers(0, 2**64, 4, np.uint64, endpoint=False)
-        chains.append(_Chain(alpha, state, random))
+        chains.append(_Chain(alpha, state, random, np.zeros(1, np.int64)))
     return chains
 
 
@@ -202,11 +243,6 @@ def _largest_count(flat: FlatTree) -> int:
     """Return a power of two no cell below the root can exceed, so that tables are shared."""
     below = flat.cell_count[flat.level_cell[1] :]
     return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
-
-
-@lru_cache(maxsize=8)
-def _shared_ratios(max_count: int, discount: float) -> Ratios:
-    return stirling_ratios(max_count, discount)
 
 
 def _check_counts(flat: FlatTree) -> None:
