@@ -37,7 +37,7 @@ def test_toml_with_names_only(folder):
         metrics = ["log_loss"]
         """,
     )
-    experiment = Experiment.from_toml(path, data=folder)
+    experiment = Experiment.from_toml(path, data=folder, allow_imports=True)
     assert [d.name for d in experiment.datasets] == ["small", "other"]
     assert [c.use for c in experiment.contenders] == [TREE, "tan/hdp"]
     assert experiment.protocol == CrossValidation(5, 2)
@@ -66,7 +66,7 @@ def test_toml_with_tables(folder):
         tan = {{ use = "tan/hdp", missing = "marginalize" }}
         """,
     )
-    experiment = Experiment.from_toml(path)
+    experiment = Experiment.from_toml(path, allow_imports=True)
     assert experiment.protocol == CrossValidation(2, 3, stratified=True)
     assert experiment.dataset("b").drop == ("class",)
     assert experiment.contender("tan").options == {"missing": "marginalize"}
@@ -82,7 +82,8 @@ def test_toml_with_a_learning_curve(folder):
         protocol = {{ sizes = [10, 20], rounds = 2 }}
         """,
     )
-    assert Experiment.from_toml(path, data=folder).protocol == LearningCurve((10, 20), rounds=2)
+    experiment = Experiment.from_toml(path, data=folder, allow_imports=True)
+    assert experiment.protocol == LearningCurve((10, 20), rounds=2)
 
 
 def test_the_folder_of_tables_comes_from_the_environment(folder, monkeypatch):
@@ -91,7 +92,7 @@ def test_the_folder_of_tables_comes_from_the_environment(folder, monkeypatch):
     with pytest.raises(ConfigurationError, match="TANAGER_DATA"):
         Experiment.from_toml(path)
     monkeypatch.setenv("TANAGER_DATA", str(folder))
-    assert len(Experiment.from_toml(path).run().records) == 10
+    assert len(Experiment.from_toml(path, allow_imports=True).run().records) == 10
 
 
 @pytest.mark.parametrize(
@@ -110,6 +111,74 @@ def test_the_folder_of_tables_comes_from_the_environment(folder, monkeypatch):
 def test_mistakes_in_toml_are_named(folder, text, message):
     with pytest.raises(ConfigurationError, match=message):
         Experiment.from_toml(write(folder, text), data=folder)
+
+
+HEAD = 'datasets=["small"]\nclassifiers=["tan/hdp"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + "metrics=3", "metrics is 3. Allowed: a list of texts"),
+        (HEAD + "keep=1", "keep is 1"),
+        (HEAD + "seed=-1", "seed=-1"),
+        (HEAD + 'seed="a"', "seed is 'a'. Allowed: a whole number"),
+        (HEAD + "name=5", "name is 5. Allowed: text"),
+        (HEAD + "bins=1.5", "bins is 1.5"),
+        (HEAD + "protocol=3", "protocol is 3. Allowed: a table"),
+        (HEAD + "protocol={rounds=1.5}", "rounds is 1.5. Allowed: a whole number"),
+        (HEAD + 'protocol={rounds="a"}', "rounds is 'a'"),
+        (HEAD + "protocol={folds=1000000}", "folds=1000000. Allowed: whole numbers from 2"),
+        (HEAD + "protocol={rounds=10000, folds=10000}", "cells"),
+        (HEAD + "protocol={stratified=1}", "stratified is 1. Allowed: true or false"),
+        (HEAD + "protocol={sizes=5}", "sizes is 5. Allowed: a list of whole numbers"),
+        (HEAD + "protocol={sizes=[1, 2.5]}", "sizes is"),
+        ('datasets=5\nclassifiers=["tan/hdp"]', "datasets is 5"),
+        ('datasets=[5]\nclassifiers=["tan/hdp"]', "datasets is"),
+        ('classifiers=["tan/hdp"]\n[datasets]\nd1=5', "d1 is 5"),
+        ('classifiers=["tan/hdp"]\n[datasets.a]\npath=5', "path is 5"),
+        ('classifiers=["tan/hdp"]\n[datasets.small]\ntarget=5', "target is 5"),
+        ('classifiers=["tan/hdp"]\n[datasets.small]\ndrop=5', "drop is 5"),
+        ('classifiers=["tan/hdp"]\n[datasets.small]\ntrain_rows="a"', "train_rows is 'a'"),
+        ('datasets=["small"]\nclassifiers=7', "classifiers is 7"),
+        ('datasets=["small"]\n[classifiers]\n"A"=5', "A is 5"),
+        ('datasets=["small"]\n[classifiers]\nA={use=5}', "use is 5. Allowed: text"),
+        (HEAD + "keep=" + "[" * 9000 + "]" * 9000, "inside one another"),
+        (HEAD + "keep=" + "[" * 9 + "]" * 9, "inside one another"),
+        (HEAD + ".".join(["a"] * 60_000) + "=1", "joined by dots"),
+        (HEAD + "['" + "'.'".join(["a"] * 30_000) + "']", "joined by dots"),
+        (HEAD + "seed=" + "9" * 5000, "not TOML"),
+        (HEAD + "#" * 300_000, "bytes"),
+        ('datasets=["small"]\nclassifiers=["tan/laplace(alpha=%s1)"]' % ("-" * 1900), "cannot be"),
+        ('datasets=["small"]\nclassifiers=["tan/laplace(alpha=%s1)"]' % ("-" * 9000), "characters"),
+        ('datasets=["small"]\nclassifiers=["tan/laplace(alpha={[]: 1})"]', "cannot be read"),
+        ('datasets=["small"]\nclassifiers=["tan/hybrid(checkpoint=\'c\')"]', "checkpoint"),
+    ],
+)
+def test_every_key_has_its_type_and_its_limits(folder, text, message):
+    with pytest.raises(ConfigurationError) as caught:
+        Experiment.from_toml(write(folder, text), data=folder)
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 2500
+
+
+@pytest.mark.parametrize("use", ["this.x", "sklearn.tree.DecisionTreeClassifier@raw", "os.system"])
+def test_a_file_imports_nothing_without_permission(folder, use):
+    path = write(folder, f'datasets=["small"]\n[classifiers]\nA="{use}"')
+    with pytest.raises(ConfigurationError, match="--allow-imports"):
+        Experiment.from_toml(path, data=folder)
+    code = (
+        "import sys; from tanager.evaluation import Experiment;"
+        f"\ntry: Experiment.from_toml({str(path)!r}, {str(folder)!r}).run()"
+        "\nexcept ValueError: print('this' in sys.modules, 'sklearn.tree' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False False"
+
+
+def test_aliases_need_no_permission(folder):
+    path = write(folder, 'datasets=["small"]\nclassifiers=["random-forest(n_estimators=5)"]')
+    assert Experiment.from_toml(path, data=folder).contenders[0].imports is None
 
 
 def test_absent_tables_are_named_with_a_guess(folder):

@@ -39,6 +39,13 @@ Output = Annotated[
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a report of one HTML page.")]
 Data = Annotated[Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")]
+Imports = Annotated[
+    bool,
+    typer.Option(
+        "--allow-imports",
+        help="Let the experiment file name classifiers by import path, which runs their code.",
+    ),
+]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
 
 
@@ -71,6 +78,7 @@ def compare(
     html: Html = None,
     data: Data = None,
     retry_failed: Retry = False,
+    allow_imports: Imports = False,
     as_json: Json = False,
 ) -> None:
     """Compare classifiers on tables, with tests of significance."""
@@ -81,7 +89,7 @@ def compare(
             raise ConfigurationError(
                 "an experiment file says what is compared: give it alone, without --with."
             )
-        experiment = Experiment.from_toml(sources[0], data)
+        experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
         run = run or Path(f"{sources[0].stem}.run.jsonl")
     else:
         experiment = Experiment(

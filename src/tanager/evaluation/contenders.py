@@ -26,6 +26,7 @@ ALIASES: Mapping[str, str] = {
 ENCODINGS = ("onehot", "ordinal", "raw")
 
 _NAME = re.compile(r"[A-Za-z][\w.\-]*")
+_MAX_TEXT = 2000  # characters of a classifier's text
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,12 @@ class Contender:
     def __post_init__(self) -> None:
         if self.is_pair:
             for side in split_pair(self.use):
-                parse_call(side)
+                _, options = parse_call(side)
+                if options.get("checkpoint") is not None:
+                    raise ConfigurationError(
+                        f"classifier {self.use!r}: a checkpoint is the file of one fit, and a "
+                        "comparison makes many. Leave it out; the run file resumes a comparison."
+                    )
             return
         path, _ = parse_call(self._expanded.rpartition("@")[0])
         if "." not in path:
@@ -93,6 +99,13 @@ class Contender:
     def is_pair(self) -> bool:
         """Whether it is a Tanager pair rather than an import path or an alias."""
         return len(_split_outside(self.use, "/")) == 2
+
+    @property
+    def imports(self) -> str | None:
+        """What is imported by name, or None for a Tanager pair or an alias."""
+        if self.is_pair or self.use.partition("(")[0] in ALIASES:
+            return None
+        return parse_call(self._expanded.rpartition("@")[0])[0]
 
     @property
     def encoding(self) -> str:
@@ -186,6 +199,10 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     ('m-estimate', {'m': 0.5})
     """
     text = text.strip()
+    if len(text) > _MAX_TEXT:
+        raise ConfigurationError(
+            f"{text[:60]!r}... has {len(text):,} characters. Allowed: {_MAX_TEXT:,}."
+        )
     found = _NAME.match(text)
     rest = text[found.end() :] if found else text
     if found is None or (rest and not (rest.startswith("(") and rest.endswith(")"))):
@@ -195,7 +212,8 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
             raise ValueError("options are written option=value")
         options = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    except (SyntaxError, ValueError) as error:
+    # Deep brackets and long rows of signs exhaust Python's own parser.
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ConfigurationError(
             f"{text!r} cannot be read ({error}). Allowed: name(option=literal)."
         ) from error

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tanager.codes import check_bins
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
-from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
+from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.metrics import DEFAULT_METRICS, resolve_metrics
-from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
+from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.results import Results
 from tanager.progress import Progress
 
 __all__ = ["Cell", "Experiment"]
 
 _KEEP = ("predictions", "info")
+_MAX_CELLS = 1_000_000
 
 
 class Cell(NamedTuple):
@@ -99,6 +99,8 @@ class Experiment:
         resolve_metrics(tuple(self.metrics))
         if self.bins != "auto":
             check_bins(self.bins)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ConfigurationError(f"seed={self.seed!r}. Allowed: whole numbers from 0.")
         for kind, names in (
             ("dataset", [d.name for d in self.datasets]),
             ("classifier", [c.name for c in contenders]),
@@ -110,6 +112,12 @@ class Experiment:
                 raise ConfigurationError(
                     f"two {kind}s are called {twice[0]!r}. Give each a name of its own."
                 )
+        n_cells = self.protocol.n_places * len(self.datasets) * len(contenders)
+        if n_cells > _MAX_CELLS:
+            raise ConfigurationError(
+                f"the experiment has {n_cells:,} cells (rounds × folds × datasets × classifiers). "
+                f"Allowed: {_MAX_CELLS:,}. Use fewer folds or rounds."
+            )
         unknown = [k for k in self.keep if k not in _KEEP]
         if unknown:
             raise ConfigurationError(f"keep has {unknown[0]!r}. Allowed: {', '.join(_KEEP)}.")
@@ -181,7 +189,9 @@ class Experiment:
         )
 
     @classmethod
-    def from_toml(cls, path: str | Path, data: str | Path | None = None) -> Experiment:
+    def from_toml(
+        cls, path: str | Path, data: str | Path | None = None, *, allow_imports: bool = False
+    ) -> Experiment:
         """Read an experiment from a TOML file.
 
         Parameters
@@ -191,71 +201,11 @@ class Experiment:
         data : path, optional
             Folder of the datasets that are given by name alone; by default the
             environment variable TANAGER_DATA.
+        allow_imports : bool
+            Whether a classifier may be given by import path. Importing a module
+            runs its code, so allow it only for files you trust; the aliases
+            such as ``random-forest`` need no permission.
         """
-        file = Path(path)
-        try:
-            content = tomllib.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ConfigurationError(f"{file.name}: no such file.") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"{file.name} is not TOML: {error}.") from error
-        allowed = {"name", "seed", "bins", "metrics", "keep", "protocol", "datasets", "classifiers"}
-        _refuse_unknown(content, allowed, file.name)
-        return cls(
-            datasets=_datasets(content.get("datasets", []), file, data),
-            classifiers=_contenders(content.get("classifiers", []), file.name),
-            protocol=_protocol(content.get("protocol", {}), file.name),
-            metrics=content.get("metrics", DEFAULT_METRICS),
-            seed=content.get("seed", 0),
-            bins=content.get("bins", "auto"),
-            name=content.get("name", file.stem),
-            keep=content.get("keep", ()),
-        )
+        from tanager.evaluation.experiment_file import read_experiment_file
 
-
-def _datasets(entry: Any, file: Path, data: str | Path | None) -> list[Dataset]:
-    if isinstance(entry, list):
-        return [find_dataset(name, data_folder(data)) for name in entry]
-    found = []
-    for name, facts in entry.items():
-        facts = {"path": facts} if isinstance(facts, str) else dict(facts)
-        _refuse_unknown(facts, {"path", "target", "drop", "train_rows"}, f"{file.name}, {name}")
-        if "path" in facts:
-            base = Dataset(name, file.parent / facts.pop("path"))
-        else:
-            base = find_dataset(name, data_folder(data))
-        if "drop" in facts:
-            facts["drop"] = tuple(facts["drop"])
-        found.append(replace(base, **facts))
-    return found
-
-
-def _protocol(entry: Mapping[str, Any], where: str) -> Protocol:
-    if "sizes" in entry:
-        _refuse_unknown(entry, {"sizes", "rounds", "test_share"}, f"{where}, [protocol]")
-        return LearningCurve(**entry)
-    _refuse_unknown(entry, {"rounds", "folds", "stratified"}, f"{where}, [protocol]")
-    return CrossValidation(**entry)
-
-
-def _contenders(entry: Any, where: str) -> list[Contender]:
-    if isinstance(entry, list):
-        return [Contender.of(use) for use in entry]
-    found = []
-    for name, facts in entry.items():
-        if isinstance(facts, str):
-            found.append(Contender(name, facts))
-            continue
-        facts = dict(facts)
-        if "use" not in facts:
-            raise ConfigurationError(f"{where}: classifier {name!r} does not say what to `use`.")
-        found.append(Contender(name, facts.pop("use"), facts))
-    return found
-
-
-def _refuse_unknown(given: Mapping[str, Any], allowed: set[str], where: str) -> None:
-    for key in given:
-        if key not in allowed:
-            raise ConfigurationError(
-                f"{where}: {key!r} is not known. Allowed: {', '.join(sorted(allowed))}."
-            )
+        return cls(**read_experiment_file(path, data, allow_imports=allow_imports))

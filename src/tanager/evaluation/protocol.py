@@ -14,6 +14,9 @@ from tanager.errors import ConfigurationError
 
 __all__ = ["CrossValidation", "LearningCurve", "Protocol", "Split"]
 
+_MAX_ROUNDS = 10_000
+_MAX_FOLDS = 10_000
+
 
 class Split(NamedTuple):
     """One division of the rows.
@@ -42,6 +45,10 @@ class Protocol(Interface):
     @property
     def rounds(self) -> int:
         """How often the rows are shuffled again."""
+
+    @property
+    def n_places(self) -> int:
+        """How many pairs (round, fold) there are."""
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over (round, fold)."""
@@ -87,13 +94,14 @@ class CrossValidation:
     stratified: bool = False
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise ConfigurationError(f"rounds={self.rounds} is too few. Allowed: 1 and more.")
-        if self.folds < 2:
-            raise ConfigurationError(
-                f"folds={self.folds} is too few. Allowed: 2 and more; for one fixed division "
-                "give the dataset's train_rows."
-            )
+        _check_whole("rounds", self.rounds, 1, _MAX_ROUNDS)
+        hint = " For one fixed division give the dataset's train_rows."
+        _check_whole("folds", self.folds, 2, _MAX_FOLDS, hint)
+
+    @property
+    def n_places(self) -> int:
+        """How many pairs (round, fold) there are."""
+        return self.rounds * self.folds
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over (round, fold)."""
@@ -150,10 +158,14 @@ class LearningCurve:
         object.__setattr__(self, "sizes", sizes)
         if not sizes or list(sizes) != sorted(set(sizes)) or sizes[0] < 1:
             raise ConfigurationError(f"sizes={list(sizes)} must be ascending whole numbers from 1.")
-        if self.rounds < 1:
-            raise ConfigurationError(f"rounds={self.rounds} is too few. Allowed: 1 and more.")
+        _check_whole("rounds", self.rounds, 1, _MAX_ROUNDS)
         if not 0.0 < self.test_share < 1.0:
             raise ConfigurationError(f"test_share={self.test_share} must lie between 0 and 1.")
+
+    @property
+    def n_places(self) -> int:
+        """How many pairs (round, index of the size) there are."""
+        return self.rounds * len(self.sizes)
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over (round, index of the size)."""
@@ -177,3 +189,11 @@ class LearningCurve:
     def describe(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
         return {"sizes": list(self.sizes), "rounds": self.rounds, "test_share": self.test_share}
+
+
+def _check_whole(name: str, value: Any, low: int, high: int, hint: str = "") -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:
+        raise ConfigurationError(
+            f"{name}={value!r}. Allowed: whole numbers from {low} to {high:,}.{hint}"
+        )
