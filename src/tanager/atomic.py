@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["replacing"]
+from tanager.errors import ConfigurationError
+
+try:
+    import fcntl
+except ImportError:  # a platform without advisory locks
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["replacing", "write_text"]
 
 
 @contextmanager
@@ -16,25 +24,122 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path in the same folder that becomes `path` when the block succeeds.
 
     Whatever goes wrong before that, a full disk or Ctrl-C, the temporary file
-    is removed and a file already at `path` stays as it was.
+    is removed and a file already at `path` stays as it was. What a killed
+    process left behind is removed by the next write to the same path.
+
+    Notes
+    -----
+    A symbolic link into another folder is refused rather than followed, and so
+    is anything that is not a regular file. A file that is replaced keeps its
+    permissions; nobody can read the temporary file who cannot read the old one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
+    >>> with replacing(path) as part:
+    ...     _ = part.write_text("whole")
+    >>> path.read_text(), len(list(path.parent.iterdir()))
+    ('whole', 1)
     """
-    final = Path(os.path.realpath(path))
-    if final.is_dir():
-        raise IsADirectoryError(21, "It is a folder; give a file's name", str(path))
-    part = final.with_name(f".{final.name}.{secrets.token_hex(4)}.part")
+    final = _destination(path)
+    old = _facts(final)
+    _remove_left_over(final)
+    part = final.with_name(f".{final.name[:200]}.{secrets.token_hex(4)}.part")
+    handle = None
     try:
-        # Made by us, so that it has the permissions of any new file.
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        # A new file has the permissions of any new file; one that takes the place
+        # of another is never more open than that, not even while it is written.
+        mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o600)
+        if fcntl is None:
+            os.close(handle)
+            handle = None
+        else:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # tells a live file from one left behind
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            part.chmod(final.stat().st_mode & 0o777)
+        if old is not None:
+            _keep_permissions(part, old)
         part.replace(final)
         _sync_folder(final.parent)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a whole text file, or leave what is there."""
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def _destination(path: str | os.PathLike[str]) -> Path:
+    """Return where the file goes, which is in the folder that `path` names."""
+    given = Path(path)
+    folder = Path(os.path.realpath(given.parent))
+    final = Path(os.path.realpath(given))
+    if final.is_dir():
+        raise IsADirectoryError(21, "It is a folder; give a file's name", str(path))
+    if final.parent != folder:
+        raise ConfigurationError(
+            f"{given} is a symbolic link into another folder, and is not followed. "
+            f"To write there, give the path itself: {final}."
+        )
+    return final
+
+
+def _facts(final: Path) -> os.stat_result | None:
+    """Return what is known of the file that is replaced, if there is one."""
+    try:
+        old = final.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(old.st_mode):
+        raise ConfigurationError(
+            f"{final} is a device or a pipe, not a file. Give a file's name, or leave the output "
+            "out to print."
+        )
+    return old
+
+
+def _remove_left_over(final: Path) -> None:
+    """Remove temporary files of writers that were killed: theirs is the lock that nobody holds."""
+    if fcntl is None:
+        return
+    start = f".{final.name[:200]}."
+    with suppress(OSError), os.scandir(final.parent) as entries:
+        for entry in entries:
+            name = entry.name
+            if not (name.startswith(start) and name.endswith(".part")):
+                continue
+            if len(name) != len(start) + 8 + len(".part"):
+                continue
+            with suppress(OSError):
+                _remove_unlocked(Path(entry.path))
+
+
+def _remove_unlocked(part: Path) -> None:
+    handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        part.unlink()
+    finally:
+        os.close(handle)
+
+
+def _keep_permissions(part: Path, old: os.stat_result) -> None:
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    now = part.stat()
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
+        try:
+            os.chown(part, old.st_uid if os.geteuid() == 0 else -1, old.st_gid)
+        except OSError:
+            mode &= ~0o070  # another group must not gain what the old one had
+    part.chmod(mode)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -36,8 +36,9 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     -----
     The file is data (safetensors with a JSON header and a checksum), the same
     on every platform. Counts are not kept, so a loaded model does not go on
-    with `partial_fit`. An engine object is kept as ``"local"`` and a random
-    generator as None; of `info_` its numbers, texts and flags are kept.
+    with `partial_fit`. An engine object is kept as ``"local"``, a random
+    generator and the path of a checkpoint as None; of `info_` its numbers,
+    texts and flags are kept.
 
     Examples
     --------
@@ -176,8 +177,11 @@ def _from_plain(data: Any, depth: int = 0) -> Any:
 
 
 def _make(kind: Any, parameters: Mapping[str, Any]) -> Any:
+    # A path to write to is no property of a model: a file from elsewhere must not
+    # choose where the next fit writes.
+    kept = {key: None if key == "checkpoint" else value for key, value in parameters.items()}
     try:
-        return kind(**parameters)
+        return kind(**kept)
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"{kind.__name__} does not take the stored parameters ({error}). "

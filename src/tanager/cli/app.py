@@ -17,6 +17,7 @@ import typer
 from tanager import __version__
 from tanager.cli import demo, draw, fit, laboratory, predict, show
 from tanager.errors import ConfigurationError, TanagerError
+from tanager.escaping import visible
 
 __all__ = ["app", "main", "run"]
 
@@ -124,4 +125,4 @@ def _tell(error: BaseException) -> int:
 
 
 def _say(text: str) -> None:
-    print("tanager:", " ".join(text.split()), file=sys.stderr)
+    print("tanager:", visible(" ".join(text.split())), file=sys.stderr)

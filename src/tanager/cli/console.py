@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tanager.escaping import STEERING, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -40,16 +42,28 @@ Bins = Annotated[
 ]
 
 
-def console() -> Console:
-    """Return standard output; wide where it goes to a file or another program."""
-    from rich.console import Console
+def console(*, stderr: bool = False) -> Console:
+    """Return where a command prints; wide where that is a file or another program.
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    Names and labels come from tables and model files of unknown origin, so
+    nothing in them may steer the terminal.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    class Terminal(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(visible(text), **options)
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Terminal(stderr=stderr, highlight=False, width=None if stream.isatty() else 160)
 
 
 def print_json(content: Any) -> None:
     """Print JSON for scripts."""
-    print(json.dumps(content, ensure_ascii=False, indent=1))
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    # JSON escapes the first 32 characters itself; the other ones that steer here.
+    print(STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tanager.atomic import replacing, write_text
 from tanager.cli.console import Model
 from tanager.errors import ConfigurationError
 
@@ -36,7 +37,7 @@ def draw(
 
     network = Network.load(model)
     if output.suffix == ".dot":
-        _write_text(output, network.to_dot())
+        write_text(output, network.to_dot())
         return
     if table is None:
         from tanager.report import plot_structure
@@ -66,23 +67,14 @@ def export(
         text = network.to_dot()
     else:
         text = network.to_xmlbif()
-    _write_text(output, text)
+    write_text(output, text)
 
 
 def save_figure(ax: Any, output: Path) -> None:
     """Write the figure of an axis, in the format of the file's ending."""
-    from tanager.atomic import replacing
-
     _check_ending(output, PICTURES)
     with replacing(output) as part:
         ax.figure.savefig(part, format=output.suffix[1:], bbox_inches="tight", dpi=150)
-
-
-def _write_text(output: Path, text: str) -> None:
-    from tanager.atomic import replacing
-
-    with replacing(output) as part:
-        part.write_text(text, encoding="utf-8")
 
 
 def _check_ending(output: Path, allowed: tuple[str, ...]) -> None:

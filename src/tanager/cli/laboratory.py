@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanager.atomic import write_text
 from tanager.cli.console import Bins, Json, read_bins
 from tanager.errors import ConfigurationError
 
@@ -192,7 +193,7 @@ def reproduce(
     if write is not None:
         write.mkdir(parents=True, exist_ok=True)
         path = write / f"{paper}.md"
-        path.write_text(findings.to_markdown(), encoding="utf-8")
+        write_text(path, findings.to_markdown())
         print(f"written: {path}", file=sys.stderr)
 
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from types import TracebackType
 from typing import Any
 
+from tanager.cli.console import console
 from tanager.progress import Progress
 
 __all__ = ["LiveTable"]
@@ -18,7 +19,7 @@ class LiveTable(Progress):
     """
 
     def __init__(self, classifiers: tuple[str, ...], metric: str) -> None:
-        from rich.console import Console, Group
+        from rich.console import Group
         from rich.live import Live
         from rich.progress import (
             BarColumn,
@@ -33,15 +34,15 @@ class LiveTable(Progress):
         self._metric = metric
         self._cells: dict[str, list[dict[str, Any]]] = {name: [] for name in classifiers}
         self._bar = Bar(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[last]}"),
+            TextColumn("{task.fields[last]}", markup=False),
         )
         self._task: Any = None
-        self._live = Live(console=Console(stderr=True), refresh_per_second=4)
+        self._live = Live(console=console(stderr=True), refresh_per_second=4)
 
     def __enter__(self) -> LiveTable:
         self._live.start()
@@ -66,6 +67,7 @@ class LiveTable(Progress):
         self._live.update(self._group(self._table(), self._bar))
 
     def _table(self) -> Any:
+        from rich.markup import escape
         from rich.table import Table
 
         table = Table(box=None, padding=(0, 2))
@@ -81,7 +83,7 @@ class LiveTable(Progress):
             means = [sum(values) / len(values) for values in losses.values()]
             failed = sum(cell["status"] != "ok" for cell in cells)
             table.add_row(
-                name,
+                escape(name),
                 str(len(cells)),
                 f"{sum(means) / len(means):.4f}" if means else "",
                 f"{sum(cell['seconds'] for cell in cells):.1f}",

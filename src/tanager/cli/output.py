@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError
+from tanager.escaping import inert, visible
 
 __all__ = ["check_ending", "open_output"]
 
@@ -48,10 +49,13 @@ class _Table:
         self._file = file
         self._make = make
         self._writer: Any = None
+        self._terminal = file.isatty()
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._make is not _parquet:
             batch = _decoded(batch)
+        if self._make is _csv:
+            batch = _shown(inert(batch)) if self._terminal else inert(batch)
         if self._writer is None:
             self._writer = self._make(self._file, batch.schema)
         self._writer.write_batch(batch)
@@ -130,3 +134,14 @@ def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+
+def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch for a person's eyes: no character in it steers the terminal."""
+    arrays = [
+        pa.array([None if v is None else visible(v) for v in column.to_pylist()])
+        if pa.types.is_string(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, [visible(name) for name in batch.schema.names])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tanager.cli.console import console, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,15 +33,15 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
     if as_json:
         facts = {"experiment": results.description, "cells": len(cells)}
         means = {name: {"mean": m, "deviation": s} for name, (m, s) in numbers.items()}
-        print(json.dumps({**facts, **means}, ensure_ascii=False, indent=1))
+        print_json({**facts, **means})
         return
     table = _table(results.description["name"], "", "mean", "deviation")
     for name, (mean, deviation) in numbers.items():
         table.add_row(results.title(name), _number(mean), _number(deviation))
-    console = _console()
-    console.print(table)
+    out = console()
+    out.print(table)
     protocol = results.description["protocol"]
-    console.print(
+    out.print(
         f"{len(cells)} cells: {protocol['rounds']} rounds of {protocol['folds']} folds, "
         f"seed {results.description['seed']}"
     )
@@ -60,67 +61,69 @@ def print_comparison(results: Results, *, as_json: bool) -> None:
                 for f in results.failures
             ],
         }
-        print(json.dumps(content, ensure_ascii=False, indent=1))
+        print_json(content)
         return
-    console = _console()
+    out = console()
     for place, summary in enumerate(summaries):
         if place:
-            console.print()
-        _print_summary(console, results, summary)
+            out.print()
+        _print_summary(out, results, summary)
     if results.failures:
         failed = _table(f"{len(results.failures)} failed cells", "dataset", "classifier", "error")
         for (dataset, classifier), error in _distinct(results.failures).items():
-            failed.add_row(dataset, classifier, error)
-        console.print(failed)
+            failed.add_row(_escape(dataset), _escape(classifier), _escape(error))
+        out.print(failed)
 
 
-def _print_summary(console: Console, results: Results, summary: Summary) -> None:
+def _print_summary(out: Console, results: Results, summary: Summary) -> None:
     scores = summary.scores
     table = _table(results.title(scores.metric), "dataset", *scores.classifiers)
     for name, row in zip(scores.datasets, scores.values, strict=True):
         best = row.min()
-        table.add_row(name, *(f"[bold]{v:.4f}[/]" if v == best else f"{v:.4f}" for v in row))
+        table.add_row(
+            _escape(name), *(f"[bold]{v:.4f}[/]" if v == best else f"{v:.4f}" for v in row)
+        )
     if len(scores.classifiers) > 1 and len(scores.datasets) > 1:
         table.add_section()
         table.add_row("mean", *(f"{v:.4f}" for v in scores.values.mean(axis=0)))
         table.add_row("rank", *(f"{summary.ranks[c]:.2f}" for c in scores.classifiers))
-    console.print(table)
+    out.print(table)
     if summary.pairs and len(scores.datasets) > 1:
         pairs = _table("", "", "", "wins–draws–losses", "sign test", "Wilcoxon", "ratio")
         for pair in summary.pairs:
             ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
             p, q = _p_value(pair.record.p_value), _p_value(pair.wilcoxon_p)
-            pairs.add_row(pair.a, pair.b, str(pair.record), p, q, ratio)
-        console.print(pairs)
+            pairs.add_row(_escape(pair.a), _escape(pair.b), str(pair.record), p, q, ratio)
+        out.print(pairs)
     if summary.friedman is not None and summary.nemenyi is not None and len(scores.datasets) > 1:
-        console.print(
+        out.print(
             f"Friedman: chi-square {summary.friedman.chi_square:.2f}, "
             f"p {_p_value(summary.friedman.p_value)}; "
             f"Nemenyi: critical difference {summary.nemenyi.critical_difference:.2f}"
         )
     if scores.excluded:
-        console.print(f"left out, a cell failed: {', '.join(scores.excluded)}")
+        out.print(f"left out, a cell failed: {', '.join(scores.excluded)}", markup=False)
 
 
 def print_findings(findings: Findings, *, as_json: bool) -> None:
     """Print a paper's numbers beside ours."""
     if as_json:
-        print(json.dumps(findings.to_json(), ensure_ascii=False, indent=1))
+        print_json(findings.to_json())
         return
-    console = _console()
-    console.print(f"[bold]{findings.title}[/]")
-    console.print(findings.how, markup=False)
+    out = console()
+    out.print(f"[bold]{findings.title}[/]")
+    out.print(findings.how, markup=False)
     for block in findings.blocks:
-        console.print()
+        out.print()
         table = _table(block.title, *block.columns)
         for row in block.rows:
-            table.add_row(*row)
-        console.print(table)
+            table.add_row(*map(_escape, row))
+        out.print(table)
         for note in block.notes:
-            console.print(f"  {note}", markup=False)
-    console.print()
+            out.print(f"  {note}", markup=False)
+    out.print()
     for line in findings.absent:
-        console.print(f"not run: {line}", markup=False)
+        out.print(f"not run: {line}", markup=False)
 
 
 def _distinct(failures: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
@@ -136,16 +139,18 @@ def _p_value(p: float) -> str:
     return f"[bold]{text}[/]" if p <= 0.05 else text
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False)
-
-
 def _table(title: str, *columns: str) -> Any:
     from rich.table import Table
 
-    table = Table(title=title or None, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table(
+        title=_escape(title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", overflow="fold")
+        table.add_column(_escape(column), justify="left" if i == 0 else "right", overflow="fold")
     return table
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, DataError
+from tanager.escaping import inert
 from tanager.evaluation.metrics import METRICS, Reliability
 from tanager.evaluation.runs import RunFile
 
@@ -121,16 +123,17 @@ class Results:
     def write(self, path: str | Path) -> None:
         """Write the tidy table as Parquet or CSV, by the file's ending."""
         target = Path(path)
-        if target.suffix == ".csv":
-            from pyarrow import csv
-
-            csv.write_csv(self.table(), target)
-        elif target.suffix == ".parquet":
-            from pyarrow import parquet
-
-            parquet.write_table(self.table(), target)
-        else:
+        if target.suffix not in (".csv", ".parquet"):
             raise ConfigurationError(f"{target.name}: allowed endings are .parquet and .csv.")
+        with replacing(target) as part:
+            if target.suffix == ".csv":
+                from pyarrow import csv
+
+                csv.write_csv(inert(self.table()), part)
+            else:
+                from pyarrow import parquet
+
+                parquet.write_table(self.table(), part)
 
     def mean(self, metric: str) -> Scores:
         """Average a metric, or a time, over the cells of each dataset and classifier."""

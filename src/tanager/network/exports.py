@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.escaping import visible
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -197,7 +198,7 @@ def _text(text: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = visible(name).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 

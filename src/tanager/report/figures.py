@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.evaluation.metrics import Reliability
 from tanager.evaluation.statistics import Nemenyi, win_draw_loss
-from tanager.report.style import CYCLE, INK, MARKERS, MUTED, axes, in_house_style, log_axis
+from tanager.report.style import (
+    CYCLE,
+    INK,
+    MARKERS,
+    MUTED,
+    axes,
+    in_house_style,
+    log_axis,
+    plain_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,6 +85,7 @@ def plot_loss_scatter(
     ):
         ax.scatter(x[chosen], y[chosen], s=16, color=colour, marker=marker, lw=0, zorder=2)
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    names = (plain_text(names[0]), plain_text(names[1]))
     ax.set_xlabel(f"{names[0]}, {loss}")
     ax.set_ylabel(f"{names[1]}, {loss}")
     record = win_draw_loss(x, y)
@@ -96,7 +106,7 @@ def _name_extremes(
         if distance[i] > 0:
             left = x[i] > middle
             ax.annotate(
-                labels[i],
+                plain_text(labels[i]),
                 (x[i], y[i]),
                 xytext=(-5 if left else 5, 0),
                 textcoords="offset points",
@@ -142,6 +152,7 @@ def plot_critical_difference(
     for i, (first, last) in enumerate(bars):
         y, room = -0.16 * (i + 1), 0.012 * k
         ax.plot([first - room, last + room], [y, y], color=CYCLE[1], lw=3.2, solid_capstyle="butt")
+    shown = [plain_text(name) for name in names]
     for place, i in enumerate(order):
         left = place < half
         row = place if left else k - 1 - place
@@ -150,7 +161,7 @@ def plot_critical_difference(
         ax.text(
             edge - 0.02 * k if left else edge + 0.02 * k,
             y,
-            f"{names[i]}  {ranks[i]:.2f}" if left else f"{ranks[i]:.2f}  {names[i]}",
+            f"{shown[i]}  {ranks[i]:.2f}" if left else f"{ranks[i]:.2f}  {shown[i]}",
             ha="right" if left else "left",
             va="center",
             fontsize=8.5,
@@ -167,8 +178,9 @@ def plot_convergence(
     for i, (name, trace) in enumerate(traces.items()):
         values = np.asarray(trace, float)
         ax.plot(
-            np.arange(1, len(values) + 1), values, label=name, color=CYCLE[i % len(CYCLE)],
-            marker=MARKERS[i % len(MARKERS)], markevery=_log_places(len(values)),
+            np.arange(1, len(values) + 1), values, label=plain_text(name),
+            color=CYCLE[i % len(CYCLE)], marker=MARKERS[i % len(MARKERS)],
+            markevery=_log_places(len(values)),
         )  # fmt: skip
     ax.set_xscale("log")
     log_axis(ax.xaxis)
@@ -193,7 +205,11 @@ def plot_convergence_histogram(
     edges = np.linspace(low, high, min(31, int(high - low) + 1))
     clipped = [np.clip(np.asarray(v, float), low, high) for v in behind.values()]
     ax.hist(
-        clipped, bins=edges.tolist(), label=list(behind), color=CYCLE[: len(clipped)], rwidth=0.9
+        clipped,
+        bins=edges.tolist(),
+        label=[plain_text(name) for name in behind],
+        color=CYCLE[: len(clipped)],
+        rwidth=0.9,
     )
     ax.axvline(0, color=INK, lw=0.8)
     ax.set_xlabel(f"iterations behind at iteration {after}")
@@ -215,7 +231,9 @@ def plot_curves(
     ax = axes(ax)
     for i, name in enumerate(curves.classifiers):
         colour, mean, band = CYCLE[i % len(CYCLE)], curves.mean[i], curves.deviation[i]
-        ax.plot(curves.x, mean, label=name, color=colour, marker=MARKERS[i % len(MARKERS)])
+        ax.plot(
+            curves.x, mean, label=plain_text(name), color=colour, marker=MARKERS[i % len(MARKERS)]
+        )
         ax.fill_between(curves.x, mean - band, mean + band, color=colour, alpha=0.15, lw=0)
     if log:
         ax.set_xscale("log")
@@ -285,7 +303,13 @@ def plot_reliability(curves: Mapping[str, Reliability], *, ax: Axes | None = Non
         rows = bins.rows[kept]
         confidence, accuracy = bins.confidence[kept] / rows, bins.correct[kept] / rows
         colour = CYCLE[i % len(CYCLE)]
-        ax.plot(confidence, accuracy, color=colour, lw=1.2, label=f"{name} ({bins.error():.3f})")
+        ax.plot(
+            confidence,
+            accuracy,
+            color=colour,
+            lw=1.2,
+            label=f"{plain_text(name)} ({bins.error():.3f})",
+        )
         size = 6 + 70 * rows / max(1, rows.sum())
         ax.scatter(confidence, accuracy, s=size, color=colour, lw=0, zorder=3)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
 from tanager.evaluation.results import TIMES, Results
 from tanager.evaluation.summary import Summary, summarize
@@ -45,17 +44,7 @@ def write_report(results: Results, path: str | Path) -> None:
     path : path
         The page, which opens from disk without a network.
     """
-    target = Path(path)
-    page = render_report(results)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        Path(name).chmod(0o644)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_text(path, render_report(results))
 
 
 def render_report(results: Results) -> str:

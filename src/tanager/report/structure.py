@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, in_house_style, plain_text
+from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, in_house_style, one_line, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def plot_structure(model: Any, *, ax: Axes | None = None) -> Any:
     """
     network = getattr(model, "network_", model)
     structure: Structure = network.structure
-    names = [_short(name) for name in structure.features]
+    names = [_short(one_line(name)) for name in structure.features]
     first, others = _edges(structure)
     layout = _lay_out([_length(name) for name in names], first)
     size = 8.5

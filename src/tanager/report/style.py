@@ -9,6 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tanager.errors import ConfigurationError
+from tanager.escaping import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +24,7 @@ __all__ = [
     "axes",
     "in_house_style",
     "log_axis",
+    "one_line",
     "plain_text",
     "to_svg",
 ]
@@ -108,9 +110,14 @@ def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
+def one_line(text: object) -> str:
+    """Return a name on one line, with characters that no font has spelled out."""
+    return visible(re.sub(r"[\t\n]", " ", str(text)))
+
+
 def plain_text(text: object) -> str:
     """Return a name such that matplotlib draws its dollar signs instead of formulas."""
-    return str(text).replace("$", r"\$")
+    return one_line(text).replace("$", r"\$")
 
 
 def log_axis(axis: Any) -> None:
@@ -139,6 +146,6 @@ def to_svg(fig: Figure, *, title: str) -> str:
     width = fig.get_figwidth() * 72
     svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
     svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    label = title.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    label = visible(title).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     head = f'<svg role="img" aria-label="{label}" style="max-width:{width * 1.45:.0f}px" '
     return svg.replace("<svg ", head, 1)

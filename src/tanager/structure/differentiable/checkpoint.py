@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
 
 __all__ = ["Checkpoint", "fingerprint"]
@@ -41,16 +40,8 @@ class Checkpoint:
     def save(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Write all arrays; a reader sees the old file or the new one, never half of it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, **arrays, **{KEY: np.array(self.fingerprint)})  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with replacing(self.path) as part, part.open("wb") as file:
+            np.savez(file, **arrays, **{KEY: np.array(self.fingerprint)})  # type: ignore[arg-type]
 
     def load(self) -> dict[str, NDArray[Any]] | None:
         """Read all arrays; None where there is no file yet."""

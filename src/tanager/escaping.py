@@ -1,0 +1,57 @@
+"""Names and labels of unknown origin, for terminals, pictures and spreadsheets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["STEERING", "inert", "visible"]
+
+# Characters that steer a terminal instead of being shown: controls other than tab
+# and newline, and marks that turn the direction of writing.
+STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+# What spreadsheets take for a formula. A sign alone makes no formula that does
+# anything: labels such as "-", "+" and "-1" stay as they are.
+_FORMULA = r"(?s)^([=@]|[+\-\t\r].*[(|!])"
+
+
+def visible(text: str) -> str:
+    r"""Return a text with the characters that steer a terminal spelled out.
+
+    >>> visible("\x1b[31mred")
+    '\\x1b[31mred'
+    """
+    return STEERING.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+def inert(table: Any) -> Any:
+    """Return an Arrow batch or table in which no name and no text is a formula.
+
+    Cells such as ``=cmd()`` come from tables of unknown origin and would be run
+    by a spreadsheet that opens the file. They get an apostrophe in front, which
+    spreadsheets take as "this is text". Parquet and Arrow files need none of it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"label": ["=cmd()", "-1", "-", "+cmd|x", "a=b"]})
+    >>> inert(table).column("label").to_pylist()
+    ["'=cmd()", '-1', '-', "'+cmd|x", 'a=b']
+    """
+    import pyarrow as pa
+
+    names = _inert_texts(pa.array(table.schema.names, pa.string())).to_pylist()
+    columns = [_inert_texts(column) for column in table.columns]
+    return type(table).from_arrays(columns, names)
+
+
+def _inert_texts(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    return pc.replace_substring_regex(column, _FORMULA, r"'\1")

@@ -1,0 +1,146 @@
+"""Files are replaced whole, in their own folder, with their own permissions."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tanager.atomic import replacing, write_text
+from tanager.errors import ConfigurationError
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_file_has_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "plain").touch()
+    write_text(tmp_path / "a", "x")
+    assert mode(tmp_path / "a") == mode(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("given", [0o600, 0o640, 0o444, 0o755])
+def test_permissions_are_kept_and_never_wider_on_the_way(tmp_path, given):
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(given)
+    with replacing(path) as part:
+        assert mode(part) & ~(given | 0o600) == 0
+        part.write_text("new")
+    assert (mode(path), path.read_text()) == (given, "new")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
+def test_the_group_of_the_old_file_is_kept(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("old")
+    os.chown(path, 12_345, 23_456)
+    path.chmod(0o640)
+    write_text(path, "new")
+    facts = path.stat()
+    assert (facts.st_uid, facts.st_gid, mode(path)) == (12_345, 23_456, 0o640)
+
+
+def test_a_group_that_cannot_be_kept_gains_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o660)
+    real = path.stat()
+    foreign = os.stat_result((*real[:5], real.st_gid + 1, *real[6:]))
+    monkeypatch.setattr("tanager.atomic._facts", lambda _: foreign)
+
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "no")
+
+    monkeypatch.setattr(os, "chown", refuse)
+    write_text(path, "new")
+    assert mode(path) == 0o600
+
+
+def test_a_link_into_another_folder_is_not_followed(tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "precious"
+    target.write_text("precious")
+    link = tmp_path / "here" / "model"
+    link.symlink_to(target)
+    with pytest.raises(ConfigurationError, match="symbolic link"):
+        write_text(link, "new")
+    assert target.read_text() == "precious"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["here", "model", "precious", "there"]
+
+
+def test_a_link_within_the_folder_and_a_linked_folder_are_followed(tmp_path):
+    (tmp_path / "v1").write_text("old")
+    (tmp_path / "latest").symlink_to("v1")
+    write_text(tmp_path / "latest", "new")
+    assert (tmp_path / "latest").is_symlink()
+    assert (tmp_path / "v1").read_text() == "new"
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "short").symlink_to("folder")
+    write_text(tmp_path / "short" / "a", "x")
+    assert (tmp_path / "folder" / "a").read_text() == "x"
+
+
+@pytest.mark.parametrize("name", ["/dev/null", "/dev/full"])
+def test_a_device_is_refused(name):
+    if not Path(name).exists():
+        pytest.skip(f"no {name} here")
+    before = Path(name).stat()
+    with pytest.raises(ConfigurationError, match="not a file"):
+        write_text(name, "x")
+    assert Path(name).stat().st_ino == before.st_ino
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    code = (
+        "import os, signal\nfrom tanager.atomic import replacing\n"
+        f"with replacing({str(tmp_path / 'a')!r}) as part:\n"
+        "    part.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert len(list(tmp_path.iterdir())) == 1
+    with replacing(tmp_path / "a") as part:  # a live writer's file is left alone
+        part.write_text("whole")
+        write_text(tmp_path / "a", "other")
+        assert part.exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "whole"
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "replace", "chmod"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_every_failing_call_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call, code):
+    path = tmp_path / "a"
+    path.write_text("old")
+
+    def fail(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    owner = os if call in ("open", "fsync") else Path
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, call, fail)
+        with pytest.raises(OSError, match=os.strerror(code)):
+            write_text(path, "new")
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, OSError])
+def test_an_interruption_while_writing_leaves_the_old_file(tmp_path, error):
+    path = tmp_path / "a"
+    path.write_text("old")
+
+    def write_half():
+        with replacing(path) as part:
+            part.write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+    assert path.read_text() == "old"

@@ -1,0 +1,160 @@
+"""Whatever a column or a label is called, outputs hold it as text and nothing else."""
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pyarrow as pa
+import pytest
+
+import tanager
+from tanager import BayesNetClassifier
+from tanager.cli.app import run
+from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+from tests.reliability.names import CONTROLS, NASTY
+
+
+@pytest.fixture(scope="module")
+def table():
+    n = 4 * len(NASTY)
+    columns = {name: [NASTY[(i * (j + 1)) % len(NASTY)] for i in range(n)]
+               for j, name in enumerate(NASTY)}  # fmt: skip
+    return pa.table({**columns, "y<b>": [NASTY[i % 7] for i in range(n)]})
+
+
+@pytest.fixture(scope="module")
+def classifier(table):
+    return BayesNetClassifier("tan", "laplace").fit(table, "y<b>")
+
+
+@pytest.fixture(scope="module")
+def model(classifier, tmp_path_factory):
+    path = tmp_path_factory.mktemp("names") / "m.tanager"
+    tanager.save(classifier, path)
+    return path
+
+
+class Page(HTMLParser):
+    """Collects the tags of a page and the text outside styles and scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.handlers = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.handlers += [name for name, _ in attributes if name.startswith("on")]
+
+
+def test_notebook_html_holds_names_as_text(classifier):
+    for page in map(Page, (classifier._repr_html_(), classifier.network_._repr_html_())):
+        assert not {"script", "img", "svg", "text"} & set(page.tags)
+        assert page.handlers == []
+
+
+def test_dot_quotes_every_name(classifier):
+    text = classifier.network_.to_dot()
+    assert not set(CONTROLS) & set(text)
+    # Outside quoted strings there is nothing but the program's own words.
+    outside, inside, escaped = [], False, False
+    for char in text:
+        if inside and escaped:
+            escaped = False
+        elif inside and char == "\\":
+            escaped = True
+        elif char == '"':
+            inside = not inside
+        elif not inside:
+            outside.append(char)
+    assert not inside
+    own = {"digraph", "tanager", "node", "shape", "box", "style", "rounded", "fontname", "sans"}
+    own |= {"filled", "color", "gray80"}
+    words = "".join(c if c.isalnum() else " " for c in "".join(outside)).split()
+    assert set(words) <= own
+
+
+def test_bif_is_plain_words(classifier):
+    text = classifier.network_.to_bif()
+    assert text.isascii()
+    assert not set(text) - set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "_ \n{}[](),;.|-")  # fmt: skip
+    assert text.count("variable ") == len(NASTY) + 1
+
+
+def test_xmlbif_gives_the_names_back(classifier):
+    root = ET.fromstring(classifier.network_.to_xmlbif())
+    assert {element.tag for element in root.iter()} <= {
+        *("BIF", "NETWORK", "NAME", "VARIABLE", "OUTCOME", "DEFINITION", "FOR", "GIVEN", "TABLE")
+    }
+    names = [element.findtext("NAME") for element in root.iter("VARIABLE")]
+    clean = [n for n in NASTY if not set(CONTROLS[:-2]) & set(n) and "\r" not in n]
+    assert set(clean) <= set(names)
+
+
+@pytest.mark.parametrize("ending", ["svg"])
+def test_pictures_are_well_formed(model, tmp_path, ending):
+    for options in ([], ["--table", NASTY[1]], ["--table", NASTY[3]], ["--table", NASTY[7]]):
+        path = tmp_path / f"m.{ending}"
+        assert run(["draw", str(model), "-o", str(path), *options]) == 0
+        tags = {element.tag.rpartition("}")[2] for element in ET.parse(path).iter()}
+        assert not tags & {"script", "img", "foreignObject"}
+
+
+@pytest.mark.parametrize("command", [["show"], ["show", "--json"]])
+def test_the_terminal_is_not_steered(model, capsys, command):
+    assert run([command[0], str(model), *command[1:]]) == 0
+    out = capsys.readouterr().out
+    assert not set(CONTROLS) & set(out)
+    if "--json" in command:
+        assert NASTY[3] in json.dumps(json.loads(out)).encode().decode("unicode_escape")
+
+
+def test_explanations_and_errors_do_not_steer_the_terminal(model, table, tmp_path, capsys):
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, tmp_path / "t.parquet")
+    assert run(["explain", str(model), str(tmp_path / "t.parquet")]) == 0
+    pq.write_table(table.drop_columns([NASTY[3]]), tmp_path / "less.parquet")
+    assert run(["predict", str(model), str(tmp_path / "less.parquet")]) == 1
+    heard = capsys.readouterr()
+    assert "\\x1b[31mred" in heard.err
+    assert not set(CONTROLS) & set(heard.out + heard.err)
+
+
+def test_csv_holds_no_formula_and_parquet_holds_the_labels(model, table, tmp_path):
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, tmp_path / "t.parquet")
+    for ending in ("csv", "parquet"):
+        out = tmp_path / f"out.{ending}"
+        code = run(["predict", str(model), str(tmp_path / "t.parquet"), "-o", str(out),
+                    "--keep", NASTY[0]])  # fmt: skip
+        assert code == 0
+    rows = list(csv.reader(io.StringIO((tmp_path / "out.csv").read_bytes().decode())))
+    assert len(rows) == table.num_rows + 1
+    assert {len(row) for row in rows} == {9}
+    assert not any(cell.startswith(("=", "@")) for row in rows for cell in row)
+    assert rows[0][0] == "'" + NASTY[0]
+    labels = pq.read_table(tmp_path / "out.parquet").column("prediction").to_pylist()
+    assert set(labels) <= set(NASTY[:7])
+
+
+def test_a_report_of_nasty_names_is_inert(table, tmp_path, capsys):
+    from tanager.cli.tables import print_comparison
+    from tanager.report import render_report
+
+    datasets = [Dataset(name, table, "y<b>") for name in NASTY[1:5]]
+    contenders = [Contender(NASTY[1], "naive/laplace"), Contender(NASTY[4], "tan/laplace"),
+                  Contender(NASTY[5], "tan/hdp(sweeps='x')")]  # fmt: skip
+    results = Experiment(datasets, contenders, CrossValidation(1, 2), name=NASTY[2]).run()
+    page = Page(render_report(results))
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert page.handlers == []
+    print_comparison(results, as_json=False)
+    assert not set(CONTROLS) & set(capsys.readouterr().out)
+    results.write(tmp_path / "cells.csv")
+    assert "\n=cmd" not in (tmp_path / "cells.csv").read_text()
