@@ -61,7 +61,9 @@ def as_dictionaries(tree):
             assert list(found[context]) == sorted(found[context])
             if d > 0:
                 above = tree.levels[d - 1]
-                assert above.child[level.parent[u]] <= u < above.child[level.parent[u] + 1]
+                parent = tree.level_node[d - 1] + level.parent[u]
+                node = tree.level_node[d] + u
+                assert tree.node_child[parent] <= node < tree.node_child[parent + 1]
                 for c in span:
                     up = level.cell_parent[c]
                     assert above.cell_value[up] == level.cell_value[c]

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tanager.codes import Chunk, CodedRows, Domain
 from tanager.counts.runs import Radix, RunStack, collapse, recode
-from tanager.counts.tree import ContextTree, Level
+from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
 
-__all__ = ["Family", "build_trees", "merge_trees", "tree_from_dense"]
+__all__ = ["Family", "build_trees", "merge_trees"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,8 +46,8 @@ def build_trees(
     gather = _FamilyPass(rows.domain, families, max_cells)
     trees = context.engine.run(gather, rows, context.progress, stage)
     for (feature, parents), tree in zip(families, trees, strict=True):
-        depth = sum(level.n_nodes > 0 for level in tree.levels) - 2
-        if tree.levels[0].n_cells and depth < len(parents):
+        depth = tree.seen_depth - 1
+        if tree.n_cells and depth < len(parents):
             warnings.warn(
                 f"Feature {rows.domain.names[feature]!r}: more than {max_cells:,} combinations of "
                 f"its value with the class and {len(parents)} parents occur; only the first "
@@ -115,41 +115,11 @@ class _FamilyPass:
         return trees
 
 
-def tree_from_dense(counts: Floats) -> ContextTree:
-    """Build the context tree of dense counts (class, *parents, feature), none negative."""
-    *context_arities, arity = counts.shape
-    depth = len(context_arities)
-    levels: list[Level] = []
-    node_at = cell_at = np.zeros(0, np.int64)  # of the level above, by flat position
-    for d in range(depth + 1):
-        flat = counts.sum(axis=tuple(range(d, depth))).reshape(-1, arity)
-        seen = flat > 0
-        known = seen.any(axis=1)
-        known[:1] |= d == 0  # the root stands even where nothing was counted
-        nodes, cells = np.flatnonzero(known), np.flatnonzero(seen)
-        start = np.concatenate([[0], np.cumsum(seen[nodes].sum(axis=1))])
-        parent = value = np.zeros(1, np.int64)
-        cell_parent = np.zeros(cells.shape[0], np.int64)
-        if d:
-            above, value = np.divmod(nodes, context_arities[d - 1])
-            parent = node_at[above]
-            cell_parent = cell_at[cells // arity // context_arities[d - 1] * arity + cells % arity]
-            n_above = levels[-1].n_nodes
-            child = np.searchsorted(parent, np.arange(n_above + 1))
-            levels[-1] = levels[-1]._replace(child=child)
-        nowhere = np.zeros(nodes.shape[0] + 1, np.int64)
-        levels.append(
-            Level(parent, value, nowhere, start, cells % arity, flat.ravel()[cells], cell_parent)
-        )
-        node_at, cell_at = np.cumsum(known) - 1, np.cumsum(seen) - 1
-    return ContextTree(arity, tuple(context_arities), tuple(levels))
-
-
 def merge_trees(a: ContextTree, b: ContextTree) -> ContextTree:
     """Return the tree of the rows of both; where one is less deep, so is the result."""
     if not (a.total and b.total):
         return a if a.total else b
-    depth = min(_seen_depth(a), _seen_depth(b))
+    depth = min(a.seen_depth, b.seen_depth)
     parts = [_cells(tree, depth) for tree in (a, b)]
     codes = np.concatenate([part[0] for part in parts], axis=1)
     arities = (*a.context_arities[:depth], a.arity)
@@ -158,19 +128,10 @@ def merge_trees(a: ContextTree, b: ContextTree) -> ContextTree:
     return _tree(radix.decode(keys), cells, (*a.context_arities, a.arity))
 
 
-def _seen_depth(tree: ContextTree) -> int:
-    return sum(level.n_nodes > 0 for level in tree.levels) - 1
-
-
 def _cells(tree: ContextTree, depth: int) -> tuple[Ints, Floats]:
     """Return the codes (context..., value) and counts of the cells of one level."""
     level = tree.levels[depth]
-    codes = np.empty((depth + 1, level.n_cells), np.int64)
-    codes[-1] = level.cell_value
-    node = level.cell_nodes()
-    for d in range(depth, 0, -1):
-        codes[d - 1] = tree.levels[d].value[node]
-        node = tree.levels[d].parent[node]
+    codes = np.concatenate([tree.values(depth)[:, level.cell_nodes()], level.cell_value[None]])
     return codes, level.cell_count
 
 
@@ -185,16 +146,14 @@ def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
     arity = arities[-1]
     n_cells = cells.shape[0]
     depth = codes.shape[0] - 1
-    empty, nowhere = np.zeros(0, np.int64), np.zeros(1, np.int64)
-    nothing = Level(empty, empty, nowhere, nowhere, empty, np.zeros(0), empty)
-    levels = [nothing] * (len(arities) - 1 - depth)
+    none, zero = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    levels = [Level(none, none, zero, none, np.zeros(0), none)] * (len(arities) - 1 - depth)
     # new[d] marks the cells that open a node of depth d: a change among the first d variables.
     new = np.zeros((depth + 1, n_cells), np.bool_)
     new[:, :1] = True
     for d in range(1, depth + 1):
         new[d, 1:] = new[d - 1, 1:] | (codes[d - 1, 1:] != codes[d - 1, :-1])
     opens = [np.flatnonzero(row) for row in new]
-    below = np.zeros(opens[depth].shape[0] + 1, np.int64)
     start = np.append(opens[depth], n_cells)
     value, count = np.ascontiguousarray(codes[-1]), cells
     for d in range(depth, 0, -1):
@@ -207,12 +166,9 @@ def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
         n = gather_level(
             child, start, value, count, arity, up_start, up_value, up_count, cell_parent
         )
-        levels.append(
-            Level(parent, codes[d - 1][opens[d]], below, start, value, count, cell_parent)
-        )
-        below, start, value, count = child, up_start, up_value[:n].copy(), up_count[:n].copy()
+        levels.append(Level(parent, codes[d - 1][opens[d]], start, value, count, cell_parent))
+        start, value, count = up_start, up_value[:n].copy(), up_count[:n].copy()
     if n_cells == 0:  # the root stands even where nothing was counted
-        below = start = np.zeros(2, np.int64)
-    zero = np.zeros(1, np.int64)
-    levels.append(Level(zero, zero, below, start, value, count, np.zeros(value.shape[0], np.int64)))
-    return ContextTree(arity, tuple(arities[:-1]), tuple(reversed(levels)))
+        start = np.zeros(2, np.int64)
+    levels.append(Level(zero, zero, start, value, count, np.zeros(value.shape[0], np.int64)))
+    return ContextTree.from_levels(arity, tuple(arities[:-1]), levels[::-1])

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Chunk, CodedRows, Domain
-from tanager.counts.families import Family, build_trees, tree_from_dense
+from tanager.counts.families import Family, build_trees
 from tanager.counts.pairs import PairCounts, PairPass, pair_groups, sparse_information
 from tanager.counts.runs import NO_WEIGHTS
-from tanager.counts.tree import ContextTree
+from tanager.counts.tree import ContextTree, tree_from_dense
 from tanager.engines import FitContext, Together
 
 __all__ = ["Counts"]

@@ -1,61 +1,178 @@
 r"""The context tree: all that the estimators of one family read.
 
 For a feature X with parents :math:`(p_1, \dots, p_k)` it is the prefix tree
-over :math:`(y, p_1, \dots, p_k)` with a sparse count vector over X's values in
-every node, held in flat arrays level by level::
+over :math:`(y, p_1, \dots, p_k)`, with the values of X seen in every node (its
+*cells*). All levels stand one after the other in flat arrays::
 
-    level 0   root                      N(x)
-    level 1   one node per class        N(x, y)
-    level 2   one per (y, p1) seen      N(x, y, p1)
-    ...
-    level k+1 one per full context      N(x, y, p1, ..., pk)
+    nodes   | root | a node per class | a node per (y, p1) seen | ... | full contexts |
+    cells   | N(x) | N(x, y) ........ | N(x, y, p1) ........... | ... | N(x, y, p1..pk) |
 
 Nodes of a level are sorted by (parent node, value), so the children of a node
 stand side by side; cells of a node are sorted by value. Only contexts and
-cells with a count exist.
+cells with a count exist. Whatever is known of a family (its counts, smoothed
+probabilities, concentrations) is an array over the nodes or over the cells.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ContextTree", "Level"]
+from tanager.codes.rows import EqualByArrays
+
+__all__ = ["ContextTree", "Contexts", "Level"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class Contexts(EqualByArrays):
+    """The contexts seen of one family, and the values seen in each; see the module's drawing.
+
+    Attributes
+    ----------
+    arity : int
+        Number of values of the feature.
+    context_arities : tuple of int
+        Number of classes, then of values of each parent, in back-off order.
+    level_node : (depth + 2,)
+        Nodes of level d are ``level_node[d]:level_node[d+1]``. The root level
+        has exactly one node, even where nothing was counted.
+    node_value : (n_nodes,)
+        The code (of the class on level 1, of parent d-2 on level d) that leads
+        from the parent to the node; 0 for the root.
+    node_parent : (n_nodes,)
+        0 for the root.
+    node_child : (n_nodes + 1,)
+        Children of node u are nodes ``node_child[u]:node_child[u+1]``.
+    node_start : (n_nodes + 1,)
+        Cells of node u are ``node_start[u]:node_start[u+1]``.
+    cell_value : (n_cells,)
+        The feature's value of each cell, increasing within a node.
+    """
+
+    arity: int
+    context_arities: tuple[int, ...]
+    level_node: Ints
+    node_value: Ints
+    node_parent: Ints
+    node_child: Ints
+    node_start: Ints
+    cell_value: Ints
+
+    @classmethod
+    def from_nodes(
+        cls,
+        arity: int,
+        context_arities: tuple[int, ...],
+        node_value: Ints,
+        node_parent: Ints,
+        node_child: Ints,
+        node_start: Ints,
+        cell_value: Ints,
+    ) -> Contexts:
+        """Find the levels of nodes that stand level by level."""
+        ends = [0, 1]
+        for _ in context_arities:
+            ends.append(int(node_child[min(ends[-1], len(node_child) - 1)]))
+        return cls(
+            arity,
+            context_arities,
+            np.array(ends),
+            node_value,
+            node_parent,
+            node_child,
+            node_start,
+            cell_value,
+        )
+
+    @property
+    def depth(self) -> int:
+        """Length of a full context: one for the class and one per parent."""
+        return len(self.context_arities)
+
+    @property
+    def seen_depth(self) -> int:
+        """Length of the longest context that has a node."""
+        return int(np.count_nonzero(np.diff(self.level_node))) - 1
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.node_value.shape[0])
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return int(self.cell_value.shape[0])
+
+    @property
+    def level_cell(self) -> Ints:
+        """Cells of level d are ``level_cell[d]:level_cell[d+1]``."""
+        return self.node_start[self.level_node]
+
+    def nodes(self, level: int) -> slice:
+        """Return where the nodes of a level stand."""
+        return slice(int(self.level_node[level]), int(self.level_node[level + 1]))
+
+    def truncate(self, depth: int) -> Self:
+        """Return the tree of the first `depth` context variables (at least the class)."""
+        n_nodes = int(self.level_node[depth + 1])
+        n_cells = int(self.node_start[n_nodes])
+        cells = {
+            name: array[:n_cells] for name, array in vars(self).items() if name.startswith("cell_")
+        }
+        return replace(
+            self,
+            context_arities=self.context_arities[:depth],
+            level_node=self.level_node[: depth + 2],
+            node_value=self.node_value[:n_nodes],
+            node_parent=self.node_parent[:n_nodes],
+            node_child=np.minimum(self.node_child[: n_nodes + 1], n_nodes),
+            node_start=self.node_start[: n_nodes + 1],
+            **cells,
+        )
+
+    def cell_nodes(self) -> Ints:
+        """Return the node of every cell, shape (n_cells,)."""
+        return np.repeat(np.arange(self.n_nodes), np.diff(self.node_start))
+
+    def values(self, level: int) -> Ints:
+        """Return the codes that lead to the nodes of a level, shape (level, n_nodes)."""
+        out = np.empty((level, int(self.level_node[level + 1] - self.level_node[level])), np.int64)
+        node = np.arange(self.level_node[level], self.level_node[level + 1])
+        for variable in range(level - 1, -1, -1):
+            out[variable] = self.node_value[node]
+            node = self.node_parent[node]
+        return out
+
+
 class Level(NamedTuple):
-    """The nodes with contexts of one length, and their cells.
+    """One level of a tree by itself, with positions counted from the level's first.
 
     Attributes
     ----------
     parent : (n_nodes,)
-        Each node's parent, an index into the level above; 0 for the root.
+        Each node's parent, a position in the level above; 0 for the root.
     value : (n_nodes,)
-        The code (of the class on level 1, of parent feature d-2 on level d)
-        that leads from the parent to the node; 0 for the root.
-    child : (n_nodes + 1,)
-        Children of node u are nodes ``child[u]:child[u+1]`` of the level below;
-        all zero on the last level.
     start : (n_nodes + 1,)
         Cells of node u are ``start[u]:start[u+1]``.
     cell_value : (n_cells,)
-        The feature's value of each cell, increasing within a node.
     cell_count : (n_cells,) of float64
-        Its count; exact (integers, or sums of `exact_weights`).
     cell_parent : (n_cells,)
-        The cell of the parent node with the same value, an index into the
+        The cell of the parent node with the same value, a position among the
         cells of the level above; 0 for the root's.
     """
 
     parent: Ints
     value: Ints
-    child: Ints
     start: Ints
     cell_value: Ints
     cell_count: Floats
@@ -73,9 +190,7 @@ class Level(NamedTuple):
 
     def node_counts(self) -> Floats:
         """Return N(context) for every node, shape (n_nodes,)."""
-        sums = np.zeros(self.n_nodes)
-        np.add.at(sums, self.cell_nodes(), self.cell_count)
-        return sums
+        return _sums(self.cell_nodes(), self.cell_count, self.n_nodes)
 
     def cell_nodes(self) -> Ints:
         """Return the node of every cell, shape (n_cells,)."""
@@ -83,35 +198,142 @@ class Level(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ContextTree:
-    """Counts of one family; see the module's drawing.
+class ContextTree(Contexts):
+    """Counts of one family on its seen contexts.
 
     Attributes
     ----------
-    arity : int
-        Number of values of the feature.
-    context_arities : tuple of int
-        Number of classes, then of values of each parent, in back-off order.
-    levels : tuple of Level
-        ``len(context_arities) + 1`` of them, root first. The root level always
-        has exactly one node, even where nothing was counted.
+    cell_count : (n_cells,) of float64
+        The count of every cell; exact (integers, or sums of `exact_weights`).
+    cell_parent : (n_cells,)
+        The cell of the parent node with the same value; 0 for the root's.
+
+    Examples
+    --------
+    >>> tree = tree_from_dense(np.array([[3.0, 1.0], [0.0, 2.0]]))  # (class, value)
+    >>> tree.node_counts()  # the root, then one node a class
+    array([6., 4., 2.])
+    >>> tree.cell_count
+    array([3., 3., 3., 1., 2.])
     """
 
-    arity: int
-    context_arities: tuple[int, ...]
-    levels: tuple[Level, ...]
-
-    @property
-    def depth(self) -> int:
-        """Length of a full context: one for the class and one per parent."""
-        return len(self.context_arities)
+    cell_count: Floats
+    cell_parent: Ints
 
     @property
     def total(self) -> float:
         """Total count."""
-        return float(self.levels[0].cell_count.sum())
+        return float(self.cell_count[: self.node_start[1]].sum())
 
-    def truncate(self, depth: int) -> ContextTree:
-        """Return the tree of the first `depth` context variables (at least the class)."""
-        last = self.levels[depth]._replace(child=np.zeros(self.levels[depth].n_nodes + 1, np.int64))
-        return ContextTree(self.arity, self.context_arities[:depth], (*self.levels[:depth], last))
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels one by one, root first: ``depth + 1`` of them."""
+        return tuple(self._level(d) for d in range(self.depth + 1))
+
+    def _level(self, d: int) -> Level:
+        nodes, ends = self.nodes(d), self.level_cell
+        cells = slice(int(ends[d]), int(ends[d + 1]))
+        above, cell_above = (self.level_node[d - 1], ends[d - 1]) if d else (0, 0)
+        return Level(
+            self.node_parent[nodes] - above,
+            self.node_value[nodes],
+            self.node_start[nodes.start : nodes.stop + 1] - cells.start,
+            self.cell_value[cells],
+            self.cell_count[cells],
+            self.cell_parent[cells] - cell_above,
+        )
+
+    @classmethod
+    def from_levels(
+        cls, arity: int, context_arities: tuple[int, ...], levels: Sequence[Level]
+    ) -> ContextTree:
+        """Put levels end to end, root first."""
+        level_node = np.cumsum([0] + [level.n_nodes for level in levels])
+        level_cell = np.cumsum([0] + [level.n_cells for level in levels])
+        # Children follow their parents' order, so counting them says where each node's begin.
+        child = [
+            np.searchsorted(below.parent, np.arange(level.n_nodes)) + level_node[d + 1]
+            for d, (level, below) in enumerate(pairwise(levels))
+        ]
+        child.append(np.full(levels[-1].n_nodes + 1, level_node[-1]))
+        start = [level.start[:-1] + level_cell[d] for d, level in enumerate(levels)]
+        parent = [lv.parent + (level_node[d - 1] if d else 0) for d, lv in enumerate(levels)]
+        cell_parent = [
+            lv.cell_parent + (level_cell[d - 1] if d else 0) for d, lv in enumerate(levels)
+        ]
+        return cls(
+            arity,
+            context_arities,
+            level_node,
+            np.concatenate([level.value for level in levels]),
+            np.concatenate(parent),
+            np.concatenate(child),
+            np.concatenate([*start, level_cell[-1:]]),
+            np.concatenate([level.cell_value for level in levels]),
+            np.concatenate([level.cell_count for level in levels]),
+            np.concatenate(cell_parent),
+        )
+
+    def node_counts(self) -> Floats:
+        """Return N(context) for every node, shape (n_nodes,)."""
+        return _sums(self.cell_nodes(), self.cell_count, self.n_nodes)
+
+    def without_counts(self) -> Contexts:
+        """Return the contexts alone."""
+        return Contexts(
+            self.arity,
+            self.context_arities,
+            self.level_node,
+            self.node_value,
+            self.node_parent,
+            self.node_child,
+            self.node_start,
+            self.cell_value,
+        )
+
+    def without_class(self) -> Contexts:
+        """Return the prefix tree of the parents' values alone, whatever the class; no cells.
+
+        Its root is the empty context, and level d has the first d parents.
+        """
+        levels = [_node_level(np.zeros(1, np.int64), np.zeros(1, np.int64))]
+        node = np.zeros(int(self.level_node[2] - self.level_node[1]), np.int64)
+        for level, arity in zip(self.levels[2:], self.context_arities[1:], strict=True):
+            keys, node = np.unique(node[level.parent] * arity + level.value, return_inverse=True)
+            levels.append(_node_level(*np.divmod(keys, arity)))
+        tree = ContextTree.from_levels(self.arity, self.context_arities[1:], levels)
+        return tree.without_counts()
+
+
+def _node_level(parent: Ints, value: Ints) -> Level:
+    """Return a level whose nodes have no cells."""
+    none = np.zeros(0, np.int64)
+    return Level(parent, value, np.zeros(len(parent) + 1, np.int64), none, np.zeros(0), none)
+
+
+def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
+    return np.bincount(node, counts, n_nodes).astype(np.float64, copy=False)
+
+
+def tree_from_dense(counts: Floats) -> ContextTree:
+    """Build the context tree of dense counts (class, *parents, feature), none negative."""
+    *context_arities, arity = counts.shape
+    depth = len(context_arities)
+    levels: list[Level] = []
+    node_at = cell_at = np.zeros(0, np.int64)  # of the level above, by flat position
+    for d in range(depth + 1):
+        flat = counts.sum(axis=tuple(range(d, depth))).reshape(-1, arity)
+        seen = flat > 0
+        known = seen.any(axis=1)
+        known[:1] |= d == 0  # the root stands even where nothing was counted
+        nodes, cells = np.flatnonzero(known), np.flatnonzero(seen)
+        start = np.concatenate([[0], np.cumsum(seen[nodes].sum(axis=1))])
+        parent = value = np.zeros(1, np.int64)
+        cell_parent = np.zeros(cells.shape[0], np.int64)
+        if d:
+            above, value = np.divmod(nodes, context_arities[d - 1])
+            parent = node_at[above]
+            cell_parent = cell_at[cells // arity // context_arities[d - 1] * arity + cells % arity]
+        levels.append(Level(parent, value, start, cells % arity, flat.ravel()[cells], cell_parent))
+        node_at, cell_at = np.cumsum(known) - 1, np.cumsum(seen) - 1
+    return ContextTree.from_levels(arity, tuple(context_arities), levels)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codebook, Domain
 from tanager.codes.rows import MAX_ARITY
+from tanager.counts import Contexts
 from tanager.errors import ModelFileError
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
 from tanager.structure.structure import Structure
@@ -183,20 +184,20 @@ def _tree(stored: _Stored) -> TreeTable:
     family, tensors, what = stored.facts, stored.tensors, stored.what
     for flag in ("inherit", "backoff"):
         _need(isinstance(family.get(flag), bool), f"{what}: {flag!r} is neither true nor false")
+    names = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
+    value, parent, child, start, cell_value = (_ints(tensors, name) for name in names)
+    context_arities = (stored.n_classes, *stored.arities[:-1])
+    _check_nodes(context_arities, value, parent, child, what)
+    contexts = Contexts.from_nodes(
+        stored.arities[-1], context_arities, value, parent, child, start, cell_value
+    )
     table = TreeTable(
-        stored.arities[-1],
-        (stored.n_classes, *stored.arities[:-1]),
-        _ints(tensors, "node_child"),
-        _ints(tensors, "node_value"),
-        _ints(tensors, "node_parent"),
-        _ints(tensors, "node_start"),
-        _floats(tensors, "node_log_escape"),
-        _ints(tensors, "cell_value"),
+        contexts,
         _floats(tensors, "cell_log_prob"),
+        _floats(tensors, "node_log_escape"),
         family["inherit"],
         family["backoff"],
     )
-    _check_nodes(table, what)
     _check_cells(table, what)
     _check_logs(table.node_log_escape, what)
     _check_logs(table.cell_log_prob, what)
@@ -205,37 +206,41 @@ def _tree(stored: _Stored) -> TreeTable:
     return table
 
 
-def _check_nodes(table: TreeTable, what: str) -> None:
+def _check_nodes(
+    context_arities: tuple[int, ...], value: Ints, parent: Ints, child: Ints, what: str
+) -> None:
     """Nodes stand breadth first: each level's children are the next level, in order."""
-    child, value, parent = table.node_child, table.node_value, table.node_parent
     n_nodes = value.shape[0]
     _need(n_nodes >= 1, f"{what} has no nodes")
     _need(child.shape == (n_nodes + 1,) and parent.shape == (n_nodes,), f"{what}: ragged nodes")
     _need(bool((np.diff(child) >= 0).all()), f"{what}: children out of order")
     _need(int(child[0]) == 1 and int(child[-1]) == n_nodes, f"{what}: children out of range")
     bounds = [0, 1]
-    for _ in table.context_arities:
+    for _ in context_arities:
         bounds.append(int(child[bounds[-1]]))
         _need(bounds[-1] >= bounds[-2], f"{what}: children before their parents")
     _need(bounds[-1] == n_nodes, f"{what}: a context is deeper than the parents")
     owner = np.repeat(np.arange(n_nodes), np.diff(child))
     _need(int(parent[0]) == 0, f"{what}: the root has a parent")
     _need(bool((parent[1:] == owner).all()), f"{what}: nodes disagree on their parents")
-    limits = np.repeat([1, *table.context_arities], np.diff(bounds))
+    limits = np.repeat([1, *context_arities], np.diff(bounds))
     _need(bool((value >= 0).all() and (value < limits).all()), f"{what}: a context out of range")
     ascending = (value[2:] > value[1:-1]) | (parent[2:] != parent[1:-1])
     _need(bool(ascending.all()), f"{what}: contexts out of order")
 
 
 def _check_cells(table: TreeTable, what: str) -> None:
-    start, value = table.node_start, table.cell_value
-    n_nodes, n_cells = table.node_value.shape[0], value.shape[0]
+    start, value = table.contexts.node_start, table.contexts.cell_value
+    n_nodes, n_cells = table.contexts.n_nodes, value.shape[0]
     _need(start.shape == (n_nodes + 1,), f"{what}: ragged nodes")
     _need(table.node_log_escape.shape == (n_nodes,), f"{what}: ragged nodes")
     _need(table.cell_log_prob.shape == (n_cells,), f"{what}: ragged cells")
     _need(bool((np.diff(start) >= 0).all()), f"{what}: cells out of order")
     _need(int(start[0]) == 0 and int(start[-1]) == n_cells, f"{what}: cells out of range")
-    _need(bool((value >= 0).all() and (value < table.arity).all()), f"{what}: a value out of range")
+    _need(
+        bool((value >= 0).all() and (value < table.contexts.arity).all()),
+        f"{what}: a value out of range",
+    )
     node = np.repeat(np.arange(n_nodes), np.diff(start))
     ascending = (value[1:] > value[:-1]) | (node[1:] != node[:-1])
     _need(bool(ascending.all()), f"{what}: values out of order")
@@ -247,14 +252,14 @@ def _check_tree_sums(table: TreeTable, what: str) -> None:
     Values without a cell get the escape, times what the parent gives them where
     the node inherits: one minus what the parent gives to the node's own cells.
     """
-    n_nodes = table.node_value.shape[0]
-    node = np.repeat(np.arange(n_nodes), np.diff(table.node_start))
+    tree, node = table.contexts, table.contexts.cell_nodes()
+    n_nodes = tree.n_nodes
     own = np.bincount(node, np.exp(table.cell_log_prob), n_nodes)
     if table.inherit:
         above = np.bincount(node, _above(table, node), n_nodes)
         rest = np.maximum(1.0 - above, 0.0)
     else:
-        rest = (table.arity - np.diff(table.node_start)).astype(np.float64)
+        rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
     # Nothing rests where every value has a cell, whatever the escape says.
     escape = np.where(rest > TOLERANCE, np.exp(np.minimum(table.node_log_escape, 700.0)), 0.0)
     _check_sums(own + escape * rest, what)
@@ -262,23 +267,24 @@ def _check_tree_sums(table: TreeTable, what: str) -> None:
 
 def _above(table: TreeTable, node: Ints) -> Floats:
     """Return, for each cell, the probability that the node's parent gives to its value."""
-    keys = node * table.arity + table.cell_value
+    tree = table.contexts
+    keys = node * tree.arity + tree.cell_value
     probability = np.exp(table.cell_log_prob)
-    at = table.node_parent[node]
+    at = tree.node_parent[node]
     factor = np.ones(node.shape[0])
-    result = np.where(node == 0, 1.0 / table.arity, 0.0)  # the root's parent is uniform
+    result = np.where(node == 0, 1.0 / tree.arity, 0.0)  # the root's parent is uniform
     waiting = np.flatnonzero(node > 0)
     while waiting.size:
-        wanted = at[waiting] * table.arity + table.cell_value[waiting]
+        wanted = at[waiting] * tree.arity + tree.cell_value[waiting]
         place = np.minimum(np.searchsorted(keys, wanted), keys.shape[0] - 1)
         found = keys[place] == wanted
         result[waiting[found]] = factor[waiting[found]] * probability[place[found]]
         waiting = waiting[~found]
         factor[waiting] *= np.exp(np.minimum(table.node_log_escape[at[waiting]], 700.0))
         top = waiting[at[waiting] == 0]
-        result[top] = factor[top] / table.arity
+        result[top] = factor[top] / tree.arity
         waiting = waiting[at[waiting] > 0]
-        at[waiting] = table.node_parent[at[waiting]]
+        at[waiting] = tree.node_parent[at[waiting]]
     return result
 
 

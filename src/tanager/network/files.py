@@ -122,7 +122,7 @@ def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
             {"kind": "tree", "inherit": bool(table.inherit), "backoff": bool(table.backoff)}
         )
         for name in _TREE_INTEGERS:
-            tensors[f"family.{at}.{name}"] = _narrow(getattr(table, name))
+            tensors[f"family.{at}.{name}"] = _narrow(getattr(table.contexts, name))
         for name in _TREE_FLOATS:
             tensors[f"family.{at}.{name}"] = _floats(getattr(table, name))
     return families, tensors

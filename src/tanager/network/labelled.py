@@ -101,18 +101,19 @@ def label_table(
 
 def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return log P(x | context) for every value, (n_contexts, arity)."""
-    n_cells = contexts.shape[1] * table.arity
+    arity = table.contexts.arity
+    n_cells = contexts.shape[1] * arity
     if n_cells > MAX_CELLS:
         raise MemoryBoundError(
             f"The table has {n_cells:,} cells spelled out, beyond the bound of {MAX_CELLS:,}. "
             "Learn a structure with fewer parents to read its tables."
         )
     arities = np.array(table.member_arities, np.int64)
-    codes = np.empty((len(arities), contexts.shape[1], table.arity), np.uint16)
+    codes = np.empty((len(arities), contexts.shape[1], arity), np.uint16)
     codes[:-1] = contexts[1:, :, None]
-    codes[-1] = np.arange(table.arity)
+    codes[-1] = np.arange(arity)
     flat = np.ascontiguousarray(codes.reshape(len(arities), -1))
     terms = np.zeros((flat.shape[1], table.n_classes))
     table.add_terms(flat, arities, np.arange(len(arities)), terms)
-    of_class = np.repeat(contexts[0], table.arity)
-    return terms[np.arange(flat.shape[1]), of_class].reshape(contexts.shape[1], table.arity)
+    of_class = np.repeat(contexts[0], arity)
+    return terms[np.arange(flat.shape[1]), of_class].reshape(contexts.shape[1], arity)

@@ -110,13 +110,12 @@ def _log_prior(class_counts: Floats, beta: float, floor: float) -> Floats:
 
 def _family(tree: ContextTree, *, beta: float, floor: float) -> FamilyTable:
     """Estimate one family; only full contexts count, the others never answer."""
-    last = tree.levels[-1]
     cells = family_weights(tree, beta, floor)
-    log_prob = [np.zeros(level.n_cells) for level in tree.levels]
-    log_escape = [np.zeros(level.n_nodes) for level in tree.levels]
+    log_prob, log_escape = np.zeros(tree.n_cells), np.zeros(tree.n_nodes)
     weight = cells.weight[cells.cell, cells.label]
     log_mass = cells.log_mass[cells.context[cells.cell], cells.label]
-    log_prob[-1] = np.log(np.maximum(weight, floor)) - log_mass
-    node = last.cell_nodes()
-    log_escape[-1][node] = np.log(floor) - log_mass
-    return TreeTable.from_levels(tree, log_prob, log_escape, inherit=False, backoff=False).compact()
+    full = slice(int(tree.level_cell[-2]), None)
+    log_prob[full] = np.log(np.maximum(weight, floor)) - log_mass
+    log_escape[tree.cell_nodes()[full]] = np.log(floor) - log_mass
+    contexts = tree.without_counts()
+    return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=False).compact()

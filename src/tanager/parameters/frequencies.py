@@ -22,14 +22,11 @@ Floats = NDArray[np.float64]
 
 def additive_table(tree: ContextTree, added: float, *, backoff: bool) -> FamilyTable:
     """Return (n + added) / (N + added * arity) in every context."""
-    log_prob, log_escape = [], []
-    for level in tree.levels:
-        total = level.node_counts() + added * tree.arity
-        log_prob.append(np.log((level.cell_count + added) / np.repeat(total, np.diff(level.start))))
-        log_escape.append(np.log(added / total))
-    return TreeTable.from_levels(
-        tree, log_prob, log_escape, inherit=False, backoff=backoff
-    ).compact()
+    total = tree.node_counts() + added * tree.arity
+    log_prob = np.log((tree.cell_count + added) / total[tree.cell_nodes()])
+    log_escape = np.log(added / total)
+    contexts = tree.without_counts()
+    return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=backoff).compact()
 
 
 class MaximumLikelihood(CountLearner):
@@ -61,16 +58,12 @@ class MaximumLikelihood(CountLearner):
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
         _check_positive("MaximumLikelihood", "epsilon", self.epsilon)
-        log_prob, log_escape = [], []
-        for level in tree.levels:
-            total = level.node_counts()
-            seen = np.diff(level.start)
-            # An empty root answers uniformly: every value at epsilon, renormalised.
-            log_sum = np.log((total > 0) + self.epsilon * (tree.arity - seen))
-            node = level.cell_nodes()
-            log_prob.append(np.log(level.cell_count / total[node]) - log_sum[node])
-            log_escape.append(np.log(self.epsilon) - log_sum)
-        return TreeTable.from_levels(tree, log_prob, log_escape, inherit=False).compact()
+        total, node = tree.node_counts(), tree.cell_nodes()
+        # An empty root answers uniformly: every value at epsilon, renormalised.
+        log_sum = np.log((total > 0) + self.epsilon * (tree.arity - np.diff(tree.node_start)))
+        log_prob = np.log(tree.cell_count / total[node]) - log_sum[node]
+        log_escape = np.log(self.epsilon) - log_sum
+        return TreeTable(tree.without_counts(), log_prob, log_escape, inherit=False).compact()
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior likewise."""

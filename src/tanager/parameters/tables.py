@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.codes.rows import EqualByArrays
-from tanager.counts import ContextTree
+from tanager.counts import Contexts
 from tanager.structure import Structure
 
 __all__ = ["DenseTable", "FamilyTable", "Tables", "TreeTable", "log_posterior", "posterior"]
@@ -70,101 +69,51 @@ class DenseTable(EqualByArrays):
 class TreeTable(EqualByArrays):
     """log P(x | y, parents) of one family on the tree of its seen contexts.
 
-    All nodes of a `ContextTree` stand in one row, level by level (breadth
-    first), and so do their cells; the class is the first split.
-
     Attributes
     ----------
-    arity : int
-    context_arities : tuple of int
-        Number of classes, then the parents' arities.
-    node_child : (n_nodes + 1,)
-        Children of node u are nodes ``node_child[u]:node_child[u+1]``.
-    node_value : (n_nodes,)
-        The code that leads to the node from its parent.
-    node_parent : (n_nodes,)
-    node_start : (n_nodes + 1,)
-        Cells of node u are ``node_start[u]:node_start[u+1]``.
+    contexts : Contexts
+    cell_log_prob : (n_cells,)
     node_log_escape : (n_nodes,)
         For a value without a cell in the node: its log-probability, or, with
         `inherit`, what is added to its log-probability in the parent node
         (in the root: to the uniform).
-    cell_value, cell_log_prob : (n_cells,)
     inherit : bool
     backoff : bool
         An unseen context answers as its longest seen prefix (True) or
         uniformly (False).
     """
 
-    arity: int
-    context_arities: tuple[int, ...]
-    node_child: Ints
-    node_value: Ints
-    node_parent: Ints
-    node_start: Ints
-    node_log_escape: Floats
-    cell_value: Ints
+    contexts: Contexts
     cell_log_prob: Floats
+    node_log_escape: Floats
     inherit: bool
     backoff: bool = True
-
-    @classmethod
-    def from_levels(
-        cls,
-        tree: ContextTree,
-        log_prob: Sequence[Floats],
-        log_escape: Sequence[Floats],
-        *,
-        inherit: bool,
-        backoff: bool = True,
-    ) -> TreeTable:
-        """Join per-level estimates: `log_prob` per cell, `log_escape` per node."""
-        node_offset = np.cumsum([0] + [level.n_nodes for level in tree.levels])
-        cell_offset = np.cumsum([0] + [level.n_cells for level in tree.levels])
-        n_nodes = int(node_offset[-1])
-        child = [lv.child[:-1] + node_offset[d + 1] for d, lv in enumerate(tree.levels[:-1])]
-        child.append(np.full(tree.levels[-1].n_nodes + 1, n_nodes))
-        parent = [lv.parent + node_offset[max(d - 1, 0)] for d, lv in enumerate(tree.levels)]
-        start = [lv.start[:-1] + cell_offset[d] for d, lv in enumerate(tree.levels)]
-        start.append(cell_offset[-1:])
-        return cls(
-            tree.arity,
-            tree.context_arities,
-            np.concatenate(child),
-            np.concatenate([lv.value for lv in tree.levels]),
-            np.concatenate(parent),
-            np.concatenate(start),
-            np.concatenate(list(log_escape)),
-            np.concatenate([lv.cell_value for lv in tree.levels]),
-            np.concatenate(list(log_prob)),
-            inherit,
-            backoff,
-        )
 
     @property
     def member_arities(self) -> tuple[int, ...]:
         """Arities of the parents, then of the feature."""
-        return (*self.context_arities[1:], self.arity)
+        return (*self.contexts.context_arities[1:], self.contexts.arity)
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return self.context_arities[0]
+        return self.contexts.context_arities[0]
 
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
         from tanager.parameters._kernels import add_tree_terms
 
+        tree = self.contexts
         add_tree_terms(
             codes,
             arities,
             members,
-            self.node_child,
-            self.node_value,
-            self.node_parent,
-            self.node_start,
+            tree.node_child,
+            tree.node_value,
+            tree.node_parent,
+            tree.node_start,
             self.node_log_escape,
-            self.cell_value,
+            tree.cell_value,
             self.cell_log_prob,
             self.inherit,
             self.backoff,
@@ -173,16 +122,7 @@ class TreeTable(EqualByArrays):
 
     def seen_contexts(self) -> Ints:
         """Return the full contexts with a count: class, then parents, (n_variables, n)."""
-        depth = len(self.context_arities)
-        first = [0]
-        for _ in range(depth):
-            first.append(int(self.node_child[first[-1]]))
-        nodes = np.arange(first[depth], self.node_value.shape[0])
-        contexts = np.empty((depth, nodes.shape[0]), np.int64)
-        for variable in range(depth - 1, -1, -1):
-            contexts[variable] = self.node_value[nodes]
-            nodes = self.node_parent[nodes]
-        return contexts
+        return self.contexts.values(self.contexts.depth)
 
     def to_dense(self) -> DenseTable:
         """Spell out every context; the caller minds the size.
@@ -190,33 +130,33 @@ class TreeTable(EqualByArrays):
         Level by level: every context starts as its prefix, then the seen ones
         are written over.
         """
-        log_uniform = np.full((1, self.arity), -np.log(self.arity))
+        tree = self.contexts
+        log_uniform = np.full((1, tree.arity), -np.log(tree.arity))
         rows, seen = log_uniform.copy(), np.zeros(1, np.int64)  # seen: the nodes' rows
-        above, low, high = 0, 0, 1  # the level's nodes are low:high, those above it above:low
-        for depth in range(len(self.context_arities) + 1):
+        for depth in range(tree.depth + 1):
+            nodes = tree.nodes(depth)
             if depth:
-                width = self.context_arities[depth - 1]
+                width = tree.context_arities[depth - 1]
                 rows = np.repeat(rows, width, axis=0)
-                prefix = seen[self.node_parent[low:high] - above]
-                seen = prefix * width + self.node_value[low:high]
-            cells = slice(int(self.node_start[low]), int(self.node_start[high]))
-            node = np.repeat(np.arange(high - low), np.diff(self.node_start[low : high + 1]))
-            written = np.repeat(self.node_log_escape[low:high, None], self.arity, axis=1)
+                prefix = seen[tree.node_parent[nodes] - tree.level_node[depth - 1]]
+                seen = prefix * width + tree.node_value[nodes]
+            start = tree.node_start[nodes.start : nodes.stop + 1]
+            cells = slice(int(start[0]), int(start[-1]))
+            node = np.repeat(np.arange(start.shape[0] - 1), np.diff(start))
+            written = np.repeat(self.node_log_escape[nodes, None], tree.arity, axis=1)
             if self.inherit:
                 written += rows[seen]
-            written[node, self.cell_value[cells]] = self.cell_log_prob[cells]
-            if not self.backoff and depth == len(self.context_arities):
+            written[node, tree.cell_value[cells]] = self.cell_log_prob[cells]
+            if not self.backoff and depth == tree.depth:
                 rows = np.repeat(log_uniform, rows.shape[0], axis=0)
             rows[seen] = written
-            above, low, high = low, high, int(self.node_child[high])
-        spelled = rows.reshape(*self.context_arities, self.arity)
+        spelled = rows.reshape(*tree.context_arities, tree.arity)
         return DenseTable(np.ascontiguousarray(np.moveaxis(spelled, 0, -1)))
 
     def compact(self) -> FamilyTable:
         """Return the table in the form that suits its size."""
         n_cells = prod(self.member_arities) * self.n_classes
-        seen = self.node_start[-1] - self.node_start[0]
-        roomy = n_cells <= min(LARGE_CELLS, DENSE_FACTOR * int(seen))
+        roomy = n_cells <= min(LARGE_CELLS, DENSE_FACTOR * self.contexts.n_cells)
         return self.to_dense() if n_cells <= SMALL_CELLS or roomy else self
 
 

@@ -118,7 +118,7 @@ class LeaveOneOut:
         total = float(class_counts.sum())
         self.scale = 2.0 ** np.floor(62 - np.log2(max(total, 1.0) * WORST[self.score]))
         self.lean = LEAN[smoothing]
-        complete = all(tree.levels[0].cell_count.sum() == total for tree in trees)
+        complete = all(tree.total == total for tree in trees)
         self.binary = complete and domain.n_classes == 2 and not weighted
         self.trie, self.table = _join(domain, families, trees, self.lean, binary=self.binary)
 
@@ -195,7 +195,7 @@ def _join(
     tables: list[CellTable] = []
     sizes = [0]
     for (feature, parents), tree in zip(families, trees, strict=True):
-        depth = sum(level.n_nodes > 0 for level in tree.levels) - 2
+        depth = tree.seen_depth - 1
         branches = [feature, *parents[: max(depth, 0)]]
         widths = [0, *(int(domain.arities[p]) for p in branches[1:])]
         for step, table in _descend_levels(tree, widths, domain.n_classes, lean):

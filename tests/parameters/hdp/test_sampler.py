@@ -17,9 +17,9 @@ from tanager.parameters.hdp import HDP
 from tanager.parameters.hdp._gibbs_kernels import run_chain, sweep_concentrations
 from tanager.parameters.hdp._random_kernels import log_gamma_variate, normal, uniform
 from tanager.parameters.hdp.discount import GRID, log_likelihood, shared_ratios
-from tanager.parameters.hdp.layout import flatten, spell_unseen
 from tanager.parameters.hdp.prior import Prior
 from tanager.parameters.hdp.sampler import Budget, Pace, _start, sample
+from tanager.parameters.hdp.tying import spell_unseen, tie
 from tests.oracles.hdp import group_by
 from tests.oracles.hdp_exact import log_weight, posterior_means, posterior_sums
 from tests.parameters.hdp.trees import dense_counts, dense_log_prob, random_tree
@@ -29,7 +29,7 @@ EVERY_SWEEP = Pace(1)
 
 def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
     """Return the mean of every cell's probability and its standard error, by batches."""
-    flat = flatten(tree, tying)
+    flat = tie(tree, tying)
     ratios = shared_ratios(64, prior.discount)
     generator = np.random.default_rng(seed)
     chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), generator)[0]
@@ -158,7 +158,7 @@ def test_the_paper_s_improper_prior_is_allowed():
 def test_the_discount_s_likelihood_is_that_of_the_tables():
     rng = np.random.default_rng(5)
     tree = random_tree(2, (2, 3, 4), rows=60)
-    flat = flatten(tree, "level")
+    flat = tie(tree, "level")
     prior = Prior(2.0, 1.0, 1.5)
     chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), rng)[0]
     n, t = {}, {}
@@ -181,7 +181,7 @@ def test_a_sampled_discount_equals_exact_enumeration():
     tree = spell_unseen(tree_from_dense(ONE_LEVEL))
     # One block of sweeps a draw of the discount: short blocks, many draws.
     budget = Budget(1e-9, 30_000, 100, 2, Pace(1))
-    estimate = sample(tree, flatten(tree, "level"), prior, budget, np.random.default_rng(0))
+    estimate = sample(tree, tie(tree, "level"), prior, budget, np.random.default_rng(0))
     found = np.exp(estimate.log_prob).reshape(-1, 3)
     for node, context in enumerate(contexts_of(tree)):
         expected = sum(w * means[context] for w, (_, means) in zip(share, parts, strict=True))
@@ -192,7 +192,7 @@ def test_a_sampled_discount_equals_exact_enumeration():
 def test_concentrations_equal_numeric_integration():
     counts, tables = np.array([5, 60, 3, 700]), np.array([3, 9, 1, 14])
     tree = tree_from_dense(np.diag(counts).astype(float))
-    flat = flatten(tree, "level")
+    flat = tie(tree, "level")
     state = (
         np.zeros(8, np.int64),
         np.zeros(8, np.int64),
@@ -299,7 +299,7 @@ def test_node_estimates_equal_the_authors_program(shared):
         for reference in vector["reference"].values():
             if reference["tying"] not in tyings:
                 continue
-            flat = flatten(tree, tyings[reference["tying"]])
+            flat = tie(tree, tyings[reference["tying"]])
             budget = Budget(1e-9, 12_000, 500, 2)
             estimate = sample(
                 tree,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.counts import Contexts
 from tanager.parameters.discriminative.layout import FamilyCells, Layout, read_rows
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
 
@@ -137,22 +138,15 @@ def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
         # A dense table has no shorter contexts: what it says in the mean of the longer.
         drop = tuple(range(depth, len(table.member_arities) - 1))
         return DenseTable(np.ascontiguousarray(table.log_prob.mean(axis=drop)))
+    tree = table.contexts
     if not table.backoff:
-        shape = (*table.context_arities[1 : depth + 1], table.arity, table.n_classes)
-        return DenseTable(np.full(shape, -np.log(table.arity)))
-    stop = 1
-    for _ in range(depth + 1):
-        stop = int(table.node_child[stop])
+        shape = (*tree.context_arities[1 : depth + 1], tree.arity, table.n_classes)
+        return DenseTable(np.full(shape, -np.log(tree.arity)))
+    shorter = tree.truncate(depth + 1)
     return TreeTable(
-        table.arity,
-        table.context_arities[: depth + 1],
-        np.minimum(table.node_child[: stop + 1], stop),
-        table.node_value[:stop],
-        table.node_parent[:stop],
-        table.node_start[: stop + 1],
-        table.node_log_escape[:stop],
-        table.cell_value,
-        table.cell_log_prob,
+        shorter,
+        table.cell_log_prob[: shorter.n_cells],
+        table.node_log_escape[: shorter.n_nodes],
         table.inherit,
         table.backoff,
     )
@@ -208,15 +202,14 @@ def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
     child.append(np.full(n_classes * sizes[-1] + 1, n_nodes))
     # The root is never reached, since every class has a node: it holds no cells.
     start = np.concatenate([[0], np.arange(n_nodes) * family.arity])
-    return TreeTable(
+    contexts = Contexts.from_nodes(
         family.arity,
         (n_classes, *family.shape[:-1]),
-        np.concatenate(child),
         np.concatenate(value),
         np.concatenate(parent),
+        np.concatenate(child),
         start.astype(np.int64),
-        np.zeros(n_nodes),
         np.tile(np.arange(family.arity), n_nodes - 1),
-        np.concatenate([row.transpose(2, 0, 1).ravel() for row in rows]),
-        inherit=False,
     )
+    log_prob = np.concatenate([row.transpose(2, 0, 1).ravel() for row in rows])
+    return TreeTable(contexts, log_prob, np.zeros(n_nodes), inherit=False)

@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.parameters.hdp.layout import FlatTree
 from tanager.parameters.hdp.stirling import Ratios, stirling_ratios
+from tanager.parameters.hdp.tying import TiedTree
 
 __all__ = ["GRID", "draw_discount", "log_likelihood", "shared_ratios"]
 
@@ -28,7 +28,7 @@ def shared_ratios(max_count: int, discount: float) -> Ratios:
 
 
 def draw_discount(
-    flat: FlatTree,
+    flat: TiedTree,
     state: tuple[Ints, Ints, Ints, Ints],
     alpha: Floats,
     discount: float,
@@ -50,7 +50,7 @@ def draw_discount(
 
 
 def log_likelihood(
-    flat: FlatTree,
+    flat: TiedTree,
     state: tuple[Ints, Ints, Ints, Ints],
     alpha: Floats,
     discount: float,

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
-from tanager.parameters.hdp.layout import FlatTree
 from tanager.parameters.tables import TreeTable
 
 __all__ = ["Estimate"]
@@ -37,11 +36,6 @@ class Estimate:
     converged: bool
     info: dict[str, Any] = field(default_factory=dict)
 
-    def table(self, tree: ContextTree, flat: FlatTree) -> TreeTable:
+    def table(self, tree: ContextTree) -> TreeTable:
         """Return the estimates as a table on the tree."""
-        return TreeTable.from_levels(
-            tree,
-            np.split(self.log_prob, flat.level_cell[1:-1]),
-            np.split(self.log_escape, flat.level_node[1:-1]),
-            inherit=True,
-        )
+        return TreeTable(tree.without_counts(), self.log_prob, self.log_escape, inherit=True)

@@ -23,8 +23,8 @@ import numpy as np
 
 from tanager.counts import ContextTree
 from tanager.parameters.hdp.estimate import Estimate
-from tanager.parameters.hdp.layout import FlatTree
 from tanager.parameters.hdp.prior import Prior
+from tanager.parameters.hdp.tying import TiedTree
 
 __all__ = ["solve"]
 
@@ -36,7 +36,7 @@ START = 2.0
 
 
 def solve(
-    tree: ContextTree, flat: FlatTree, prior: Prior, tolerance: float, max_sweeps: int
+    tree: ContextTree, flat: TiedTree, prior: Prior, tolerance: float, max_sweeps: int
 ) -> Estimate:
     """Estimate one family; `max_sweeps` bounds the work, `tolerance` the last change."""
     from tanager.parameters.hdp._kernels import solve_fixed_point

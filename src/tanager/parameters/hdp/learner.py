@@ -14,9 +14,9 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.estimate import Estimate
-from tanager.parameters.hdp.layout import flatten, spell_unseen
 from tanager.parameters.hdp.prior import Prior
 from tanager.parameters.hdp.sampler import WINDOW, Budget, Pace, sample
+from tanager.parameters.hdp.tying import spell_unseen, tie
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables
 
@@ -176,18 +176,18 @@ class HDP(CountLearner):
         prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, discount)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
         if self.inference == "fixed-point":
-            flat = flatten(tree, self.tying)
+            flat = tie(tree, self.tying)
             estimate = fixed_point.solve(tree, flat, prior, tolerance, self.max_sweeps)
-            return estimate, estimate.table(tree, flat).compact()
-        n_cells = sum(level.n_nodes for level in tree.levels) * tree.levels[0].n_cells
+            return estimate, estimate.table(tree).compact()
+        n_cells = tree.n_nodes * int(tree.node_start[1])
         spelled = n_cells <= MAX_SPELLED
         tree = spell_unseen(tree) if spelled else tree
-        flat = flatten(tree, self.tying)
+        flat = tie(tree, self.tying)
         pace = Pace(self.thinning, self.concentration_interval, self.window)
         budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.n_chains, pace)
         estimate = sample(tree, flat, prior, budget, generator)
         estimate.info["unseen_averaged"] = spelled
-        return estimate, estimate.table(tree, flat).compact()
+        return estimate, estimate.table(tree).compact()
 
     def _report(self, estimates: Sequence[Estimate], context: FitContext) -> None:
         record = context.info.setdefault("parameters", {})

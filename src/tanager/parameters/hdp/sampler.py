@@ -18,7 +18,6 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.discount import GRID, draw_discount, shared_ratios
 from tanager.parameters.hdp.estimate import Estimate
-from tanager.parameters.hdp.layout import FlatTree
 from tanager.parameters.hdp.prior import Prior
 from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios
 
@@ -69,7 +68,7 @@ class _Chain(NamedTuple):
 
 def sample(
     tree: ContextTree,
-    flat: FlatTree,
+    flat: TiedTree,
     prior: Prior,
     budget: Budget,
     generator: np.random.Generator,
@@ -113,7 +112,7 @@ def sample(
 class _Model:
     """What a chain's kernel reads besides its state; a free discount differs by chain."""
 
-    def __init__(self, tree: ContextTree, flat: FlatTree, prior: Prior) -> None:
+    def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior) -> None:
         self.tree, self.flat, self.prior = tree, flat, prior
         self.discount = GRID[len(GRID) // 4] if prior.discount is None else prior.discount
         self.max_count = _largest_count(flat)
@@ -124,7 +123,7 @@ class _Model:
     def ratios(self) -> Ratios:
         return shared_ratios(self.max_count, self.discount)
 
-    def numbers(self) -> tuple[FlatTree, Ratios, Prior, Floats, int]:
+    def numbers(self) -> tuple[TiedTree, Ratios, Prior, Floats, int]:
         # Compiled code takes one type of prior.
         plain = self.prior._replace(class_rate=None, discount=self.discount)
         return self.flat, self.ratios, plain, self.rates, self.tree.arity
@@ -139,7 +138,7 @@ class _Model:
 
 def _start(
     tree: ContextTree,
-    flat: FlatTree,
+    flat: TiedTree,
     prior: Prior,
     budget: Budget,
     generator: np.random.Generator,
@@ -165,7 +164,7 @@ def _start(
 class _Watch:
     """Batch means of every predictive probability, and how sure they are."""
 
-    def __init__(self, flat: FlatTree, n_chains: int) -> None:
+    def __init__(self, flat: TiedTree, n_chains: int) -> None:
         n_cells = flat.cell_count.shape[0]
         self.flat = flat
         self.chain_sum = np.zeros((n_chains, n_cells))
@@ -224,7 +223,7 @@ class _Watch:
         return Estimate(np.log(mean), np.log(escape), converged, info)
 
 
-def _escapes(flat: FlatTree, mean: Floats, root: float) -> Floats:
+def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
     """Return each node's share of its parent's estimate in the values it never saw.
 
     A mean of products is not the product of the means, so the share follows
@@ -239,13 +238,13 @@ def _escapes(flat: FlatTree, mean: Floats, root: float) -> Floats:
     return clipped
 
 
-def _largest_count(flat: FlatTree) -> int:
+def _largest_count(flat: TiedTree) -> int:
     """Return a power of two no cell below the root can exceed, so that tables are shared."""
     below = flat.cell_count[flat.level_cell[1] :]
     return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
 
 
-def _check_counts(flat: FlatTree) -> None:
+def _check_counts(flat: TiedTree) -> None:
     leaves = flat.cell_count[flat.level_cell[-2] :]
     if not np.array_equal(leaves, np.floor(leaves)):
         raise ConfigurationError(

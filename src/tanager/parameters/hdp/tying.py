@@ -1,23 +1,17 @@
-"""A context tree in one row of arrays, with the concentration that each node uses.
-
-Levels stand one after the other, root first, as in `TreeTable`::
-
-    nodes   | root | level 1 ... | level 2 ........... | leaves ............ |
-    cells   | root's cells | cells of level 1 ... | ...| cells of the leaves |
-"""
+"""Which concentration each node of a context tree uses, beside the tree's own arrays."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
-from tanager.counts.tree import Level
 from tanager.errors import ConfigurationError
 
-__all__ = ["TYINGS", "FlatTree", "flatten", "spell_unseen"]
+__all__ = ["TYINGS", "TiedTree", "spell_unseen", "tie"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -25,8 +19,8 @@ Floats = NDArray[np.float64]
 TYINGS = ("level", "parent", "single")
 
 
-class FlatTree(NamedTuple):
-    """All levels of a tree end to end.
+class TiedTree(NamedTuple):
+    """A `ContextTree` as the kernels read it, with its concentrations.
 
     Attributes
     ----------
@@ -58,8 +52,8 @@ class FlatTree(NamedTuple):
     class_group: int
 
 
-def flatten(tree: ContextTree, tying: str) -> FlatTree:
-    """Lay a tree out flat and tie the concentrations of its nodes.
+def tie(tree: ContextTree, tying: str) -> TiedTree:
+    """Tie the concentrations of a tree's nodes.
 
     Parameters
     ----------
@@ -68,34 +62,28 @@ def flatten(tree: ContextTree, tying: str) -> FlatTree:
         One concentration for the nodes of a level, for the children of a node,
         or for the whole tree (the root apart).
     """
-    levels = tree.levels
-    nodes = np.cumsum([0] + [level.n_nodes for level in levels])
-    cells = np.cumsum([0] + [level.n_cells for level in levels])
-    starts = [level.start[:-1] + cells[d] for d, level in enumerate(levels)]
-    parents = [level.cell_parent + cells[max(d - 1, 0)] for d, level in enumerate(levels)]
-    group = np.zeros(int(nodes[-1]), np.int64)
+    group = np.zeros(tree.n_nodes, np.int64)
     n_groups = 1
     if tying == "level":
         for d in range(1, tree.depth + 1):
-            group[nodes[d] : nodes[d + 1]] = d - 1
+            group[tree.nodes(d)] = d - 1
         n_groups = tree.depth
     elif tying == "parent":
-        for d in range(1, tree.depth + 1):
-            group[nodes[d] : nodes[d + 1]] = levels[d].parent + nodes[d - 1]
-        n_groups = int(nodes[-2])
+        group = tree.node_parent
+        n_groups = int(tree.level_node[-2])
     elif tying != "single":
         allowed = ", ".join(map(repr, TYINGS))
         raise ConfigurationError(
             f"tying={tying!r} is not known. Allowed: {allowed}. Use 'level' unless you compare."
         )
-    return FlatTree(
-        nodes,
-        cells,
-        np.concatenate([*starts, cells[-1:]]),
+    return TiedTree(
+        tree.level_node,
+        tree.level_cell,
+        tree.node_start,
         group,
-        np.concatenate([lv.parent + nodes[max(d - 1, 0)] for d, lv in enumerate(levels)]),
-        np.concatenate(parents),
-        np.concatenate([level.cell_count for level in levels]),
+        tree.node_parent,
+        tree.cell_parent,
+        tree.cell_count,
         n_groups,
         -1 if tying == "single" else 0,
     )
@@ -108,25 +96,16 @@ def spell_unseen(tree: ContextTree) -> ContextTree:
     (a node's spare mass times its parent's estimate) is not the product of the
     means. Cells become number of nodes times number of values.
     """
-    values = tree.levels[0].cell_value
+    values = tree.cell_value[: tree.node_start[1]]
     width = values.shape[0]
-    levels: list[Level] = []
-    for level in tree.levels:
-        places = level.cell_nodes() * width + np.searchsorted(values, level.cell_value)
-        counts = np.zeros(level.n_nodes * width)
-        counts[places] = level.cell_count
-        above = np.zeros((level.n_nodes, width), np.int64)
-        if levels:
-            above = level.parent[:, None] * width + np.arange(width)
-        levels.append(
-            Level(
-                level.parent,
-                level.value,
-                level.child,
-                np.arange(level.n_nodes + 1) * width,
-                np.tile(values, level.n_nodes),
-                counts,
-                above.ravel(),
-            )
-        )
-    return ContextTree(tree.arity, tree.context_arities, tuple(levels))
+    counts = np.zeros((tree.n_nodes, width))
+    counts[tree.cell_nodes(), np.searchsorted(values, tree.cell_value)] = tree.cell_count
+    above = tree.node_parent[:, None] * width + np.arange(width)
+    above[0] = 0
+    return replace(
+        tree,
+        node_start=np.arange(tree.n_nodes + 1) * width,
+        cell_value=np.tile(values, tree.n_nodes),
+        cell_count=counts.ravel(),
+        cell_parent=above.ravel(),
+    )
