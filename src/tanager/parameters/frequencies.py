@@ -217,21 +217,20 @@ class FriedmanEstimate(CountLearner):
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
         _check_positive("FriedmanEstimate", "n0", self.n0)
-        root = tree.levels[0]
+        root = slice(0, int(tree.node_start[1]))
         marginal = np.full(tree.arity, self.least)
-        if root.n_cells:
-            marginal[root.cell_value] = root.cell_count / root.cell_count.sum()
+        if tree.n_cells:
+            marginal[tree.cell_value[root]] = tree.cell_count[root] / tree.total
         log_marginal = np.log(marginal / marginal.sum())
         # Contexts that are not full repeat the marginal; only full ones have counts of their own.
-        log_prob = [log_marginal[level.cell_value] for level in tree.levels]
-        log_escape = [np.zeros(level.n_nodes) for level in tree.levels]
-        log_escape[0][:] = np.log(self.least * tree.arity / marginal.sum())
-        last = tree.levels[-1]
-        total = last.node_counts() + self.n0
-        smoothed = last.cell_count + self.n0 * np.exp(log_prob[-1])
-        log_prob[-1] = np.log(smoothed / total[last.cell_nodes()])
-        log_escape[-1] = np.log(self.n0 / total)
-        return TreeTable.from_levels(tree, log_prob, log_escape, inherit=True).compact()
+        log_prob, log_escape = log_marginal[tree.cell_value], np.zeros(tree.n_nodes)
+        log_escape[0] = np.log(self.least * tree.arity / marginal.sum())
+        full, cells = tree.nodes(tree.depth), slice(int(tree.level_cell[-2]), None)
+        total = tree.node_counts() + self.n0
+        smoothed = tree.cell_count[cells] + self.n0 * np.exp(log_prob[cells])
+        log_prob[cells] = np.log(smoothed / total[tree.cell_nodes()[cells]])
+        log_escape[full] = np.log(self.n0 / total[full])
+        return TreeTable(tree.without_counts(), log_prob, log_escape, inherit=True).compact()
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Return the log frequencies of the classes."""

@@ -20,6 +20,7 @@ from tanager.parameters.hdp.discount import GRID, draw_discount, shared_ratios
 from tanager.parameters.hdp.estimate import Estimate
 from tanager.parameters.hdp.prior import Prior
 from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios
+from tanager.parameters.hdp.tying import TiedTree
 
 __all__ = ["WINDOW", "Budget", "Pace", "sample"]
 
