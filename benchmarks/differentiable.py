@@ -32,6 +32,7 @@ from tanager.engines import FitContext
 from tanager.losses import HybridMargin
 from tanager.parameters import Hybrid, Laplace
 from tanager.structure import TAN, Differentiable, Naive
+from tanager.training import Training
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 
@@ -126,19 +127,19 @@ def rows_of(domain: Domain, codes: np.ndarray, labels: np.ndarray) -> MemoryRows
     )
 
 
-def learners(method: str, config: Config, epochs: int, batch: int, **training) -> tuple:
+def learners(method: str, config: Config, epochs: int, batch: int, **options) -> tuple:
     """Return the structure learner, and the parameter learner that trains from the start."""
-    common = {
-        "loss": HybridMargin(config.lambda_, config.gamma, config.eta),
-        "epochs": epochs,
-        "batch_size": batch,
-        "learning_rate": config.rate,
-        "dropout": config.dropout,
-        **TRAINING,
-        **training,
-    }
-    tables = Hybrid(joint="restart", **{k: v for k, v in common.items() if k != "init"})
-    common.setdefault("init", "generative")
+    init = options.pop("init", "generative")
+    training = Training(
+        epochs,
+        batch_size=batch,
+        learning_rate=config.rate,
+        dropout=config.dropout,
+        **TRAINING | options,
+    )
+    loss = HybridMargin(config.lambda_, config.gamma, config.eta)
+    tables = Hybrid(loss, joint="restart", training=training)
+    common = {"loss": loss, "init": init, "training": training}
     structures = {
         "naive": lambda: Naive(),
         "tan": lambda: TAN(),
@@ -358,7 +359,7 @@ def speed() -> None:
     for k in (2, 4, 8):
         for epochs in (1, 11):  # the first run compiles
             context = FitContext()
-            learner = Differentiable(k=k, epochs=epochs)
+            learner = Differentiable(k=k, training=Training(epochs=epochs))
             start = time.process_time()
             learner.learn(Counts(rows, context), context)
             seconds = time.process_time() - start

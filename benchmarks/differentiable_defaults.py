@@ -26,6 +26,7 @@ from tanager.evaluation.datasets import find_dataset
 from tanager.losses import HybridMargin
 from tanager.parameters import Hybrid
 from tanager.structure import Differentiable
+from tanager.training import Training
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
@@ -119,7 +120,8 @@ OURS, BY_ERROR = "differentiable/hybrid", "differentiable/hybrid, least rank by 
 
 def classifier(config: str, *, searched: bool = True) -> BayesNetClassifier:
     loss, rate, init, dropout, more, again = CONFIGS[config]
-    common = {"loss": HybridMargin(*loss), "learning_rate": rate, "dropout": dropout, **more}
+    training = Training(learning_rate=rate, dropout=dropout, **more)
+    common = {"loss": HybridMargin(*loss), "training": training}
     tables = Hybrid(joint="restart" if again else "keep", **common)
     structure = Differentiable(init=init, **common) if searched else "tan"
     return BayesNetClassifier(structure, tables, random_state=0)

@@ -21,6 +21,7 @@ from tanager.network import Network
 from tanager.network.files import checksum
 from tanager.parameters import Hybrid, Laplace, MEstimate
 from tanager.structure import KDB, TAN, Fixed
+from tanager.training import Training
 from tests.network.fuzzing import damage, forge
 
 
@@ -116,11 +117,13 @@ def test_parameters_come_back(table, tmp_path):
 def test_losses_are_plain_data(trees, tmp_path):
     from tanager.classifiers.files import _from_plain, _to_plain
 
-    hybrid = Hybrid(HybridMargin(), checkpoint=tmp_path / "c", decay=float("inf"))
+    hybrid = Hybrid(
+        HybridMargin(), training=Training(checkpoint=tmp_path / "c", decay=float("inf"))
+    )
     again = _from_plain(json.loads(json.dumps(_to_plain(hybrid, "parameters"))))
     assert again.loss == hybrid.loss
-    assert again.checkpoint is None  # a file does not choose where the next fit writes
-    assert again.decay == float("inf")
+    assert again.training.checkpoint is None  # a file does not choose where the next fit writes
+    assert again.training.decay == float("inf")
 
 
 def test_a_foreign_learner_is_refused_and_the_network_can_be_saved(table, tmp_path):

@@ -11,7 +11,9 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import Hybrid, MaximumLikelihood
 from tanager.structure import TAN, Structure
-from tanager.structure.differentiable import CARRIED, Differentiable
+from tanager.structure.differentiable import Differentiable
+from tanager.training import Training
+from tanager.training.model import CARRIED
 
 ARITIES = np.array([2, 3, 2, 4])
 NAMES = ("a", "b", "c", "d")
@@ -36,7 +38,9 @@ def learn(learner, structure, rows, seed=0, carry=None):
 
 
 def test_the_generative_loss_ends_at_the_frequencies(rows):
-    learner = Hybrid("nll", epochs=150, batch_size=900, learning_rate=0.3, dropout=0.0)
+    learner = Hybrid(
+        "nll", training=Training(epochs=150, batch_size=900, learning_rate=0.3, dropout=0.0)
+    )
     ours, _ = learn(learner, DEEP, rows)
     frequencies, _ = learn(MaximumLikelihood(), DEEP, rows)
     np.testing.assert_allclose(np.exp(ours.log_prior), np.exp(frequencies.log_prior), atol=1e-3)
@@ -47,7 +51,7 @@ def test_the_generative_loss_ends_at_the_frequencies(rows):
 
 @pytest.mark.parametrize("loss", ["hybrid", "margin", "cll", "nll"])
 def test_every_loss_gives_proper_tables_on_a_deep_structure(rows, loss):
-    tables, context = learn(Hybrid(loss, epochs=5), DEEP, rows)
+    tables, context = learn(Hybrid(loss, training=Training(epochs=5)), DEEP, rows)
     shapes = [table.log_prob.shape for table in tables.families]
     assert shapes == [(2, 3), (2, 3, 3), (3, 2, 4, 3)]
     assert np.exp(tables.log_prior).sum() == pytest.approx(1.0)
@@ -66,41 +70,45 @@ def test_the_margin_makes_fewer_errors_than_frequencies_where_naive_bayes_is_wro
         joint = tables.log_joint(naive, chunk.codes, ARITIES)
         return np.mean(joint.argmax(axis=1) != chunk.labels)
 
-    hybrid, _ = learn(Hybrid(epochs=30, learning_rate=0.1), naive, rows)
+    hybrid, _ = learn(Hybrid(training=Training(epochs=30, learning_rate=0.1)), naive, rows)
     frequencies, _ = learn(MaximumLikelihood(), naive, rows)
     assert error(hybrid) < error(frequencies)
 
 
 def test_joint_tables_are_kept_refined_or_left(rows):
     context = FitContext()
-    structure = Differentiable("all", epochs=5).learn(Counts(rows, context), context)
+    structure = Differentiable("all", training=Training(epochs=5)).learn(
+        Counts(rows, context), context
+    )
     joint = context.carry[CARRIED]
     kept, told = learn(Hybrid(), structure, rows, carry=context.carry)
     assert told.info["parameters"]["joint_tables"] == "keep"
     for table, carried in zip(kept.families, joint.log_prob, strict=True):
         assert np.array_equal(table.log_prob, carried)
-    barely = Hybrid(joint="refine", epochs=1, learning_rate=1e-12)
+    barely = Hybrid(joint="refine", training=Training(epochs=1, learning_rate=1e-12))
     refined, told = learn(barely, structure, rows, carry=context.carry)
     assert told.info["parameters"]["joint_tables"] == "refine"
     for table, carried in zip(refined.families, joint.log_prob, strict=True):
         np.testing.assert_allclose(table.log_prob, carried, atol=1e-9)
-    fresh, told = learn(Hybrid(joint="restart", epochs=2), structure, rows, carry=context.carry)
-    alone, _ = learn(Hybrid(epochs=2), structure, rows)
+    fresh, told = learn(
+        Hybrid(joint="restart", training=Training(epochs=2)), structure, rows, carry=context.carry
+    )
+    alone, _ = learn(Hybrid(training=Training(epochs=2)), structure, rows)
     assert told.info["parameters"]["joint_tables"] == "none"
     assert np.array_equal(fresh.families[1].log_prob, alone.families[1].log_prob)
 
 
 def test_joint_tables_of_another_structure_are_not_used(rows):
     context = FitContext()
-    Differentiable("all", epochs=2).learn(Counts(rows, context), context)
-    _, told = learn(Hybrid(epochs=1), DEEP, rows, carry=context.carry)
+    Differentiable("all", training=Training(epochs=2)).learn(Counts(rows, context), context)
+    _, told = learn(Hybrid(training=Training(epochs=1)), DEEP, rows, carry=context.carry)
     assert told.info["parameters"]["joint_tables"] == "none"
     assert len(told.info["parameters"]["trace"]["loss"]) == 1
 
 
 def test_a_killed_training_of_tables_resumes(rows, tmp_path):
-    learner = Hybrid(epochs=6, checkpoint=tmp_path / "c", checkpoint_every=1)
-    whole, _ = learn(Hybrid(epochs=6), DEEP, rows)
+    learner = Hybrid(training=Training(epochs=6, checkpoint=tmp_path / "c", checkpoint_every=1))
+    whole, _ = learn(Hybrid(training=Training(epochs=6)), DEEP, rows)
     first, _ = learn(learner, DEEP, rows)
     again, _ = learn(learner, DEEP, rows)
     for a, b, c in zip(whole.families, first.families, again.families, strict=True):
@@ -110,11 +118,13 @@ def test_a_killed_training_of_tables_resumes(rows, tmp_path):
 
 def test_a_checkpoint_of_tables_that_started_elsewhere_is_refused(rows, tmp_path):
     context = FitContext()
-    structure = Differentiable("all", epochs=2).learn(Counts(rows, context), context)
-    common = {"epochs": 2, "checkpoint": tmp_path / "c"}
-    learn(Hybrid(joint="refine", **common), structure, rows, carry=context.carry)
+    structure = Differentiable("all", training=Training(epochs=2)).learn(
+        Counts(rows, context), context
+    )
+    training = Training(epochs=2, checkpoint=tmp_path / "c")
+    learn(Hybrid(joint="refine", training=training), structure, rows, carry=context.carry)
     with pytest.raises(ConfigurationError, match="another run"):
-        learn(Hybrid(joint="restart", **common), structure, rows, carry=context.carry)
+        learn(Hybrid(joint="restart", training=training), structure, rows, carry=context.carry)
 
 
 def test_unknown_values_contribute_nothing(rows):
@@ -123,8 +133,8 @@ def test_unknown_values_contribute_nothing(rows):
     codes[2] = ARITIES[2]
     blind = MemoryRows(rows.domain, codes, chunk.labels)
     with_c = Structure(NAMES, (0, 2), ((), (0,)))
-    tables, _ = learn(Hybrid(epochs=3), with_c, blind)
-    start, _ = learn(Hybrid(epochs=1, learning_rate=1e-15), with_c, blind)
+    tables, _ = learn(Hybrid(training=Training(epochs=3)), with_c, blind)
+    start, _ = learn(Hybrid(training=Training(epochs=1, learning_rate=1e-15)), with_c, blind)
     np.testing.assert_allclose(tables.families[1].log_prob, start.families[1].log_prob, atol=1e-12)
 
 
@@ -139,7 +149,7 @@ def test_mistakes_are_told(rows):
 
 
 def test_learning_leaves_the_learner_as_it_was(rows):
-    learner = Hybrid(epochs=1)
+    learner = Hybrid(training=Training(epochs=1))
     before = repr(learner.get_params())
     learn(learner, TAN().learn(*_given(rows)), rows)
     assert repr(learner.get_params()) == before

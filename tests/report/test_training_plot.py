@@ -10,6 +10,7 @@ from tanager.errors import ConfigurationError
 from tanager.parameters import Hybrid
 from tanager.report.training import plot_training
 from tanager.structure import Differentiable
+from tanager.training import Training
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +18,8 @@ def fitted():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 3, (200, 4)).astype(str)
     y = rng.integers(0, 2, 200)
-    structure = Differentiable("all", epochs=4, early_stopping=4)
-    parameters = Hybrid(joint="refine", epochs=3)
+    structure = Differentiable("all", training=Training(epochs=4, early_stopping=4))
+    parameters = Hybrid(joint="refine", training=Training(epochs=3))
     return BayesNetClassifier(structure, parameters, random_state=0).fit(x, y)
 
 

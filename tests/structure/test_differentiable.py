@@ -16,9 +16,10 @@ from tanager.losses import HybridMargin, NegativeLogLikelihood
 from tanager.parameters import Hybrid
 from tanager.progress import Progress
 from tanager.structure import TAN, Structure
-from tanager.structure.differentiable import CARRIED, Differentiable
-from tanager.structure.differentiable.model import Layout
+from tanager.structure.differentiable import Differentiable
 from tanager.structure.differentiable.sampling import Arborescence, BestParent
+from tanager.training import Training
+from tanager.training.model import CARRIED, Slots
 
 
 def draw_tree(rng, parents, n_rows, n_classes=2, arity=3, strength=1.5):
@@ -61,7 +62,11 @@ def test_the_generative_loss_recovers_the_chow_liu_tree(ordering):
     chow_liu, _ = learn(TAN(), codes, labels)
     order = [chow_liu.features[at] for at in chow_liu.topological_order()]
     learner = Differentiable(
-        "all", ordering=ordering, order=order, loss="nll", epochs=40, learning_rate=0.3
+        "all",
+        ordering=ordering,
+        order=order,
+        loss="nll",
+        training=Training(epochs=40, learning_rate=0.3),
     )
     structure, _ = learn(learner, codes, labels)
     assert undirected(structure) == undirected(chow_liu)
@@ -76,16 +81,18 @@ def test_a_free_ordering_finds_parents_that_a_fixed_one_forbids():
     codes = rng.integers(0, 2, (2, 1500))
     codes[0] = labels ^ codes[1] ^ (rng.random(1500) < 0.05)
     codes, labels = codes.astype(np.uint8), labels.astype(np.uint16)
-    fixed, _ = learn(Differentiable({"f0": ["f1"]}, epochs=30), codes, labels)
+    fixed, _ = learn(Differentiable({"f0": ["f1"]}, training=Training(epochs=30)), codes, labels)
     assert fixed.parent_indices == ((1,), ())
     free, _ = learn(
-        Differentiable({"f0": ["f1"], "f1": ["f0"]}, ordering="free", epochs=30), codes, labels
+        Differentiable({"f0": ["f1"], "f1": ["f0"]}, ordering="free", training=Training(epochs=30)),
+        codes,
+        labels,
     )
     assert len(undirected(free)) == 1
 
 
 def test_same_seed_same_model_on_any_threads_and_another_seed_another(rows):
-    learner = Differentiable(k=2, epochs=3)
+    learner = Differentiable(k=2, training=Training(epochs=3))
     one, first = learn(learner, *rows, seed=4)
     two, second = learn(learner, *rows, seed=4, engine=LocalEngine(2))
     assert one == two
@@ -97,7 +104,7 @@ def test_same_seed_same_model_on_any_threads_and_another_seed_another(rows):
 
 
 def test_tables_are_carried_normalised_and_traces_are_told(rows):
-    structure, context = learn(Differentiable("all", epochs=4), *rows)
+    structure, context = learn(Differentiable("all", training=Training(epochs=4)), *rows)
     joint = context.carry[CARRIED]
     assert joint.parent_indices == structure.parent_indices
     for parents, table in zip(joint.parent_indices, joint.log_prob, strict=True):
@@ -131,19 +138,24 @@ class KillAt(Progress):
     ("more", "kills"),
     [
         ({}, (5, 6)),
-        ({"early_stopping": 5}, (5, 6)),
-        ({"share": True, "average": 0.8}, (5, 6)),
-        ({"dropout": 0.0}, (5, 6)),
-        ({"init": "generative", "early_stopping": 5}, (5, 6)),
-        ({"share": True, "average": 0.8, "early_stopping": 5}, (5, 6)),
-        ({"tune": 2}, (12, 14, 6)),  # in the search's second training, then in the last one
+        ({"training__early_stopping": 5}, (5, 6)),
+        ({"training__share": True, "training__average": 0.8}, (5, 6)),
+        ({"training__dropout": 0.0}, (5, 6)),
+        ({"init": "generative", "training__early_stopping": 5}, (5, 6)),
+        (
+            {"training__share": True, "training__average": 0.8, "training__early_stopping": 5},
+            (5, 6),
+        ),
+        (
+            {"training__tune": 2},
+            (12, 14, 6),
+        ),  # in the search's second training, then in the last one
     ],
 )
 def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills):
     def learner(path):
-        return Differentiable(
-            k=3, epochs=9, checkpoint=path, checkpoint_every=2, batch_size=50, **more
-        )
+        training = Training(9, checkpoint=path, checkpoint_every=2, batch_size=50)
+        return Differentiable(k=3, training=training).set_params(**more)
 
     whole, expected = learn(learner(None), *rows)
     path = tmp_path / "run" / "c.npz"
@@ -160,26 +172,28 @@ def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills):
 
 def test_checkpoints_of_other_runs_and_broken_ones_are_refused(rows, tmp_path):
     path = tmp_path / "c.npz"
-    learn(Differentiable(epochs=2, checkpoint=path), *rows)
+    learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows)
     with pytest.raises(ConfigurationError, match="another run"):
-        learn(Differentiable(epochs=2, checkpoint=path), *rows, seed=1)
+        learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows, seed=1)
     with pytest.raises(ConfigurationError, match="another run"):
-        learn(Differentiable(epochs=3, checkpoint=path), *rows)
-    for other in ({"init": "generative"}, {"dropout": 0.1}):
+        learn(Differentiable(training=Training(epochs=3, checkpoint=path)), *rows)
+    for other in ({"init": "generative"}, {"training__dropout": 0.1}):
+        learner = Differentiable(training=Training(epochs=2, checkpoint=path)).set_params(**other)
         with pytest.raises(ConfigurationError, match="another run"):
-            learn(Differentiable(epochs=2, checkpoint=path, **other), *rows)
+            learn(learner, *rows)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ModelFileError, match=r"c\.npz is not a readable checkpoint"):
-        learn(Differentiable(epochs=2, checkpoint=path), *rows)
+        learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows)
     np.savez(path, position=np.array([{"code": 1}], object))
     with pytest.raises(ModelFileError, match="not a readable checkpoint"):
-        learn(Differentiable(epochs=2, checkpoint=path), *rows)
+        learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows)
 
 
 def test_early_stopping_returns_the_best_epoch(rows):
     loss = HybridMargin(100.0, 10.0, 10.0)
     learner = Differentiable(
-        epochs=60, early_stopping=3, validation_fraction=0.3, loss=loss, learning_rate=0.3
+        loss=loss,
+        training=Training(epochs=60, early_stopping=3, validation_fraction=0.3, learning_rate=0.3),
     )
     _, context = learn(learner, *rows)
     info = context.info["structure"]
@@ -192,7 +206,9 @@ def test_early_stopping_returns_the_best_epoch(rows):
 
 
 def test_the_search_keeps_the_best_configuration_on_held_out_rows(rows):
-    _, context = learn(Differentiable(epochs=3, tune=4, validation_fraction=0.3), *rows)
+    _, context = learn(
+        Differentiable(training=Training(epochs=3, tune=4, validation_fraction=0.3)), *rows
+    )
     info = context.info["structure"]
     table = info["search"]
     assert len(table) == 4
@@ -210,7 +226,9 @@ def test_a_generative_start_has_the_smoothed_frequencies(rows):
     weights = np.random.default_rng(3).integers(1, 4, labels.size).astype(np.float64)
     codes = codes.copy()
     codes[0, :50] = 3  # unknown, as a parent and as a child
-    learner = Differentiable({"f1": ["f0"]}, init="generative", epochs=1, learning_rate=1e-12)
+    learner = Differentiable(
+        {"f1": ["f0"]}, init="generative", training=Training(epochs=1, learning_rate=1e-12)
+    )
     structure, context = learn(learner, codes, labels, weights=weights)
     joint = context.carry[CARRIED]
     assert structure.parent_indices[1] == (0,)
@@ -234,7 +252,7 @@ def test_a_generative_start_has_the_smoothed_frequencies(rows):
 def test_held_out_rows_are_not_in_the_generative_start(rows):
     codes, labels = rows
     learner = Differentiable(
-        "all", init="generative", epochs=1, learning_rate=1e-12, early_stopping=1
+        "all", init="generative", training=Training(epochs=1, learning_rate=1e-12, early_stopping=1)
     )
     _, context = learn(learner, codes, labels)
     start = np.exp(context.carry[CARRIED].log_prior)
@@ -251,7 +269,7 @@ def test_a_context_never_seen_follows_its_table_when_steps_are_shared():
     unseen = {}
     for share in (False, True):
         context = FitContext()
-        learner = Hybrid("nll", epochs=30, share=share)
+        learner = Hybrid("nll", training=Training(epochs=30, share=share))
         tables = learner.learn(structure, counts_of(codes, labels, context), context)
         unseen[share] = np.exp(tables.families[1].log_prob[2])
     assert abs(unseen[False] - 1 / 3).max() < 0.05
@@ -266,8 +284,10 @@ def test_a_loss_of_ones_own_plugs_in(rows):
         gradient[at, y] = -1 / y.shape[0]
         return -log_joint[at, y].mean(), gradient
 
-    own, mine = learn(Differentiable(epochs=3, loss=likelihood), *rows)
-    ours, theirs = learn(Differentiable(epochs=3, loss=NegativeLogLikelihood()), *rows)
+    own, mine = learn(Differentiable(loss=likelihood, training=Training(epochs=3)), *rows)
+    ours, theirs = learn(
+        Differentiable(loss=NegativeLogLikelihood(), training=Training(epochs=3)), *rows
+    )
     assert own == ours
     np.testing.assert_allclose(
         mine.info["structure"]["trace"]["loss"], theirs.info["structure"]["trace"]["loss"]
@@ -292,7 +312,9 @@ def test_the_documented_loss_runs_and_has_the_gradient_it_says():
 def test_a_weight_of_two_equals_a_repeated_row(rows):
     codes, labels = rows
     twice = np.random.default_rng(0).random(labels.size) < 0.5
-    learner = Differentiable("all", order="columns", epochs=10, batch_size=10_000, dropout=0.0)
+    learner = Differentiable(
+        "all", order="columns", training=Training(epochs=10, batch_size=10_000, dropout=0.0)
+    )
     _, weighted = learn(learner, codes, labels, weights=1.0 + twice)
     repeated = np.concatenate([np.arange(labels.size), np.nonzero(twice)[0]])
     again = np.ascontiguousarray(codes[:, repeated]), labels[repeated]
@@ -328,23 +350,23 @@ def test_the_best_parent_is_a_draw_from_the_softmax():
 def test_a_free_draw_is_the_heaviest_forest_and_never_cyclic():
     rng = np.random.default_rng(3)
     candidates = [[1, 2], [0, 3], [3, 1, 0], [2]]
-    layout = Layout.build(
+    slots = Slots.build(
         [[-1, *c] for c in candidates], [[1] + [2] * len(c) for c in candidates], np.full(4, 2), 2
     )
-    sampler = Arborescence(layout)
+    sampler = Arborescence(slots)
     for _ in range(100):
-        scores = np.where(layout.used(), rng.normal(size=layout.column.shape), -np.inf)
+        scores = np.where(slots.used(), rng.normal(size=slots.column.shape), -np.inf)
         chosen = sampler(scores)
-        parents = [int(layout.column[i, s]) for i, s in enumerate(chosen)]
+        parents = [int(slots.column[i, s]) for i, s in enumerate(chosen)]
         Structure.from_parents("abcd", [() if p < 0 else (p,) for p in parents])
         ours = scores[np.arange(4), chosen].sum()
-        assert ours == pytest.approx(heaviest_forest(scores, layout))
+        assert ours == pytest.approx(heaviest_forest(scores, slots))
 
 
-def heaviest_forest(scores, layout):
+def heaviest_forest(scores, slots):
     best = -np.inf
-    for chosen in np.ndindex(*layout.n_slots):
-        parents = [int(layout.column[i, s]) for i, s in enumerate(chosen)]
+    for chosen in np.ndindex(*slots.n_slots):
+        parents = [int(slots.column[i, s]) for i, s in enumerate(chosen)]
         try:
             Structure.from_parents("abcd", [() if p < 0 else (p,) for p in parents])
         except ConfigurationError:
@@ -361,13 +383,13 @@ def heaviest_forest(scores, layout):
         (Differentiable(ordering="none"), "ordering='none'"),
         (Differentiable(order="A"), "order='A'"),
         (Differentiable(init="zero"), "init='zero'"),
-        (Differentiable(epochs=0), "epochs=0"),
-        (Differentiable(learning_rate=2.0), r"learning_rate=2\.0"),
+        (Differentiable(training=Training(epochs=0)), "epochs=0"),
+        (Differentiable(training=Training(learning_rate=2.0)), r"learning_rate=2\.0"),
         (Differentiable(temperature=(1.0, 0.0)), "temperature"),
-        (Differentiable(average=1.0), r"average=1\.0"),
-        (Differentiable(dropout=1.0), r"dropout=1\.0"),
-        (Differentiable(loss="nll", tune=3), "tune=3"),
-        (Differentiable(early_stopping=0), "early_stopping=0"),
+        (Differentiable(training=Training(average=1.0)), r"average=1\.0"),
+        (Differentiable(training=Training(dropout=1.0)), r"dropout=1\.0"),
+        (Differentiable(loss="nll", training=Training(tune=3)), "tune=3"),
+        (Differentiable(training=Training(early_stopping=0)), "early_stopping=0"),
         (Differentiable("neighbours"), "6 features are not the pixels"),
         (Differentiable({"f0": ["f9"]}), "'f9'"),
         (Differentiable({"f0": ["f1"], "f1": ["f0"]}), "cycle"),
@@ -383,4 +405,4 @@ def test_a_diverging_loss_is_an_error_not_a_model(rows):
         return float("nan"), np.zeros_like(log_joint)
 
     with pytest.raises(ValueError, match="Training diverged in epoch 1"):
-        learn(Differentiable(epochs=2, loss=bad), *rows)
+        learn(Differentiable(loss=bad, training=Training(epochs=2)), *rows)

@@ -18,7 +18,7 @@ from tanager.network.files import read_model, write_model
 __all__ = ["load", "save"]
 
 # Objects in a file are made from these modules' public classes, and no others.
-MODULES = ("structure", "parameters", "losses")
+MODULES = ("structure", "parameters", "training", "losses")
 MAX_DEPTH = 20
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,11 +70,13 @@ def fit(
     """
     _check_writable(output)
     from tanager.classifiers import BayesNetClassifier, save
+    from tanager.parameters import resolve_parameters
+    from tanager.structure import resolve_structure
 
     start = time.perf_counter()
     estimator = BayesNetClassifier(
-        learner(structure, "structure"),
-        learner(parameters, "parameters"),
+        resolve_structure(structure),
+        resolve_parameters(parameters),
         categorical_features=_categorical(categorical),
         missing=missing,
         bins=read_bins(bins),
@@ -87,31 +89,6 @@ def fit(
     estimator.verbose = 0
     save(estimator, output)
     _report(estimator, output, time.perf_counter() - start, as_json=as_json)
-
-
-def learner(text: str, axis: str) -> Any:
-    """Return the learner that a text such as ``kdb(k=2)`` names."""
-    from tanager.evaluation.contenders import parse_call
-
-    name, options = parse_call(text)
-    resolved = _resolver(axis)(name)
-    if not options:
-        return name
-    try:
-        return type(resolved)(**options)
-    except TypeError as error:
-        allowed = ", ".join(resolved.get_params()) or "none"
-        raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
-
-
-def _resolver(axis: str) -> Callable[[str], Any]:
-    if axis == "structure":
-        from tanager.structure import resolve_structure
-
-        return resolve_structure
-    from tanager.parameters import resolve_parameters
-
-    return resolve_parameters
 
 
 def _source(data: Sequence[str], target: str, weight: str | None, drop: Sequence[str]) -> Any:

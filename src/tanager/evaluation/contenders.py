@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tanager.errors import ConfigurationError
+from tanager.registry import parse_call, split_outside
 
-__all__ = ["ALIASES", "Contender", "parse_call", "split_pair"]
+__all__ = ["ALIASES", "Contender", "split_pair"]
 
 # Other people's classifiers under short names. One thread each: the laboratory
 # runs folds side by side.
@@ -25,8 +25,7 @@ ALIASES: Mapping[str, str] = {
 
 ENCODINGS = ("onehot", "ordinal", "raw")
 
-_NAME = re.compile(r"[A-Za-z][\w.\-]*")
-_MAX_TEXT = 2000  # characters of a classifier's text
+_CHECKPOINT = re.compile(r"checkpoint\s*=(?!\s*None\b)")  # also of a learner within a learner
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class Contender:
     def __post_init__(self) -> None:
         if self.is_pair:
             for side in split_pair(self.use):
-                _, options = parse_call(side)
-                if options.get("checkpoint") is not None:
+                parse_call(side)
+                if _CHECKPOINT.search(side):
                     raise ConfigurationError(
                         f"classifier {self.use!r}: a checkpoint is the file of one fit, and a "
                         "comparison makes many. Leave it out; the run file resumes a comparison."
@@ -98,7 +97,7 @@ class Contender:
     @property
     def is_pair(self) -> bool:
         """Whether it is a Tanager pair rather than an import path or an alias."""
-        return len(_split_outside(self.use, "/")) == 2
+        return len(split_outside(self.use, "/")) == 2
 
     @property
     def imports(self) -> str | None:
@@ -118,7 +117,7 @@ class Contender:
         if alias in ALIASES:
             text, _, encoding = ALIASES[alias].rpartition("@")
             return f"{_merge_options(text, bracket + rest)}@{encoding}"
-        pieces = _split_outside(self.use, "@")
+        pieces = split_outside(self.use, "@")
         return f"{pieces[0]}@{pieces[1] if len(pieces) > 1 else 'onehot'}"
 
     def describe(self) -> dict[str, Any]:
@@ -145,13 +144,13 @@ class Contender:
 
     def _build_pair(self, bins: str | int) -> Any:
         from tanager.classifiers import BayesNetClassifier
-        from tanager.parameters.registry import resolve_parameters
-        from tanager.structure.registry import resolve_structure
+        from tanager.parameters import resolve_parameters
+        from tanager.structure import resolve_structure
 
         structure, parameters = split_pair(self.use)
         return BayesNetClassifier(
-            structure=_learner(structure, resolve_structure),
-            parameters=_learner(parameters, resolve_parameters),
+            structure=resolve_structure(structure),
+            parameters=resolve_parameters(parameters),
             **{"bins": bins, **self.options},
         )
 
@@ -176,48 +175,10 @@ class Contender:
         return Encoded(factory(**options), encoding, own)
 
 
-def _learner(text: str, resolve: Callable[[str], Any]) -> Any:
-    name, options = parse_call(text)
-    try:
-        return type(resolve(name))(**options)
-    except TypeError as error:
-        raise ConfigurationError(f"{text!r}: {error}.") from error
-
-
 def split_pair(text: str) -> tuple[str, str]:
     """Separate structure and parameters at the slash outside brackets and quotes."""
-    structure, parameters = _split_outside(text, "/")
+    structure, parameters = split_outside(text, "/")
     return structure, parameters
-
-
-def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """Read ``name(option=literal, ...)``; values are literals and are never evaluated.
-
-    Examples
-    --------
-    >>> parse_call("m-estimate(m=0.5)")
-    ('m-estimate', {'m': 0.5})
-    """
-    text = text.strip()
-    if len(text) > _MAX_TEXT:
-        raise ConfigurationError(
-            f"{text[:60]!r}... has {len(text):,} characters. Allowed: {_MAX_TEXT:,}."
-        )
-    found = _NAME.match(text)
-    rest = text[found.end() :] if found else text
-    if found is None or (rest and not (rest.startswith("(") and rest.endswith(")"))):
-        raise ConfigurationError(f"{text!r} cannot be read. Allowed: name or name(option=value).")
-    try:
-        call = ast.parse(f"f{rest or '()'}", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
-            raise ValueError("options are written option=value")
-        options = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    # Deep brackets and long rows of signs exhaust Python's own parser.
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ConfigurationError(
-            f"{text!r} cannot be read ({error}). Allowed: name(option=literal)."
-        ) from error
-    return found.group(), options
 
 
 def _merge_options(text: str, brackets: str) -> str:
@@ -225,21 +186,3 @@ def _merge_options(text: str, brackets: str) -> str:
     path, options = parse_call(text)
     _, given = parse_call(f"f{brackets}")
     return f"{path}({', '.join(f'{k}={v!r}' for k, v in {**options, **given}.items())})"
-
-
-def _split_outside(text: str, separator: str) -> list[str]:
-    """Split at a separator that is neither in brackets nor in quotes."""
-    pieces, depth, quote, start = [], 0, "", 0
-    for position, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char in "([{":
-            depth += 1
-        elif char in ")]}":
-            depth -= 1
-        elif char == separator and depth == 0:
-            pieces.append(text[start:position])
-            start = position + 1
-    return [*pieces, text[start:]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,17 @@ from tanager.losses import Loss
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
-from tanager.structure.differentiable import CARRIED, JointTables
-from tanager.structure.differentiable.fitting import Problem, Settings, fit
-from tanager.structure.differentiable.model import NO_PARENT, Layout, Model, TrainingRows
-from tanager.structure.differentiable.training import Schedule
+from tanager.training import Training
+from tanager.training.fitting import Task, fit
+from tanager.training.model import (
+    CARRIED,
+    NO_PARENT,
+    JointTables,
+    Model,
+    Slots,
+    TrainingRows,
+)
+from tanager.training.options import Trained
 
 __all__ = ["Hybrid"]
 
@@ -28,7 +34,7 @@ TRAINING_STREAM = 803
 JOINT = ("keep", "refine", "restart")
 
 
-class Hybrid(ParameterLearner):
+class Hybrid(Trained, ParameterLearner):
     r"""Train the tables of a given structure by mini-batch Adam [1]_.
 
     The tables stay proper probabilities; the loss decides what they are good
@@ -44,44 +50,13 @@ class Hybrid(ParameterLearner):
         What to do with tables that the structure learner (`Differentiable`)
         learned together with the structure: keep them as they are, go on
         training from them, or start afresh.
-    epochs : int, default=100
-    batch_size : int or None, default=None
-        None is a tenth of the rows, but 10 at least and 100 at most.
-    learning_rate : float, default=0.03
-        In the first epoch.
-    decay : float, default=0.001
-        Factor by which `learning_rate` falls, geometrically, over the run.
-    share : bool, default=False
-        Move all contexts of a table together by a second Adam step, along the
-        sum of their gradients, besides each context's own. Rare contexts then
-        follow their table, which is a back-off; choose it where tables have
-        many contexts for the rows there are.
-    average : float, default=0
-        Part of the training, at its end, whose tables' log-probabilities are
-        averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5
-        together with ``decay=0.1`` for a short training.
-    dropout : float, default=0.2
-        Probability with which, in a batch, a row leaves a feature's term out of
-        its log-joint, drawn anew each time. The features learn to do without
-        one another, which regularises a long training. Choose about 0.5 with
-        hundreds of pixels, 0 for a short training.
-    early_stopping : int or None, default=None
-        Epochs without a better error on held-out rows before training stops;
-        the best epoch is returned. None trains on all rows to the end.
-    validation_fraction : float, default=0.1
-        Of the rows, held out for `early_stopping` and `tune`.
-    tune : int, default=0
-        Random configurations of `lambda_`, `gamma`, `eta` (as in [1]_),
-        `learning_rate` and `dropout` to try on held-out rows first, each at the
-        price of a training.
-    checkpoint : path or None
-        File from which a killed run is resumed, to the same result bit for bit.
-    checkpoint_every : int, default=10
-        Epochs between two writes of it.
+    training : Training or None, default=None
+        Epochs, learning rate, held-out rows, checkpoints; None is
+        `tanager.training.Training` with its defaults.
 
     Notes
     -----
-    Adam and the tables' form are those of `Differentiable`. A context takes a
+    The tables' form is that of `Differentiable`. A context takes a
     step only in batches that have a row of it, so a context never seen stays
     near uniform. A family with an unknown member contributes nothing to the
     loss. ``info_["parameters"]["trace"]`` has loss and accuracy per epoch. All
@@ -103,7 +78,8 @@ class Hybrid(ParameterLearner):
     >>> codes = np.array([y], np.uint8)
     >>> rows = MemoryRows(Domain(("a",), np.array([2]), 2), codes, y.astype(np.uint16))
     >>> structure, context = Structure(("a",), (0,), ((),)), FitContext()
-    >>> learner = Hybrid("nll", epochs=50, learning_rate=0.3)
+    >>> from tanager.training import Training
+    >>> learner = Hybrid("nll", training=Training(50, learning_rate=0.3))
     >>> tables = learner.learn(structure, Counts(rows, context), context)
     >>> np.exp(tables.families[0].log_prob).round(1)
     array([[1., 0.],
@@ -115,37 +91,19 @@ class Hybrid(ParameterLearner):
         loss: str | Loss = "hybrid",
         *,
         joint: str = "keep",
-        epochs: int = 100,
-        batch_size: int | None = None,
-        learning_rate: float = 0.03,
-        decay: float = 0.001,
-        share: bool = False,
-        average: float = 0.0,
-        dropout: float = 0.2,
-        early_stopping: int | None = None,
-        validation_fraction: float = 0.1,
-        tune: int = 0,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_every: int = 10,
+        training: Training | None = None,
     ) -> None:
         self.loss = loss
         self.joint = joint
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.share = share
-        self.average = average
-        self.dropout = dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.tune = tune
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+        self.training = training
 
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Train the tables, or keep those that came with the structure."""
-        settings = self._settings(counts.rows.n_rows)
+        if self.joint not in JOINT:
+            raise ConfigurationError(
+                f"joint={self.joint!r} is not known. Allowed: 'keep', 'refine', 'restart'."
+            )
+        training = self.resolve_training()
         joint = context.carry.get(CARRIED) if self.joint != "restart" else None
         if joint is not None and not _belongs(joint, structure):
             joint = None
@@ -153,51 +111,34 @@ class Hybrid(ParameterLearner):
         record["joint_tables"] = self.joint if joint is not None else "none"
         if joint is not None and self.joint == "keep":
             return Tables(joint.log_prior, tuple(DenseTable(table) for table in joint.log_prob))
-        layout, shapes = _layout(structure, counts.domain)
+        slots, shapes = _slots(structure, counts.domain)
         n_classes = counts.domain.n_classes
 
         def start(_rows: TrainingRows, rng: np.random.Generator) -> Model:
             if joint is None:
-                return Model.start(layout, n_classes, rng)
+                return Model.start(slots, n_classes, rng)
             theta = np.concatenate([np.zeros(0), *(table.ravel() for table in joint.log_prob)])
-            n_blocks = int(layout.n_contexts.sum())
-            return Model.at(theta, n_blocks, joint.log_prior.copy(), np.zeros(layout.column.shape))
+            n_blocks = int(slots.n_contexts.sum())
+            return Model.at(theta, n_blocks, joint.log_prior.copy(), np.zeros(slots.column.shape))
 
-        rows = _family_rows(structure, counts)
-        key = (TRAINING_STREAM,)
-        problem = Problem(rows, layout, start, None, key, "tables by gradient")
-        run, info = fit(problem, settings, context)
+        task = Task(
+            _family_rows(structure, counts),
+            slots,
+            start,
+            self.loss,
+            training,
+            None,
+            (TRAINING_STREAM,),
+            "tables by gradient",
+        )
+        run, info = fit(task, context)
         record.update(info)
         model = run.result
         families = [
-            DenseTable(model.table(layout, at, 0).reshape(*shape, n_classes).copy())
+            DenseTable(model.table(slots, at, 0).reshape(*shape, n_classes).copy())
             for at, shape in enumerate(shapes)
         ]
         return Tables(model.prior.copy(), tuple(families))
-
-    def _settings(self, n_rows: int) -> Settings:
-        if self.joint not in JOINT:
-            raise ConfigurationError(
-                f"joint={self.joint!r} is not known. Allowed: 'keep', 'refine', 'restart'."
-            )
-        batch = Schedule.usual_batch(n_rows) if self.batch_size is None else self.batch_size
-        return Settings(
-            self.loss,
-            Schedule(
-                self.epochs,
-                batch,
-                self.learning_rate,
-                decay=self.decay,
-                share=self.share,
-                average=self.average,
-                dropout=self.dropout,
-            ),
-            self.early_stopping,
-            self.validation_fraction,
-            self.tune,
-            self.checkpoint,
-            self.checkpoint_every,
-        )
 
 
 def _belongs(joint: JointTables, structure: Structure) -> bool:
@@ -205,7 +146,7 @@ def _belongs(joint: JointTables, structure: Structure) -> bool:
     return whole and structure.parent_indices == joint.parent_indices
 
 
-def _layout(structure: Structure, domain: Domain) -> tuple[Layout, list[tuple[int, ...]]]:
+def _slots(structure: Structure, domain: Domain) -> tuple[Slots, list[tuple[int, ...]]]:
     """Return where each family's table stands, and each one's (*parent_arities, arity)."""
     arities = [int(a) for a in domain.arities]
     shapes = [
@@ -215,7 +156,7 @@ def _layout(structure: Structure, domain: Domain) -> tuple[Layout, list[tuple[in
     columns = [[at if len(shape) > 1 else NO_PARENT] for at, shape in enumerate(shapes)]
     sizes = [[prod(shape[:-1])] for shape in shapes]
     own = np.array([shape[-1] for shape in shapes], np.int64)
-    return Layout.build(columns, sizes, own, domain.n_classes, structure.features), shapes
+    return Slots.build(columns, sizes, own, domain.n_classes, structure.features), shapes
 
 
 def _family_rows(structure: Structure, counts: Counts) -> TrainingRows:

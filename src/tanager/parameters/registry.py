@@ -1,42 +1,39 @@
-"""Parameter learners by name: the one place where strings become learners."""
+"""The table of parameter learners."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from tanager.errors import ConfigurationError
-from tanager.parameters.learner import ParameterLearner
+from tanager.registry import Registry
+
+if TYPE_CHECKING:
+    from tanager.parameters.learner import ParameterLearner
 
 __all__ = ["PARAMETERS", "resolve_parameters"]
 
-PARAMETERS = {
-    "acll": "tanager.parameters.acll:ACLLParameters",
-    "dfe": "tanager.parameters.discriminative:DFE",
-    "discriminative": "tanager.parameters.discriminative:Discriminative",
-    "friedman": "tanager.parameters.frequencies:FriedmanEstimate",
-    "hybrid": "tanager.parameters.hybrid:Hybrid",
-    "hdp": "tanager.parameters.hdp:HDP",
-    "laplace": "tanager.parameters.frequencies:Laplace",
-    "m-estimate": "tanager.parameters.frequencies:MEstimate",
-    "pooled": "tanager.parameters.pooled:Pooled",
-    "ml": "tanager.parameters.frequencies:MaximumLikelihood",
-}
+PARAMETERS: Registry[ParameterLearner] = Registry(
+    "tanager.parameters",
+    "learner:ParameterLearner",
+    {
+        "acll": "acll:ACLLParameters",
+        "dfe": "discriminative:DFE",
+        "discriminative": "discriminative:Discriminative",
+        "friedman": "frequencies:FriedmanEstimate",
+        "hdp": "hdp:HDP",
+        "hybrid": "hybrid:Hybrid",
+        "laplace": "frequencies:Laplace",
+        "m-estimate": "frequencies:MEstimate",
+        "ml": "frequencies:MaximumLikelihood",
+        "pooled": "pooled:Pooled",
+    },
+    example="m-estimate(m=1)",
+)
 
 
-def resolve_parameters(parameters: str | ParameterLearner) -> ParameterLearner:
-    """Return the learner itself, or the one of that name with its defaults.
+def resolve_parameters(parameters: Any) -> ParameterLearner:
+    """Return the learner itself, or the one that a text names.
 
-    >>> resolve_parameters("laplace")
-    Laplace()
+    >>> resolve_parameters("laplace(alpha=0.5)")
+    Laplace(alpha=0.5)
     """
-    if isinstance(parameters, ParameterLearner):
-        return parameters
-    if not isinstance(parameters, str) or parameters not in PARAMETERS:
-        allowed = ", ".join(map(repr, sorted(PARAMETERS)))
-        raise ConfigurationError(
-            f"parameters={parameters!r} is not known. Give one of {allowed}, "
-            "or a learner from tanager.parameters such as MEstimate(m=1.0)."
-        )
-    module, name = PARAMETERS[parameters].split(":")
-    learner: ParameterLearner = getattr(import_module(module), name)()
-    return learner
+    return PARAMETERS.resolve(parameters)

@@ -1,6 +1,5 @@
 """Structure and tables learned together by gradient."""
 
-from tanager.structure.differentiable.learner import CARRIED, Differentiable
-from tanager.structure.differentiable.model import JointTables
+from tanager.structure.differentiable.learner import Differentiable
 
-__all__ = ["CARRIED", "Differentiable", "JointTables"]
+__all__ = ["Differentiable"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tanager.structure.differentiable.model import NO_PARENT, Layout, Model, TrainingRows
+from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
 
 __all__ = ["STARTS"]
 
@@ -13,14 +13,14 @@ PRIOR_ROWS = 5.0  # rows' worth of the table one level down that every context i
 
 
 def _random_start(
-    layout: Layout, _rows: TrainingRows, n_classes: int, rng: np.random.Generator
+    slots: Slots, _rows: TrainingRows, n_classes: int, rng: np.random.Generator
 ) -> Model:
     """Return a model near uniform; section 4.2 of Roth and Pernkopf (2020)."""
-    return Model.start(layout, n_classes, rng)
+    return Model.start(slots, n_classes, rng)
 
 
 def _generative_start(
-    layout: Layout, rows: TrainingRows, n_classes: int, rng: np.random.Generator
+    slots: Slots, rows: TrainingRows, n_classes: int, rng: np.random.Generator
 ) -> Model:
     r"""Return a model whose tables are smoothed frequencies, uniform over parents.
 
@@ -30,18 +30,18 @@ def _generative_start(
     candidates then compete from their first draw on; from random tables, those that
     happened to be drawn most would be ahead of the rest.
     """
-    model = Model.start(layout, n_classes, rng)
+    model = Model.start(slots, n_classes, rng)
     contexts, children = rows.columns()
     labels, weights = rows.labels, rows.weights
     classes = np.bincount(labels, weights, minlength=n_classes) + PRIOR_ROWS / n_classes
     model.prior[:] = np.log(classes / classes.sum())
-    for i in range(layout.arity.shape[0]):
-        arity = int(layout.arity[i])
+    for i in range(slots.arity.shape[0]):
+        arity = int(slots.arity[i])
         if arity == 0:  # every value was unknown: the tables have no cells
             continue
         alone = np.full((1, arity, 1), 1.0 / arity)
-        for slot in range(int(layout.n_slots[i])):
-            column, size = int(layout.column[i, slot]), int(layout.n_contexts[i, slot])
+        for slot in range(int(slots.n_slots[i])):
+            column, size = int(slots.column[i, slot]), int(slots.n_contexts[i, slot])
             context = np.zeros_like(labels) if column == NO_PARENT else contexts[column]
             known = (children[i] < arity) & (context < size)
             cell = (context.astype(np.int64) * arity + children[i]) * n_classes + labels
@@ -52,7 +52,7 @@ def _generative_start(
             ).reshape(size, arity, n_classes)
             prob = counts + PRIOR_ROWS * alone
             prob /= prob.sum(axis=1, keepdims=True)
-            model.table(layout, i, slot)[:] = np.log(prob)
+            model.table(slots, i, slot)[:] = np.log(prob)
             if slot == 0:
                 alone = prob
     return model

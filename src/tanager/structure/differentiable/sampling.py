@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.structure.arborescence import maximum_arborescence
-from tanager.structure.differentiable.model import NO_PARENT, Layout
+from tanager.training.model import NO_PARENT, Slots
 
-__all__ = ["Arborescence", "BestParent", "Sampler"]
+__all__ = ["Arborescence", "BestParent"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class Sampler(Protocol):
-    """Turns scores of the slots into the best structure under them.
-
-    With Gumbel noise on the scores it is a draw; without, the most probable
-    structure. Backwards, the choice is taken for the marginals of the Gibbs
-    distribution at temperature tau, of which it is the limit at tau = 0.
-    """
-
-    def __call__(self, scores: Floats) -> Ints:
-        """Return the chosen slot of every feature, from scores (n_features, n_slots)."""
-
-    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Return the derivative by the scores, from that by the one-hot choice."""
 
 
 class BestParent:
@@ -70,15 +53,15 @@ class Arborescence:
 
     Parameters
     ----------
-    layout : Layout
+    slots : Slots
         Its columns are the candidate parents' indices.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        n = layout.column.shape[0]
-        used = layout.used()
+    def __init__(self, slots: Slots) -> None:
+        n = slots.column.shape[0]
+        used = slots.used()
         self._child, self._slot = np.nonzero(used)
-        parents = layout.column[used]
+        parents = slots.column[used]
         self._parent = np.where(parents == NO_PARENT, n, parents)
         self._slot_of = np.zeros((n, n + 1), np.int64)
         self._slot_of[self._child, self._parent] = self._slot

@@ -25,17 +25,17 @@ EPSILON = 1e-8
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _effective(layout, contexts, i, s, r):
+def _effective(slots, contexts, i, s, r):
     """Return the slot and context that answer for slot s in row r; slot -1 if none does.
 
     An unknown parent is answered by the class alone (slot 0), where the
     feature has that choice.
     """
-    column = layout.column[i, s]
+    column = slots.column[i, s]
     if column < 0:
         return s, np.int64(0)
     context = np.int64(contexts[column, r])
-    if context < layout.n_contexts[i, s]:
+    if context < slots.n_contexts[i, s]:
         return s, context
     if s > 0:
         return np.int64(0), np.int64(0)
@@ -43,25 +43,25 @@ def _effective(layout, contexts, i, s, r):
 
 
 @njit(nogil=True, cache=True)
-def add_log_joint(layout, contexts, children, chosen, theta, out):
+def add_log_joint(slots, contexts, children, chosen, theta, out):
     """Add log p(x_i | chosen parent, c) of every feature to out (B, C); equation 9."""
     n_rows, n_classes = out.shape
     for i in range(children.shape[0]):
-        arity = layout.arity[i]
+        arity = slots.arity[i]
         for r in range(n_rows):
             x = np.int64(children[i, r])
             if x >= arity:
                 continue
-            slot, context = _effective(layout, contexts, i, chosen[i], r)
+            slot, context = _effective(slots, contexts, i, chosen[i], r)
             if slot < 0:
                 continue
-            at = layout.cell[i, slot] + (context * arity + x) * n_classes
+            at = slots.cell[i, slot] + (context * arity + x) * n_classes
             for c in range(n_classes):
                 out[r, c] += theta[at + c]
 
 
 @njit(nogil=True, cache=True)
-def add_choice_gradient(layout, contexts, children, gradient, theta, out):
+def add_choice_gradient(slots, contexts, children, gradient, theta, out):
     """Write dL/ds, the loss's derivative by the one-hot choice, to out (n, S).
 
     gradient (B, C) is the loss's derivative by the log-joint. The rules of
@@ -71,12 +71,12 @@ def add_choice_gradient(layout, contexts, children, gradient, theta, out):
     n_rows, n_classes = gradient.shape
     sums = np.empty(n_classes)
     for i in range(children.shape[0]):
-        arity = layout.arity[i]
-        alone = layout.cell[i, 0]
-        for s in range(layout.n_slots[i]):
-            column = layout.column[i, s]
-            n_contexts = layout.n_contexts[i, s]
-            start = layout.cell[i, s]
+        arity = slots.arity[i]
+        alone = slots.cell[i, 0]
+        for s in range(slots.n_slots[i]):
+            column = slots.column[i, s]
+            n_contexts = slots.n_contexts[i, s]
+            start = slots.cell[i, s]
             sums[:] = 0.0
             for r in range(n_rows):
                 x = np.int64(children[i, r])
@@ -158,27 +158,27 @@ def _normalise(space, arity, theta):
 
 
 @njit(nogil=True, cache=True)
-def _step_shared(layout, i, slot, rate, state, space):
+def _step_shared(slots, i, slot, rate, state, space):
     """Move all contexts of a table by one Adam step along `space.shared`, which is cleared."""
-    n_contexts = layout.n_contexts[i, slot]
-    size = layout.arity[i] * space.totals.shape[0]
+    n_contexts = slots.n_contexts[i, slot]
+    size = slots.arity[i] * space.totals.shape[0]
     move = space.move[:size]
     move[:] = 0.0
-    at = layout.shared[i, slot]
-    table = layout.table[i, slot]
+    at = slots.shared[i, slot]
+    table = slots.table[i, slot]
     state.shared_steps[table] += 1
     first, second = state.shared_first[at : at + size], state.shared_second[at : at + size]
     _adam(space.shared[:size], state.shared_steps[table], rate, move, first, second)
     for context in range(n_contexts):
-        start = layout.cell[i, slot] + context * size
+        start = slots.cell[i, slot] + context * size
         block = state.theta[start : start + size]
         for k in range(size):
             block[k] += move[k]
-        _normalise(space, layout.arity[i], block)
+        _normalise(space, slots.arity[i], block)
 
 
 @njit(nogil=True, cache=True)
-def step_tables(layout, contexts, children, chosen, gradient, rate, state, space):
+def step_tables(slots, contexts, children, chosen, gradient, rate, state, space):
     """Take an Adam step on every block that a row of the batch falls into.
 
     Where the state has moments for steps that a table's contexts share, all of
@@ -189,7 +189,7 @@ def step_tables(layout, contexts, children, chosen, gradient, rate, state, space
     n_rows, n_classes = gradient.shape
     sums, touched, seen = space.sums, space.touched, space.seen
     for i in range(children.shape[0]):
-        arity = layout.arity[i]
+        arity = slots.arity[i]
         size = arity * n_classes
         # The chosen slot, then slot 0 for the rows that fell back to it.
         for turn in range(2):
@@ -201,7 +201,7 @@ def step_tables(layout, contexts, children, chosen, gradient, rate, state, space
                 x = np.int64(children[i, r])
                 if x >= arity:
                     continue
-                slot, context = _effective(layout, contexts, i, chosen[i], r)
+                slot, context = _effective(slots, contexts, i, chosen[i], r)
                 if slot != target:
                     continue
                 if not seen[context]:
@@ -212,13 +212,13 @@ def step_tables(layout, contexts, children, chosen, gradient, rate, state, space
                 for c in range(n_classes):
                     sums[at + c] += gradient[r, c]
             # With one context the two steps would be the same one, taken twice.
-            share = state.shared_steps.shape[0] > 0 and layout.n_contexts[i, target] > 1
+            share = state.shared_steps.shape[0] > 0 and slots.n_contexts[i, target] > 1
             for u in range(n_touched):
                 context = touched[u]
                 seen[context] = False
-                block = layout.block[i, target] + context
+                block = slots.block[i, target] + context
                 state.steps[block] += 1
-                at = layout.cell[i, target] + context * size
+                at = slots.cell[i, target] + context * size
                 part = sums[context * size : (context + 1) * size]
                 theta = state.theta[at : at + size]
                 _to_logits(part, space, arity, theta)
@@ -230,4 +230,4 @@ def step_tables(layout, contexts, children, chosen, gradient, rate, state, space
                 if not share:
                     _normalise(space, arity, theta)
             if share and n_touched > 0:
-                _step_shared(layout, i, target, rate, state, space)
+                _step_shared(slots, i, target, rate, state, space)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,75 +17,64 @@ from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
 from tanager.numerics.logs import log_softmax, log_sum_exp
 from tanager.progress import Progress
-from tanager.structure.differentiable.checkpoint import Checkpoint
-from tanager.structure.differentiable.model import Layout, Model, TrainingRows, Workspace, log_joint
-from tanager.structure.differentiable.sampling import Sampler
+from tanager.training.checkpoint import Checkpoint
+from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_joint
+from tanager.training.options import Training
 
-__all__ = ["Plan", "Run", "Schedule", "train"]
+__all__ = ["ParentSearch", "Plan", "Run", "Sampler", "most_probable", "train"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Schedule:
-    r"""How long and how fast to train; section 4.2 of Roth and Pernkopf (2020).
+class Sampler(Protocol):
+    """Turns scores of the slots into the best structure under them.
 
-    In epoch e of E the tables' learning rate is
-    :math:`r \cdot d^{\,e/E}`, the temperature
-    :math:`\tau_0 (\tau_1/\tau_0)^{e/(E-1)}`; the rate of the logits over
-    parents is constant. `share`, `average` and `dropout` are those of `Differentiable`.
+    With Gumbel noise on the scores it is a draw; without, the most probable
+    structure. Backwards, the choice is taken for the marginals of the Gibbs
+    distribution at temperature tau, of which it is the limit at tau = 0.
     """
 
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    structure_learning_rate: float = 1e-2
-    decay: float = 1e-3
+    def __call__(self, scores: Floats) -> Ints:
+        """Return the chosen slot of every feature, from scores (n_features, n_slots)."""
+
+    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
+        """Return the derivative by the scores, from that by the one-hot choice."""
+
+
+@dataclass(frozen=True)
+class ParentSearch:
+    r"""How the distribution over parents is trained beside the tables.
+
+    Attributes
+    ----------
+    sampler : Sampler
+        Draws structures.
+    learning_rate : float
+        Of the logits over parents, in every epoch.
+    temperature : (float, float)
+        In the first and the last epoch; in epoch e of E it is
+        :math:`\tau_0 (\tau_1/\tau_0)^{e/(E-1)}`.
+    """
+
+    sampler: Sampler
+    learning_rate: float = 1e-2
     temperature: tuple[float, float] = (10.0, 0.1)
-    share: bool = False
-    average: float = 0.0
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if not getattr(self, name) >= 1:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} must be at least 1, a whole number."
-                )
-        for name in ("learning_rate", "structure_learning_rate", "decay"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} must be above 0 and at most 1."
-                )
-        if not 0 <= self.average < 1:
+        if not 0 < self.learning_rate <= 1:
             raise ConfigurationError(
-                f"average={self.average!r} must be at least 0 and below 1: the part of the "
-                "training whose tables are averaged. 0 returns the last ones."
-            )
-        if not 0 <= self.dropout < 1:
-            raise ConfigurationError(
-                f"dropout={self.dropout!r} must be at least 0 and below 1: the probability with "
-                "which a row leaves a feature out of a batch. 0 leaves none out."
+                f"structure_learning_rate={self.learning_rate!r} must be above 0 and at most 1."
             )
         if not min(self.temperature) > 0:
             raise ConfigurationError(
                 f"temperature={self.temperature!r} must be two positive numbers, first and last."
             )
 
-    @staticmethod
-    def usual_batch(n_rows: int) -> int:
-        """Return a tenth of the rows, but 10 at least and 100 at most."""
-        return min(max(n_rows // 10, 10), 100)
-
-    def rate(self, epoch: int) -> float:
-        """Return the tables' learning rate in an epoch."""
-        return float(self.learning_rate * self.decay ** (epoch / self.epochs))
-
-    def tau(self, epoch: int) -> float:
+    def tau(self, epoch: int, epochs: int) -> float:
         """Return the temperature in an epoch."""
         first, last = self.temperature
-        return float(first * (last / first) ** (epoch / max(self.epochs - 1, 1)))
+        return float(first * (last / first) ** (epoch / max(epochs - 1, 1)))
 
 
 @dataclass(frozen=True)
@@ -94,23 +83,25 @@ class Plan:
 
     Attributes
     ----------
+    training : Training
+    batch_size : int
+        Rows of a step.
+    loss : Loss
     random : callable
         The random stream of an epoch, by its number: what lets a resumed run
         draw as the uninterrupted one.
-    sampler : Sampler or None
-        Draws structures; None trains the tables of slot 0 alone.
+    parents : ParentSearch or None
+        How to learn the structure; None trains the tables of slot 0 alone.
     validation : TrainingRows or None
         Rows that choose the epoch to return; without, the last is returned.
-    patience : int or None
-        Epochs without a better validation score before training stops.
     """
 
-    schedule: Schedule
+    training: Training
+    batch_size: int
     loss: Loss
     random: Callable[[int], np.random.Generator]
-    sampler: Sampler | None = None
+    parents: ParentSearch | None = None
     validation: TrainingRows | None = None
-    patience: int | None = None
     checkpoint: Checkpoint | None = None
     progress: Progress = field(default_factory=Progress)
     stage: str = "gradient training"
@@ -158,41 +149,41 @@ class Run:
             self.prior_sum += self.model.prior
         self.n_summed += 1
 
-    def averaged(self, layout: Layout) -> Model:
+    def averaged(self, slots: Slots) -> Model:
         """Return a copy of the model, with the averaged tables if averaging has begun."""
         model = self.model.copy()
         if self.n_summed:
             model.theta[:] = self.theta_sum / self.n_summed
             model.prior[:] = self.prior_sum / self.n_summed
-            model.normalise(layout)
+            model.normalise(slots)
         return model
 
 
-def train(rows: TrainingRows, layout: Layout, model: Model, plan: Plan) -> Run:
+def train(rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> Run:
     """Train a model in place, from its checkpoint if there is one; see `Run.result`."""
     run = Run(model)
     if plan.checkpoint is not None:
         _restore(run, plan.checkpoint)
-    schedule = plan.schedule
-    if schedule.share and run.epoch == 0:
-        run.model.share(layout)
-    trainer = _Trainer(rows, layout, run.model, plan)
-    epochs = schedule.epochs
+    training = plan.training
+    if training.share and run.epoch == 0:
+        run.model.share(slots)
+    trainer = _Trainer(rows, slots, run.model, plan)
+    epochs = training.epochs
     plan.progress.start(plan.stage, epochs, unit="epochs")
     plan.progress.advance(run.epoch)
     while run.epoch < epochs and not run.stopped:
         facts = trainer.epoch(run.epoch)
-        if run.epoch >= (1 - schedule.average) * epochs:
+        if run.epoch >= (1 - training.average) * epochs:
             run.add()
         if plan.validation is not None:
-            facts |= _validate(run, layout, plan, plan.validation)
+            facts |= _validate(run, slots, plan, plan.validation)
         for name, value in facts.items():
             run.trace.setdefault(name, []).append(value)
         run.epoch += 1
         plan.progress.advance(1, **{k: v for k, v in facts.items() if k in _SHOWN})
         over = run.epoch == epochs or run.stopped
         if over and plan.validation is None and run.n_summed:
-            run.best, run.best_epoch = run.averaged(layout), run.epoch - 1
+            run.best, run.best_epoch = run.averaged(slots), run.epoch - 1
         if plan.checkpoint is not None and (over or run.epoch % plan.checkpoint.every == 0):
             _save(run, plan.checkpoint)
     plan.progress.finish()
@@ -202,51 +193,53 @@ def train(rows: TrainingRows, layout: Layout, model: Model, plan: Plan) -> Run:
 _SHOWN = ("loss", "accuracy", "validation_error")
 
 
-def most_probable(model: Model, layout: Layout, sampler: Sampler | None) -> Ints:
+def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> Ints:
     """Return the slots of the most probable structure."""
-    if sampler is None:
+    if parents is None:
         return np.zeros(model.phi.shape[0], np.int64)
-    return sampler(np.where(layout.used(), _log_softmax(model.phi, layout.used()), -np.inf))
+    return parents.sampler(np.where(slots.used(), _log_softmax(model.phi, slots.used()), -np.inf))
 
 
-def scores(model: Model, layout: Layout, rows: TrainingRows, chosen: Ints) -> tuple[float, float]:
+def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tuple[float, float]:
     """Return error rate and mean log-loss of the most probable class on some rows."""
-    joint = log_joint(model, layout, rows, chosen)
+    joint = log_joint(model, slots, rows, chosen)
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     wrong = joint.argmax(axis=1) != rows.labels
     log_loss = log_sum_exp(joint, axis=1) - joint[np.arange(rows.n_rows), rows.labels]
     return float(np.average(wrong, weights=weights)), float(np.average(log_loss, weights=weights))
 
 
-def _validate(run: Run, layout: Layout, plan: Plan, rows: TrainingRows) -> dict[str, float]:
+def _validate(run: Run, slots: Slots, plan: Plan, rows: TrainingRows) -> dict[str, float]:
     """Score the epoch just done, keep it if it is the best, stop if patience ran out."""
-    model = run.averaged(layout)
-    chosen = most_probable(model, layout, plan.sampler)
-    error, log_loss = scores(model, layout, rows, chosen)
+    model = run.averaged(slots)
+    chosen = most_probable(model, slots, plan.parents)
+    error, log_loss = scores(model, slots, rows, chosen)
     errors, losses = (run.trace.get(f"validation_{name}", []) for name in ("error", "log_loss"))
     if run.best is None or (error, log_loss) < (errors[run.best_epoch], losses[run.best_epoch]):
         run.best, run.best_epoch = model, run.epoch
-    run.stopped = plan.patience is not None and run.epoch - run.best_epoch >= plan.patience
+    patience = plan.training.early_stopping
+    run.stopped = patience is not None and run.epoch - run.best_epoch >= patience
     return {"validation_error": error, "validation_log_loss": log_loss}
 
 
 class _Trainer:
     """One training's arrays, so that a batch allocates little."""
 
-    def __init__(self, rows: TrainingRows, layout: Layout, model: Model, plan: Plan) -> None:
-        self.rows, self.layout, self.model, self.plan = rows, layout, model, plan
-        self.space = Workspace.for_layout(layout, model.prior.shape[0])
-        self.used = layout.used()
+    def __init__(self, rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> None:
+        self.rows, self.slots, self.model, self.plan = rows, slots, model, plan
+        self.space = Workspace.for_slots(slots, model.prior.shape[0])
+        self.used = slots.used()
         self.weights = None if rows.weights is None else rows.weights / rows.weights.mean()
-        self.chosen = np.zeros(layout.arity.shape[0], np.int64)
+        self.chosen = np.zeros(slots.arity.shape[0], np.int64)
 
     def epoch(self, number: int) -> dict[str, float]:
         """Train on every row once, in random order; returns the epoch's facts."""
-        schedule = self.plan.schedule
+        training, parents = self.plan.training, self.plan.parents
         rng = self.plan.random(number)
-        n_batches = -(-self.rows.n_rows // schedule.batch_size)
+        n_batches = -(-self.rows.n_rows // self.plan.batch_size)
         loss = hits = 0.0
-        rate, tau = schedule.rate(number), schedule.tau(number)
+        rate = training.rate(number)
+        tau = 1.0 if parents is None else parents.tau(number, training.epochs)
         for batch in np.array_split(rng.permutation(self.rows.n_rows), n_batches):
             value, right = self._batch(batch, rate, tau, rng)
             loss += value * batch.shape[0]
@@ -258,7 +251,7 @@ class _Trainer:
                 "Hint: lower learning_rate, or the loss's lambda_."
             )
         facts = {"loss": loss, "accuracy": hits / self.rows.n_rows, "learning_rate": rate}
-        if self.plan.sampler is not None:
+        if parents is not None:
             facts |= {"temperature": tau, "entropy": entropy(self.model.phi, self.used)}
         return facts
 
@@ -266,26 +259,26 @@ class _Trainer:
         self, batch: Ints, rate: float, tau: float, rng: np.random.Generator
     ) -> tuple[float, int]:
         """Take one step; returns the mean loss and the number of rows classified rightly."""
-        from tanager.structure.differentiable._kernels import add_log_joint, step_tables
+        from tanager.training._kernels import add_log_joint, step_tables
 
-        model, layout = self.model, self.layout
-        sampler, noisy = self.plan.sampler, np.zeros(0)
-        if sampler is not None:
+        model, slots = self.model, self.slots
+        parents, noisy = self.plan.parents, np.zeros(0)
+        if parents is not None:
             noisy = np.where(self.used, model.phi + rng.gumbel(size=model.phi.shape), -np.inf)
-            self.chosen = sampler(noisy)
+            self.chosen = parents.sampler(noisy)
         rows = self.rows.take(batch)
         contexts, children = rows.columns()
-        if self.plan.schedule.dropout:
+        if self.plan.training.dropout:
             children = self._leave_out(children, rng)
         joint = np.empty((rows.n_rows, model.prior.shape[0]))
         joint[:] = model.prior
-        add_log_joint(layout, contexts, children, self.chosen, model.theta, joint)
+        add_log_joint(slots, contexts, children, self.chosen, model.theta, joint)
         value, gradient = self._loss(joint, rows, batch)
         model.n_steps[0] += 1
-        if sampler is not None:
-            self._step_phi(sampler, contexts, children, gradient, noisy, tau)
+        if parents is not None:
+            self._step_phi(parents, contexts, children, gradient, noisy, tau)
         state, chosen = model.tables, self.chosen
-        step_tables(layout, contexts, children, chosen, gradient, rate, state, self.space)
+        step_tables(slots, contexts, children, chosen, gradient, rate, state, self.space)
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
 
@@ -296,8 +289,8 @@ class _Trainer:
 
         As parents the values stay known: a feature's term is left out, no other's is changed.
         """
-        kept = rng.random(children.shape) >= self.plan.schedule.dropout
-        unknown = self.layout.arity[:, None].astype(children.dtype)
+        kept = rng.random(children.shape) >= self.plan.training.dropout
+        unknown = self.slots.arity[:, None].astype(children.dtype)
         return np.where(kept, children, unknown)
 
     def _loss(self, joint: Floats, rows: TrainingRows, batch: Ints) -> tuple[float, Floats]:
@@ -315,7 +308,7 @@ class _Trainer:
 
     def _step_phi(
         self,
-        sampler: Sampler,
+        parents: ParentSearch,
         contexts: NDArray[np.integer],
         children: NDArray[np.integer],
         gradient: Floats,
@@ -323,14 +316,14 @@ class _Trainer:
         tau: float,
     ) -> None:
         """Step the logits over parents, straight through the sampler."""
-        from tanager.structure.differentiable._kernels import add_choice_gradient
+        from tanager.training._kernels import add_choice_gradient
 
         model = self.model
         by_choice = np.zeros_like(model.phi)
-        add_choice_gradient(self.layout, contexts, children, gradient, model.theta, by_choice)
-        by_phi = sampler.backward(noisy, by_choice, tau)
-        rate = self.plan.schedule.structure_learning_rate
-        _adam(model.phi, model.phi_first, model.phi_second, by_phi, int(model.n_steps[0]), rate)
+        add_choice_gradient(self.slots, contexts, children, gradient, model.theta, by_choice)
+        by_phi = parents.sampler.backward(noisy, by_choice, tau)
+        step, rate = int(model.n_steps[0]), parents.learning_rate
+        _adam(model.phi, model.phi_first, model.phi_second, by_phi, step, rate)
 
     def _step_prior(self, gradient: Floats, rate: float) -> None:
         model = self.model
@@ -345,7 +338,7 @@ def _adam(
     value: Floats, first: Floats, second: Floats, gradient: Floats, step: int, rate: float
 ) -> None:
     """Take one step of Adam (Kingma and Ba, 2015, algorithm 1) in place."""
-    from tanager.structure.differentiable._kernels import BETA_1, BETA_2, EPSILON
+    from tanager.training._kernels import BETA_1, BETA_2, EPSILON
 
     first *= BETA_1
     first += (1 - BETA_1) * gradient

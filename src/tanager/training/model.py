@@ -13,17 +13,18 @@ from tanager.codes import Codes
 from tanager.errors import MemoryBoundError
 from tanager.numerics.logs import log_softmax
 
-__all__ = ["JointTables", "Layout", "Model", "TrainingRows", "log_joint"]
+__all__ = ["CARRIED", "NO_PARENT", "JointTables", "Model", "Slots", "TrainingRows", "log_joint"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MAX_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
+MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
 INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits
 NO_PARENT = -1
+CARRIED = "joint_tables"  # where `FitContext.carry` has the tables learned with a structure
 
 
-class Layout(NamedTuple):
+class Slots(NamedTuple):
     """Where every table stands; see the drawing in the kernels.
 
     Attributes
@@ -59,19 +60,19 @@ class Layout(NamedTuple):
         arities: Ints,
         n_classes: int,
         names: Sequence[str] | None = None,
-    ) -> Layout:
+    ) -> Slots:
         """Lay out the tables of each feature's slots end to end; names are for errors."""
         # Python's integers: the sizes of deep families may overflow 64 bits.
         each = [
             sum(slots) * int(arity) * n_classes
             for slots, arity in zip(n_contexts, arities, strict=True)
         ]
-        if sum(each) > MAX_CELLS:
+        if sum(each) > MAX_TRAINED_CELLS:
             widest = each.index(max(each))
             name = repr(names[widest]) if names is not None else f"number {widest}"
             raise MemoryBoundError(
                 f"Gradient training would need {sum(each):,} table cells; the bound is "
-                f"{MAX_CELLS:,}. Feature {name} needs the most, {max(each):,}. Hint: fewer "
+                f"{MAX_TRAINED_CELLS:,}. Feature {name} needs the most, {max(each):,}. Hint: fewer "
                 "parents or candidates (k), or features with fewer values."
             )
         n, width = len(columns), max((len(slots) for slots in columns), default=1)
@@ -144,13 +145,13 @@ class Workspace(NamedTuple):
     seen: NDArray[np.bool_]
 
     @classmethod
-    def for_layout(cls, layout: Layout, n_classes: int) -> Workspace:
+    def for_slots(cls, slots: Slots, n_classes: int) -> Workspace:
         """Return work space that is large enough for every table."""
-        contexts = layout.n_contexts.max(axis=1, initial=1)
+        contexts = slots.n_contexts.max(axis=1, initial=1)
         widest = int(contexts.max(initial=1))
-        block = int(layout.arity.max(initial=1)) * n_classes
+        block = int(slots.arity.max(initial=1)) * n_classes
         return cls(
-            np.zeros(int((contexts * layout.arity).max(initial=1)) * n_classes),
+            np.zeros(int((contexts * slots.arity).max(initial=1)) * n_classes),
             np.zeros(n_classes),
             np.zeros(block),
             np.zeros(block),
@@ -237,17 +238,17 @@ class Model:
     n_steps: Ints
 
     @classmethod
-    def start(cls, layout: Layout, n_classes: int, rng: np.random.Generator) -> Model:
+    def start(cls, slots: Slots, n_classes: int, rng: np.random.Generator) -> Model:
         """Return the initial model: U(-0.1, 0.1) logits, uniform over parents."""
-        used = layout.used()
+        used = slots.used()
         tables = [np.zeros(0)]
         for i, s in zip(*np.nonzero(used), strict=True):
-            shape = (int(layout.n_contexts[i, s]), int(layout.arity[i]), n_classes)
+            shape = (int(slots.n_contexts[i, s]), int(slots.arity[i]), n_classes)
             logits = rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, shape)
             tables.append(log_softmax(logits, axis=1).ravel())
         theta = np.concatenate(tables)
         prior = log_softmax(rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, n_classes), axis=0)
-        n_blocks = int(layout.n_contexts[used].sum())
+        n_blocks = int(slots.n_contexts[used].sum())
         return cls.at(theta, n_blocks, prior, np.zeros(used.shape))
 
     @classmethod
@@ -271,17 +272,17 @@ class Model:
             *(self.shared_first, self.shared_second, self.shared_steps),
         )
 
-    def share(self, layout: Layout) -> Model:
+    def share(self, slots: Slots) -> Model:
         """Return the model, with moments for steps that a table's contexts share."""
-        sizes = layout.used().sum(axis=1) * layout.arity * self.prior.shape[0]
+        sizes = slots.used().sum(axis=1) * slots.arity * self.prior.shape[0]
         self.shared_first, self.shared_second = np.zeros((2, int(sizes.sum())))
-        self.shared_steps = np.zeros(int(layout.n_slots.sum()), np.int64)
+        self.shared_steps = np.zeros(int(slots.n_slots.sum()), np.int64)
         return self
 
-    def normalise(self, layout: Layout) -> None:
+    def normalise(self, slots: Slots) -> None:
         """Bring tables and prior back to log-probabilities, in place."""
-        for i, slot in zip(*np.nonzero(layout.used()), strict=True):
-            table = self.table(layout, int(i), int(slot))
+        for i, slot in zip(*np.nonzero(slots.used()), strict=True):
+            table = self.table(slots, int(i), int(slot))
             table[:] = log_softmax(table, axis=1)
         self.prior[:] = log_softmax(self.prior, axis=0)
 
@@ -293,10 +294,10 @@ class Model:
         """Return an independent copy."""
         return Model(**{name: array.copy() for name, array in self.arrays().items()})  # type: ignore[arg-type]
 
-    def table(self, layout: Layout, i: int, slot: int) -> Floats:
+    def table(self, slots: Slots, i: int, slot: int) -> Floats:
         """Return one log-table, shape (n_contexts, arity, n_classes)."""
-        shape = (int(layout.n_contexts[i, slot]), int(layout.arity[i]), self.prior.shape[0])
-        at = int(layout.cell[i, slot])
+        shape = (int(slots.n_contexts[i, slot]), int(slots.arity[i]), self.prior.shape[0])
+        at = int(slots.cell[i, slot])
         return self.theta[at : at + int(np.prod(shape))].reshape(shape)
 
 
@@ -318,14 +319,14 @@ class JointTables:
     log_prob: tuple[Floats, ...]
 
 
-def log_joint(model: Model, layout: Layout, rows: TrainingRows, chosen: Ints) -> Floats:
+def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> Floats:
     """Return the log-joint of rows under one choice of slots, shape (n_rows, n_classes)."""
-    from tanager.structure.differentiable._kernels import add_log_joint
+    from tanager.training._kernels import add_log_joint
 
     out = np.empty((rows.n_rows, model.prior.shape[0]))
     out[:] = model.prior
     contexts, children = rows.columns()
-    add_log_joint(layout, contexts, children, chosen, model.theta, out)
+    add_log_joint(slots, contexts, children, chosen, model.theta, out)
     return out
 
 

@@ -1,0 +1,211 @@
+"""Learners by text: the one place where ``"kdb(k=2)"`` becomes a learner.
+
+A table of learners has one line for each: its name, its module and its class.
+From that line come the text form, used by the estimator, the command line and
+the laboratory alike, and the public name of the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["Registry", "lazy_exports", "parse_call", "split_outside"]
+
+MAX_LENGTH = 2_000  # characters of a text
+MAX_DEPTH = 12  # of brackets within brackets
+
+_NAME = re.compile(r"[A-Za-z][\w.\-]*")
+_OPENING, _CLOSING = "([{", ")]}"
+
+Learner = TypeVar("Learner")
+
+
+class Registry(Generic[Learner]):
+    """The learners of one package, by name.
+
+    Parameters
+    ----------
+    package : str
+        Such as ``"tanager.structure"``; its last part is what errors call the choice.
+    base : str
+        ``module:Class`` of what every learner is, the module within the package.
+    learners : mapping of str to str
+        Each learner's name, and its ``module:Class``.
+    example : str
+        Of a learner with options, for errors.
+
+    Examples
+    --------
+    >>> from tanager.structure.registry import STRUCTURES
+    >>> STRUCTURES.resolve("kdb(k=2)")
+    KDB(k=2)
+    """
+
+    def __init__(self, package: str, base: str, learners: Mapping[str, str], example: str) -> None:
+        self._package = package
+        self._base = base
+        self._learners = dict(learners)
+        self._example = example
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, sorted."""
+        return iter(sorted(self._learners))
+
+    @property
+    def exports(self) -> dict[str, str]:
+        """The public classes, and the module that each is in."""
+        homes = (place.split(":") for place in (self._base, *self._learners.values()))
+        return {kind: f"{self._package}.{module}" for module, kind in homes}
+
+    def resolve(self, given: Any) -> Learner:
+        """Return the learner itself, or the one that a text names.
+
+        The text is ``name`` or ``name(option=value, ...)``, see `parse_call`;
+        an option of an option is written ``training__epochs=30``.
+        """
+        if isinstance(given, str):
+            return self._build(given)
+        if isinstance(given, self._load(self._base)):
+            return given
+        raise self._unknown(given)
+
+    def _build(self, text: str) -> Learner:
+        name, options = parse_call(text)
+        if name not in self._learners:
+            raise self._unknown(text)
+        kind = self._load(self._learners[name])
+        own = {key: value for key, value in options.items() if "__" not in key}
+        nested = {key: value for key, value in options.items() if "__" in key}
+        try:
+            learner = kind(**own)
+            return learner.set_params(**nested) if nested else learner
+        except (TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, ConfigurationError):
+                raise
+            allowed = ", ".join(kind._get_param_names()) or "none"
+            raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
+
+    def _load(self, place: str) -> Any:
+        module, name = place.split(":")
+        return getattr(import_module(f"{self._package}.{module}"), name)
+
+    def _unknown(self, given: Any) -> ConfigurationError:
+        choice = self._package.rpartition(".")[2]
+        allowed = ", ".join(map(repr, self))
+        return ConfigurationError(
+            f"{choice}={given!r} is not known. Give one of {allowed}, one with options such as "
+            f"{self._example!r}, or a learner from {self._package}."
+        )
+
+
+def lazy_exports(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names are loaded on first use."""
+
+    def get(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    def names() -> list[str]:
+        return sorted(import_module(package).__all__)
+
+    return get, names
+
+
+def parse_call(text: str) -> tuple[str, dict[str, Any]]:
+    """Read ``name(option=value, ...)``; nothing is ever evaluated.
+
+    A value is a Python literal, or a word or call that is kept as text:
+    ``form=direct``, ``base=hdp(shape=2)``.
+
+    Examples
+    --------
+    >>> parse_call("m-estimate(m=0.5)")
+    ('m-estimate', {'m': 0.5})
+    >>> parse_call("discriminative(form=direct, base=m-estimate(m=1))")
+    ('discriminative', {'form': 'direct', 'base': 'm-estimate(m=1)'})
+    """
+    text = text.strip()
+    _check_size(text)
+    found = _NAME.match(text)
+    rest = text[found.end() :] if found else text
+    if found is None or (rest and not (rest.startswith("(") and rest.endswith(")"))):
+        raise ConfigurationError(f"{text!r} cannot be read. Allowed: name or name(option=value).")
+    source = f"f{rest or '()'}"
+    try:
+        call = ast.parse(source, mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
+            raise ValueError("options are written option=value")
+        options = {str(k.arg): _read_value(k.value, source) for k in call.keywords}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise ConfigurationError(
+            f"{text!r} cannot be read ({error}). Allowed: name(option=value), the values literals "
+            "or words."
+        ) from error
+    return found.group(), options
+
+
+def _read_value(node: ast.expr, source: str) -> Any:
+    if isinstance(node, ast.List):
+        return [_read_value(item, source) for item in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(_read_value(item, source) for item in node.elts)
+    if isinstance(node, ast.Dict):
+        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+        if len(keys) != len(node.values):
+            raise ValueError("a mapping is written {key: value}")
+        values = [_read_value(value, source) for value in node.values]
+        return dict(zip(keys, values, strict=True))
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        text = ast.get_source_segment(source, node) or ""
+        parse_call(text)  # a word, or a call as deep as the whole text allows
+        return text
+
+
+def _check_size(text: str) -> None:
+    if len(text) > MAX_LENGTH:
+        raise ConfigurationError(
+            f"{text[:60]!r}... has {len(text):,} characters. Allowed: {MAX_LENGTH:,}."
+        )
+    depth = deepest = 0
+    for char in text:
+        depth += (char in _OPENING) - (char in _CLOSING)
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise ConfigurationError(
+            f"{text[:60]!r}... has brackets {deepest} deep. Allowed: {MAX_DEPTH}."
+        )
+
+
+def split_outside(text: str, separator: str) -> list[str]:
+    """Split at a separator that is neither in brackets nor in quotes.
+
+    Examples
+    --------
+    >>> split_outside("kdb(k=2)/hdp", "/")
+    ['kdb(k=2)', 'hdp']
+    """
+    pieces, depth, quote, start = [], 0, "", 0
+    for position, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in _OPENING:
+            depth += 1
+        elif char in _CLOSING:
+            depth -= 1
+        elif char == separator and depth == 0:
+            pieces.append(text[start:position])
+            start = position + 1
+    return [*pieces, text[start:]]

@@ -1,0 +1,5 @@
+"""Gradient training of tables: mini-batch Adam under any loss of the log-joint."""
+
+from tanager.training.options import Training
+
+__all__ = ["Training"]

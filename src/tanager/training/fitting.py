@@ -1,0 +1,219 @@
+"""One fit by gradient: validation split, random search over losses, checkpoint, training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.losses import HybridMargin, Loss, RowLoss, resolve_loss
+from tanager.threads import one_blas_thread
+from tanager.training.checkpoint import Checkpoint, fingerprint
+from tanager.training.model import Model, Slots, TrainingRows
+from tanager.training.optimiser import ParentSearch, Plan, Run, most_probable, scores, train
+from tanager.training.options import Training
+
+__all__ = ["Task", "fit"]
+
+Ints = NDArray[np.int64]
+
+# Random streams of a fit, by what they are for.
+START, EPOCHS, SPLIT, SEARCH = range(4)
+
+# The paper's two, for 500 epochs, and a larger one: shorter runs want it.
+SEARCH_RATES = (3e-3, 3e-2, 1e-1)
+SEARCH_DROPOUTS = (0.0, 0.2, 0.4, 0.6)
+
+# What a run is made of besides its rows; the file's name is not part of it.
+STORING = ("checkpoint", "checkpoint_every")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned.
+
+    Attributes
+    ----------
+    rows : TrainingRows
+    slots : Slots
+    start : callable
+        Makes the initial model from the training rows and a random stream.
+    loss : str or Loss
+    training : Training
+    parents : ParentSearch or None
+        How to learn the structure; None for the tables alone.
+    key : tuple of int
+        Names the random streams of this fit.
+    stage : str
+        What progress calls it.
+    """
+
+    rows: TrainingRows
+    slots: Slots
+    start: Callable[[TrainingRows, np.random.Generator], Model]
+    loss: str | Loss
+    training: Training
+    parents: ParentSearch | None
+    key: tuple[int, ...]
+    stage: str
+
+    def __post_init__(self) -> None:
+        if self.training.tune and not isinstance(resolve_loss(self.loss), HybridMargin):
+            raise ConfigurationError(
+                f"tune={self.training.tune} searches lambda_, gamma and eta of the hybrid loss, "
+                f"but loss={self.loss!r}. Hint: loss='hybrid', or tune=0."
+            )
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a step."""
+        return self.training.rows_per_batch(self.rows.n_rows)
+
+
+@one_blas_thread()
+def fit(task: Task, context: FitContext) -> tuple[Run, dict[str, Any]]:
+    """Train as the task says; returns the run and what is worth knowing about it."""
+    loss, training = resolve_loss(task.loss), task.training
+    info: dict[str, Any] = {}
+    rows, validation = task.rows, None
+    if training.early_stopping is not None or training.tune:
+        rows, validation = _split(task, context)
+    if training.tune and validation is not None:
+        loss, training, info["search"] = _search(task, context, rows, validation)
+    if training.early_stopping is None:
+        rows, validation = task.rows, None
+    model = task.start(rows, context.generator(*task.key, START))
+    plan = Plan(
+        training,
+        task.batch_size,
+        loss,
+        lambda epoch: context.generator(*task.key, EPOCHS, epoch),
+        task.parents,
+        validation,
+        _checkpoint(task, training, context, "training", model, loss=_name(loss)),
+        context.progress,
+        task.stage,
+    )
+    run = train(rows, task.slots, model, plan)
+    info |= {
+        "loss": _name(loss),
+        "learning_rate": training.learning_rate,
+        "dropout": training.dropout,
+        "epochs": run.epoch,
+        "best_epoch": run.best_epoch if run.best is not None else run.epoch - 1,
+        "stopped_early": run.stopped,
+        "trace": run.trace,
+    }
+    return run, info
+
+
+def _split(task: Task, context: FitContext) -> tuple[TrainingRows, TrainingRows]:
+    """Return the training and the validation rows."""
+    n_rows = task.rows.n_rows
+    if n_rows < 2:
+        raise ConfigurationError(
+            f"{n_rows} rows cannot be split for validation. "
+            "Hint: early_stopping=None and tune=0 need no split."
+        )
+    n_held = min(max(1, round(task.training.validation_fraction * n_rows)), n_rows - 1)
+    shuffled = context.generator(*task.key, SPLIT).permutation(n_rows)
+    return task.rows.take(np.sort(shuffled[n_held:])), task.rows.take(np.sort(shuffled[:n_held]))
+
+
+def _search(
+    task: Task, context: FitContext, rows: TrainingRows, validation: TrainingRows
+) -> tuple[Loss, Training, list[dict[str, float]]]:
+    """Return the best loss and training of a random search; section 4.2, setting (I).
+
+    The search is scored on validation rows, by error, then by log-loss.
+    """
+    table: list[dict[str, float]] = []
+    start = task.start(rows, context.generator(*task.key, START))
+    store = _checkpoint(task, task.training, context, "search", start)
+    done = None if store is None else store.load()
+    for number in range(task.training.tune):
+        loss, training = _draw(context.generator(*task.key, SEARCH, number), task.training)
+        if done is not None and number < done["scores"].shape[0]:
+            error, log_loss = done["scores"][number].tolist()
+        else:
+            key = (*task.key, SEARCH, number)
+            plan = Plan(
+                training,
+                task.batch_size,
+                loss,
+                lambda epoch, key=key: context.generator(*key, EPOCHS, epoch),  # type: ignore[misc]
+                task.parents,
+                validation if training.early_stopping is not None else None,
+                progress=context.progress,
+                stage=f"search {number + 1} of {training.tune}",
+            )
+            run = train(rows, task.slots, start.copy(), plan)
+            chosen = most_probable(run.result, task.slots, task.parents)
+            error, log_loss = scores(run.result, task.slots, validation, chosen)
+        table.append(
+            asdict(loss)
+            | {"learning_rate": training.learning_rate, "dropout": training.dropout}
+            | {"validation_error": error, "validation_log_loss": log_loss}
+        )
+        if store is not None:
+            kept = [[row["validation_error"], row["validation_log_loss"]] for row in table]
+            store.save({"scores": np.array(kept)})
+    best = min(table, key=lambda row: (row["validation_error"], row["validation_log_loss"]))
+    loss = HybridMargin(best["lambda_"], best["gamma"], best["eta"])
+    return loss, _changed(task.training, best["learning_rate"], best["dropout"]), table
+
+
+def _draw(rng: np.random.Generator, training: Training) -> tuple[HybridMargin, Training]:
+    """Draw lambda in 1..1000 and gamma in 0.1..100 log-uniformly, eta in 1..20, rate, dropout."""
+    lambda_, gamma = 10.0 ** rng.uniform(0, 3), 10.0 ** rng.uniform(-1, 2)
+    loss = HybridMargin(float(lambda_), float(gamma), float(rng.uniform(1, 20)))
+    rate = SEARCH_RATES[int(rng.integers(len(SEARCH_RATES)))]
+    dropout = SEARCH_DROPOUTS[int(rng.integers(len(SEARCH_DROPOUTS)))]
+    return loss, _changed(training, rate, dropout)
+
+
+def _changed(training: Training, rate: float, dropout: float) -> Training:
+    return clone(training).set_params(learning_rate=rate, dropout=dropout)
+
+
+def _checkpoint(
+    task: Task, training: Training, context: FitContext, kind: str, start: Model, **more: object
+) -> Checkpoint | None:
+    if training.checkpoint is None:
+        return None
+    path = Path(training.checkpoint)
+    if kind != "training":
+        path = path.with_name(f"{path.name}.{kind}")
+    options = {k: v for k, v in training.get_params(deep=False).items() if k not in STORING}
+    parents = None
+    if task.parents is not None:
+        kept = task.parents
+        parents = (type(kept.sampler).__name__, kept.learning_rate, kept.temperature)
+    facts: dict[str, object] = {
+        "kind": kind,
+        "stage": task.stage,
+        "entropy": context.seed.entropy,
+        "spawn_key": context.seed.spawn_key,
+        "batch_size": task.batch_size,
+        "parents": parents,
+        **more,
+    }
+    rows = task.rows
+    data = (rows.contexts, rows.children, rows.labels, rows.weights, *task.slots, start.theta)
+    digest = fingerprint(options | facts, *data)
+    return Checkpoint(path, training.checkpoint_every, digest)
+
+
+def _name(loss: Loss) -> str:
+    """Return what identifies a loss from one process to the next."""
+    if isinstance(loss, RowLoss):
+        return repr(loss)
+    kind = loss if hasattr(loss, "__qualname__") else type(loss)
+    return f"{kind.__module__}.{kind.__qualname__}"

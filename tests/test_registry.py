@@ -1,0 +1,86 @@
+"""Learners by text."""
+
+from __future__ import annotations
+
+import pytest
+
+import tanager.parameters
+import tanager.structure
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError
+from tanager.parameters import PARAMETERS, Discriminative, Hybrid, Pooled, resolve_parameters
+from tanager.registry import parse_call
+from tanager.structure import KDB, STRUCTURES, Fixed, resolve_structure
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tan", ("tan", {})),
+        ("kdb(k=2)", ("kdb", {"k": 2})),
+        ("m-estimate(m='cv')", ("m-estimate", {"m": "cv"})),
+        ("d(form=direct, l2=cv)", ("d", {"form": "direct", "l2": "cv"})),
+        ("d(base=m-estimate(m=1))", ("d", {"base": "m-estimate(m=1)"})),
+        ("p(members=[hdp, (laplace, 0)])", ("p", {"members": ["hdp", ("laplace", 0)]})),
+        ("f(a=(1, 2), b=None, c={'x': -1.5})", ("f", {"a": (1, 2), "b": None, "c": {"x": -1.5}})),
+    ],
+)
+def test_calls_are_read(text, expected):
+    assert parse_call(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "(k=1)", "kdb(2)", "kdb(k=__import__('os'))", "kdb(**x)", "kdb(k=1"]
+)
+def test_anything_but_literals_and_words_is_refused(text):
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        parse_call(text)
+
+
+@pytest.mark.parametrize("text", ["f(" * 13 + ")" * 13, "f(a='" + "x" * 3_000 + "')"])
+def test_long_and_deep_texts_are_refused(text):
+    with pytest.raises(ConfigurationError, match="Allowed"):
+        parse_call(text)
+
+
+def test_texts_become_learners():
+    assert resolve_structure("kdb(k=2)").k == 2
+    assert isinstance(resolve_structure("fixed(parents={'a': ['b']})"), Fixed)
+    assert resolve_parameters("discriminative(form=direct, l2=cv)").form == "direct"
+    assert resolve_parameters("hybrid(training__epochs=30)").training.epochs == 30
+    pool = resolve_parameters("pooled(members=[hdp, (laplace(alpha=2), 0)])")
+    assert pool.members == ["hdp", ("laplace(alpha=2)", 0)]
+
+
+@pytest.mark.parametrize("text", ["kdb(q=1)", "fixed", "kdb(q__x=1)"])
+def test_wrong_options_are_told(text):
+    with pytest.raises(ConfigurationError, match="Its options"):
+        resolve_structure(text)
+
+
+@pytest.mark.parametrize("given", ["forest", 3, None, Hybrid()])
+def test_unknown_learners_are_told(given):
+    with pytest.raises(ConfigurationError, match=r"structure=.* is not known"):
+        resolve_structure(given)
+
+
+def test_every_learner_is_exported_under_its_class():
+    for registry, package in ((STRUCTURES, tanager.structure), (PARAMETERS, tanager.parameters)):
+        for name, module in registry.exports.items():
+            assert name in package.__all__
+            assert getattr(package, name).__module__.startswith(module)
+        assert set(package.__all__) <= set(dir(package))
+
+
+def test_the_estimator_reads_the_same_texts():
+    X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    clf = BayesNetClassifier("kdb(k=1)", "laplace(alpha=2)").fit(X, [0, 0, 1, 1] * 5)
+    twin = BayesNetClassifier(KDB(k=1), tanager.parameters.Laplace(2.0)).fit(X, [0, 0, 1, 1] * 5)
+    assert (clf.predict_proba(X) == twin.predict_proba(X)).all()
+
+
+def test_options_of_a_training_are_set_through_the_classifier():
+    clf = BayesNetClassifier("tan", "hybrid").set_params(parameters__training__epochs=7)
+    assert clf.parameters.training.epochs == 7
+    assert Hybrid().training is None
+    assert {Discriminative, Pooled} <= {type(resolve_parameters(n)) for n in PARAMETERS}
