@@ -138,17 +138,21 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     found = _NAME.match(text)
     rest = text[found.end() :] if found else text
     if found is None or (rest and not (rest.startswith("(") and rest.endswith(")"))):
-        raise ConfigurationError(f"{text!r} cannot be read. Allowed: name or name(option=value).")
+        raise ConfigurationError(
+            f"{_shortened(text)} cannot be read. Allowed: name or name(option=value)."
+        )
     source = f"f{rest or '()'}"
     try:
         call = ast.parse(source, mode="eval").body
         if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
             raise ValueError("options are written option=value")
         options = {str(k.arg): _read_value(k.value, source) for k in call.keywords}
+    except ConfigurationError:
+        raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ConfigurationError(
-            f"{text!r} cannot be read ({error}). Allowed: name(option=value), the values literals "
-            "or words."
+            f"{_shortened(text)} cannot be read ({error}). Allowed: name(option=value), the values "
+            "literals or words."
         ) from error
     return found.group(), options
 
@@ -175,7 +179,7 @@ def _read_value(node: ast.expr, source: str) -> Any:
 def _check_size(text: str) -> None:
     if len(text) > MAX_LENGTH:
         raise ConfigurationError(
-            f"{text[:60]!r}... has {len(text):,} characters. Allowed: {MAX_LENGTH:,}."
+            f"{_shortened(text)} has {len(text):,} characters. Allowed: {MAX_LENGTH:,}."
         )
     depth = deepest = 0
     for char in text:
@@ -183,8 +187,12 @@ def _check_size(text: str) -> None:
         deepest = max(deepest, depth)
     if deepest > MAX_DEPTH:
         raise ConfigurationError(
-            f"{text[:60]!r}... has brackets {deepest} deep. Allowed: {MAX_DEPTH}."
+            f"{_shortened(text)} has brackets {deepest} deep. Allowed: {MAX_DEPTH}."
         )
+
+
+def _shortened(text: str) -> str:
+    return repr(text) if len(text) <= 100 else f"{text[:60]!r}..."
 
 
 def split_outside(text: str, separator: str) -> list[str]:
