@@ -13,7 +13,7 @@ a memory bound gets an approximation, and a warning says so: see `_Forward`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
 
 import numpy as np
@@ -26,7 +26,7 @@ from tanager.parameters import DenseTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
 
-__all__ = ["add_unknown_sums"]
+__all__ = ["add_unknown_sums", "eliminate"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -238,25 +238,13 @@ class _Elimination:
         self.order, self.largest = self._plan(set(summed))
 
     def _plan(self, waiting: set[int]) -> tuple[list[int], int]:
-        """Choose the order of elimination by least fill-in, then by size."""
+        """Choose the order of elimination, every step of it within the bound."""
         families = self.families
-        neighbours = {f: set[int]() for f in waiting}
-        for scope in families.scopes:
-            for f in scope:
-                neighbours[f].update(set(scope) - {f})
         order: list[int] = []
         largest = max(families.size(scope) for scope in families.scopes)
-        while waiting:
-            best = min(
-                waiting, key=lambda f: (_fill(neighbours, f), families.size(neighbours[f]), f)
-            )
-            clique = neighbours.pop(best)
-            largest = max(largest, families.check((best, *clique)))
-            for f in clique:
-                neighbours[f] |= clique - {f}
-                neighbours[f].discard(best)
-            waiting.remove(best)
-            order.append(best)
+        for feature, around in eliminate(waiting, families.scopes, families.size):
+            largest = max(largest, families.check((feature, *around)))
+            order.append(feature)
         return order, largest
 
     def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
@@ -291,6 +279,32 @@ def _align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> F
         shape.append(moved.shape[at] if f in scope else 1)
         at += f in scope
     return moved.reshape(shape)
+
+
+def eliminate(
+    features: Iterable[int],
+    scopes: Iterable[Iterable[int]],
+    size: Callable[[Iterable[int]], int],
+) -> Iterator[tuple[int, frozenset[int]]]:
+    """Yield features in min-fill order, each with those it is then joined to.
+
+    `scopes` are the sets of features that share a table; `size` gives the number
+    of combinations of some features' values, and decides where fill-in does not.
+
+    >>> [f for f, around in eliminate([0, 1, 2], [(0, 1), (1, 2)], len)]
+    [0, 1, 2]
+    """
+    neighbours = {f: set[int]() for f in features}
+    for scope in scopes:
+        for f in scope:
+            neighbours[f].update(set(scope) - {f})
+    while neighbours:
+        best = min(neighbours, key=lambda f: (_fill(neighbours, f), size(neighbours[f]), f))
+        around = frozenset(neighbours.pop(best))
+        for f in around:
+            neighbours[f] |= around - {f}
+            neighbours[f].discard(best)
+        yield best, around
 
 
 def _fill(neighbours: dict[int, set[int]], feature: int) -> int:

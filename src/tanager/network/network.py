@@ -139,27 +139,42 @@ class Network:
 
     def to_networkx(self) -> Any:
         """Return the graph as a `networkx.DiGraph`; needs networkx."""
-        from tanager.network.exports import to_networkx
+        from tanager.network.exports.graph import to_networkx
 
         return to_networkx(self)
 
     def to_bif(self) -> str:
         """Return the network in the Bayesian Interchange Format, names spelled as words."""
-        from tanager.network.exports import to_bif
+        from tanager.network.exports.bif import to_bif
 
         return to_bif(self)
 
     def to_xmlbif(self) -> str:
         """Return the network as XMLBIF 0.3, names and values as they are."""
-        from tanager.network.exports import to_xmlbif
+        from tanager.network.exports.xmlbif import to_xmlbif
 
         return to_xmlbif(self)
 
     def to_dot(self) -> str:
         """Return the graph for Graphviz."""
-        from tanager.network.exports import to_dot
+        from tanager.network.exports.graph import to_dot
 
         return to_dot(self)
+
+    def to_json(self, *, unknowns: bool = True) -> str:
+        """Return the network as JSON for scorers in other languages, exact in every one.
+
+        See `tanager.network.exports.json`; the schema is in the documentation.
+        """
+        from tanager.network.exports.json import to_json
+
+        return to_json(self, unknowns=unknowns)
+
+    def to_javascript(self, *, kind: str = "script", unknowns: bool = True) -> str:
+        """Return the model and its scorer as one JavaScript file, a script or a module."""
+        from tanager.network.exports.javascript import to_javascript
+
+        return to_javascript(self, kind=kind, unknowns=unknowns)
 
     def _repr_html_(self) -> str:
         from tanager.network.html import network_html

@@ -9,7 +9,7 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network
-from tanager.network.exports import _words
+from tanager.network.exports.bif import _words
 from tanager.parameters import Discriminative, Tables
 from tanager.structure import KDB
 

@@ -1,0 +1,1 @@
+"""Networks for other programs, one module a format."""

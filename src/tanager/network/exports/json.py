@@ -1,0 +1,81 @@
+"""Networks as JSON: all that a scorer needs, in a documented and versioned schema."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tanager.network.exports.recipe import Input, Recipe, make_recipe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tanager.network.network import Network
+
+__all__ = ["FORMAT", "VERSION", "describe", "to_json"]
+
+FORMAT = "tanager-scorer"
+VERSION = 1
+MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
+
+
+def to_json(network: Network, *, unknowns: bool = True) -> str:
+    """Return the network as JSON text for `scorer.js` and other programs.
+
+    The text is plain ASCII without ``<``, so it can stand in a web page.
+
+    Parameters
+    ----------
+    network : Network
+    unknowns : bool, default=True
+        Whether rows with unknown values must be scored, whichever these are.
+        False also takes a network where that is not possible; the scorer then
+        has no answer for rows that it cannot sum out.
+    """
+    recipe = make_recipe(network)
+    if unknowns:
+        recipe.check_width(MAX_STEP_CELLS, "Export with unknowns=False to score complete rows.")
+    text = json.dumps(describe(recipe), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def describe(recipe: Recipe) -> dict[str, Any]:
+    """Return what `to_json` writes, as plain data."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "target": recipe.target,
+        "classes": list(recipe.classes),
+        "log_prior": recipe.log_prior.tolist(),
+        "features": [_feature(recipe, at) for at in range(len(recipe.inputs))],
+        "order": list(recipe.order),
+        "elimination": [step.input for step in recipe.steps],
+        "ignored": list(recipe.ignored),
+    }
+
+
+def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
+    given, family = recipe.inputs[at], recipe.families[at]
+    facts: dict[str, Any] = {"name": given.name, "kind": given.kind}
+    facts.update(_coding(given))
+    facts["labels"] = list(given.labels)
+    facts["parents"] = list(family.parents)
+    facts["log_prob"] = _shorten(family.log_prob)
+    return facts
+
+
+def _coding(given: Input) -> dict[str, Any]:
+    facts: dict[str, Any] = {"arity": given.arity, "missing": given.missing}
+    if given.kind == "number":
+        facts["cuts"] = list(given.cuts)
+        facts["temporal"] = given.temporal
+    else:
+        facts["values"] = list(given.values)
+    if given.as_parent is not None:
+        facts["as_parent"] = list(given.as_parent)
+    return facts
+
+
+def _shorten(logs: NDArray[Any]) -> list[float]:
+    """Return logs to 15 digits: an error far below what is promised, and a shorter text."""
+    return [float(f"{value:.15g}") for value in logs.ravel().tolist()]

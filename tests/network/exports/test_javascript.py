@@ -1,0 +1,193 @@
+"""The JSON schema and the JavaScript scorer, run by node."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.exports.javascript import scorer_source
+from tanager.network.exports.json import describe
+from tanager.network.exports.recipe import Family, make_recipe, plan_steps
+from tanager.structure import KDB
+from tests.network.exports.cases import COMBINATIONS, NASTY, all_cases, check, nasty_case
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+SCORE = """
+const fs = require("fs");
+const out = process.argv.slice(1).map((path) => {
+  const model = require(path + "/model.js");
+  const rows = JSON.parse(fs.readFileSync(path + "/rows.json", "utf8"));
+  return rows.map((row) => [model.proba(row), model.terms(model.code(row)), model.predict(row)]);
+});
+console.log(JSON.stringify(out));
+"""
+
+
+def run_node(program, *arguments):
+    done = subprocess.run(
+        ["node", "-e", program, *map(str, arguments)], capture_output=True, text=True, timeout=300
+    )
+    assert not done.stderr, done.stderr[:2000]
+    return json.loads(done.stdout)
+
+
+def plain_rows(table):
+    """Return rows for JSON, which has no NaN."""
+    return [
+        {name: None if value != value else value for name, value in row.items()}
+        for row in table.to_pylist()
+    ]
+
+
+def write_case(case, folder):
+    folder.mkdir()
+    (folder / "model.js").write_text(case.network.to_javascript(), encoding="utf-8")
+    (folder / "rows.json").write_text(json.dumps(plain_rows(case.rows)), encoding="utf-8")
+    return folder
+
+
+@needs_node
+@pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
+def test_node_gives_the_same_posterior_and_terms(structure, parameters, tmp_path):
+    cases = all_cases(structure, parameters)
+    folders = [write_case(case, tmp_path / str(at)) for at, case in enumerate(cases)]
+    for case, answers in zip(cases, run_node(SCORE, *folders), strict=True):
+        check(case, np.array([probabilities for probabilities, _, _ in answers]))
+        network = case.network
+        terms = network.log_terms(network.codebook.encode(case.rows))
+        wanted = terms[:, list(network.structure.selected)]
+        assert np.allclose([t for _, t, _ in answers], wanted, rtol=0, atol=1e-9), case.name
+        best = network.codebook.classes[case.expected.argmax(axis=1)]
+        assert [label for _, _, label in answers] == best.tolist()
+
+
+@needs_node
+def test_a_module_is_imported_and_a_page_gets_a_global(tmp_path):
+    case = nasty_case()
+    (tmp_path / "model.mjs").write_text(case.network.to_javascript(kind="module"), "utf-8")
+    (tmp_path / "page.js").write_text(case.network.to_javascript(), "utf-8")
+    program = """
+    const fs = require("fs"), vm = require("vm");
+    const page = vm.createContext({});
+    vm.runInContext(fs.readFileSync(process.argv[1] + "/page.js", "utf8"), page);
+    import(process.argv[1] + "/model.mjs").then((m) => console.log(JSON.stringify(
+      [m.default.proba({}), page.tanagerModel.proba({}), Object.keys(page), m.default.classes])));
+    """
+    module, script, names, classes = run_node(program, tmp_path)
+    empty = dict.fromkeys(NASTY, pa.nulls(1, pa.string()))
+    joint = case.network.log_joint(pa.table(empty))[0]
+    assert np.allclose(module, np.exp(joint) / np.exp(joint).sum(), rtol=0, atol=1e-12)
+    assert module == script
+    assert names == ["tanagerModel"]
+    assert classes == sorted(NASTY)
+
+
+@needs_node
+def test_the_scorer_reads_numbers_dates_and_refuses_words(tmp_path):
+    x = np.linspace(0, 10, 60)
+    clf = BayesNetClassifier("naive", "laplace").fit(np.c_[x], (x > 5).astype(int))
+    (tmp_path / "model.js").write_text(clf.network_.to_javascript(), "utf-8")
+    program = """
+    const model = require(process.argv[1] + "/model.js");
+    const code = (x) => { try { return model.code([x])[0]; } catch (e) { return e.message; } };
+    console.log(JSON.stringify([3, "3", " 3 ", 7, "7.0", null, "", NaN, undefined, new Date(3000),
+      7n, "abc", Infinity].map(code)));
+    """
+    got = run_node(program, tmp_path)
+    unknown = 2
+    assert got[:11] == [0, 0, 0, 1, 1, unknown, unknown, unknown, unknown, 0, 1]
+    assert got[11:] == ["x0: not a number: abc", 1]
+
+
+def test_json_stands_in_a_page_and_says_what_it_is():
+    network = nasty_case().network
+    text = network.to_json()
+    assert "<" not in text
+    assert text.isascii()
+    model = json.loads(text)
+    assert (model["format"], model["version"]) == ("tanager-scorer", 1)
+    assert model["classes"] == sorted(NASTY)
+    assert [f["name"] for f in model["features"]] == list(NASTY)
+    for feature in model["features"]:
+        shape = [model["features"][p]["arity"] for p in feature["parents"]]
+        shape += [feature["arity"], len(model["classes"])]
+        assert len(feature["log_prob"]) == np.prod(shape)
+        sums = np.exp(np.reshape(feature["log_prob"], shape)).sum(axis=-2)
+        assert np.allclose(sums, 1, atol=1e-9)
+
+
+def test_what_cannot_be_summed_out_is_refused_before_anything_is_written():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 12, (400, 14))
+    clf = BayesNetClassifier(KDB(k=3), "laplace", categorical_features="all")
+    network = clf.fit(x, rng.integers(0, 2, 400)).network_
+    with pytest.raises(MemoryBoundError, match="unknowns=False"):
+        network.to_json()
+    assert json.loads(network.to_json(unknowns=False))["format"] == "tanager-scorer"
+
+
+def test_a_sparse_table_too_large_to_spell_out_is_named():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 200, (300, 4))
+    clf = BayesNetClassifier(KDB(k=3), "m-estimate", categorical_features="all")
+    network = clf.fit(x, rng.integers(0, 2, 300)).network_
+    with pytest.raises(MemoryBoundError, match="the largest is that of 'x"):
+        network.to_javascript()
+
+
+def test_unknown_kind_of_javascript():
+    with pytest.raises(ConfigurationError, match="script, module"):
+        nasty_case().network.to_javascript(kind="typescript")
+
+
+def coarse_recipe(recipe):
+    """Return a recipe whose tables know input 0 as a parent by pairs of codes, and its twin.
+
+    The twin's tables are spelled out over the codes themselves.
+    """
+    parent = 0
+    coarse = tuple(code // 2 for code in range(recipe.inputs[parent].arity))
+    inputs = (replace(recipe.inputs[0], as_parent=coarse), *recipe.inputs[1:])
+    families, spelled = [], []
+    for family in recipe.families:
+        axis = family.parents.index(parent) if parent in family.parents else None
+        if axis is None:
+            families.append(family)
+            spelled.append(family)
+            continue
+        kept = np.take(family.log_prob, range(max(coarse) + 1), axis=axis)
+        families.append(Family(family.parents, kept))
+        spelled.append(Family(family.parents, np.take(kept, coarse, axis=axis)))
+    steps = plan_steps(inputs, tuple(families))
+    return (
+        replace(recipe, inputs=inputs, families=tuple(families), steps=steps),
+        replace(recipe, families=tuple(spelled)),
+    )
+
+
+@needs_node
+def test_parents_may_be_known_by_coarser_codes(tmp_path):
+    case = nasty_case()
+    for name, recipe in zip(
+        ("coarse", "twin"), coarse_recipe(make_recipe(case.network)), strict=True
+    ):
+        text = json.dumps(describe(recipe))
+        (tmp_path / f"{name}.json").write_text(text, "utf-8")
+    (tmp_path / "rows.json").write_text(json.dumps(plain_rows(case.rows)), "utf-8")
+    (tmp_path / "scorer.js").write_text(scorer_source() + "module.exports = tanager;", "utf-8")
+    program = """
+    const fs = require("fs"), read = (n) => fs.readFileSync(process.argv[1] + "/" + n, "utf8");
+    const { load } = require(process.argv[1] + "/scorer.js");
+    const models = ["coarse.json", "twin.json"].map((n) => load(read(n)));
+    console.log(JSON.stringify(models.map((m) => JSON.parse(read("rows.json")).map(m.proba))));
+    """
+    coarse, twin = map(np.array, run_node(program, tmp_path))
+    assert np.allclose(coarse, twin, rtol=0, atol=1e-12)
+    assert not np.allclose(twin, case.expected, atol=1e-3)
