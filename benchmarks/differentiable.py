@@ -26,7 +26,7 @@ import numpy as np
 from scipy.ndimage import convolve1d
 
 from benchmarks.differentiable_page import keep, write
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.losses import HybridMargin
@@ -80,7 +80,7 @@ NAIVE_LOSSES = [(100.0, 5.0, 10.0, 0.1), (100.0, 1.0, 10.0, 0.1), (100.0, 10.0, 
 SEARCHED = ("subset", "free", "neighbours")  # their tables may be kept or trained afresh
 
 
-def read(name: str, fold: int = 1) -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
+def read(name: str, fold: int = 1) -> tuple[Domain, Rows, np.ndarray, np.ndarray]:
     """Return domain, training rows, test codes and test labels."""
     if name.startswith("mnist14"):
         return read_mnist(smooth=name == "mnist14-smooth")
@@ -93,7 +93,7 @@ def read(name: str, fold: int = 1) -> tuple[Domain, MemoryRows, np.ndarray, np.n
 
 
 @lru_cache(maxsize=1)
-def read_mnist(*, smooth: bool) -> tuple[Domain, MemoryRows, np.ndarray, np.ndarray]:
+def read_mnist(*, smooth: bool) -> tuple[Domain, Rows, np.ndarray, np.ndarray]:
     """Split two thirds to one third at random, and discretise from the training rows.
 
     Smooth images have every pixel averaged with its neighbours, by weights 1, 2, 1 both ways.
@@ -121,8 +121,8 @@ def read_mnist(*, smooth: bool) -> tuple[Domain, MemoryRows, np.ndarray, np.ndar
     return domain, rows_of(domain, codes, y[train]), test_codes, y[test]
 
 
-def rows_of(domain: Domain, codes: np.ndarray, labels: np.ndarray) -> MemoryRows:
-    return MemoryRows(
+def rows_of(domain: Domain, codes: np.ndarray, labels: np.ndarray) -> Rows:
+    return Rows.in_memory(
         domain, np.ascontiguousarray(codes.astype(np.uint8)), labels.astype(np.uint16)
     )
 
@@ -154,7 +154,7 @@ class Problem(NamedTuple):
     """Training rows, and rows to count errors on."""
 
     domain: Domain
-    rows: MemoryRows
+    rows: Rows
     codes: np.ndarray
     labels: np.ndarray
 
@@ -201,7 +201,12 @@ def splits(name: str, method: str) -> list[Problem]:
         chunk = rows.gather()
         codes = np.ascontiguousarray(chunk.codes[:, shuffled[:cut]])
         problems.append(
-            Problem(domain, rows.take(shuffled[cut:]), codes, chunk.labels[shuffled[:cut]])
+            Problem(
+                domain,
+                rows.take(np.isin(np.arange(rows.n_rows), shuffled[cut:])),
+                codes,
+                chunk.labels[shuffled[:cut]],
+            )
         )
     return problems
 

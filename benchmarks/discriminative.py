@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.measuring import cpu_seconds, markdown, publish
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import Discriminative
@@ -39,7 +39,7 @@ def plain_pass(codes, starts, flat, out):  # type: ignore[no-untyped-def]
             out[r] += flat[starts[f] + codes[f, r]]
 
 
-def make_rows(n_rows: int, arities: tuple[int, ...], n_classes: int) -> MemoryRows:
+def make_rows(n_rows: int, arities: tuple[int, ...], n_classes: int) -> Rows:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, n_classes, n_rows).astype(np.uint16)
     codes = np.empty((len(arities), n_rows), np.uint8)
@@ -47,10 +47,10 @@ def make_rows(n_rows: int, arities: tuple[int, ...], n_classes: int) -> MemoryRo
         lean = rng.random(n_rows) < 0.2
         codes[i] = np.where(lean, labels % arity, rng.integers(0, arity, n_rows))
     names = tuple(f"x{i}" for i in range(len(arities)))
-    return MemoryRows(Domain(names, np.array(arities), n_classes), codes, labels)
+    return Rows.in_memory(Domain(names, np.array(arities), n_classes), codes, labels)
 
 
-def one_hot(rows: MemoryRows) -> sp.csr_matrix:
+def one_hot(rows: Rows) -> sp.csr_matrix:
     codes = rows.gather().codes
     n_features, n_rows = codes.shape
     starts = np.cumsum([0, *rows.domain.arities[:-1]])
@@ -60,7 +60,7 @@ def one_hot(rows: MemoryRows) -> sp.csr_matrix:
     return sp.csr_matrix((np.ones(n_rows * n_features), columns, ends), shape=shape)
 
 
-def peer_seconds(rows: MemoryRows, few: int = 2, many: int = 12) -> float:
+def peer_seconds(rows: Rows, few: int = 2, many: int = 12) -> float:
     """Return CPU seconds of one more iteration of scikit-learn's L-BFGS, data checks excluded."""
     table, labels = one_hot(rows), rows.gather().labels
 

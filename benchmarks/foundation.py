@@ -18,7 +18,7 @@ from sklearn.naive_bayes import CategoricalNB
 
 from benchmarks.measuring import cpu_seconds, in_new_process, markdown, publish
 from tanager import BayesNetClassifier
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 
@@ -91,7 +91,7 @@ def fit_and_predict(rows: list[list[str]]) -> float:
     rows.append(["TAN fit against CategoricalNB fit", f"{ours:.3f} s", f"{theirs:.3f} s",
                  f"{ours / theirs:.2f}×", "0.4×"])  # fmt: skip
     domain = Domain(tuple(map(str, range(N_FEATURES))), X.max(axis=0) + 1, 2)
-    coded = MemoryRows(domain, np.ascontiguousarray(X.T.astype(np.uint8)), y.astype(np.uint16))
+    coded = Rows.in_memory(domain, np.ascontiguousarray(X.T.astype(np.uint8)), y.astype(np.uint16))
     counting = cpu_seconds(lambda: Counts(coded, FitContext()).cmi())
     loop = c_loop_seconds(X, y)
     if loop is not None:

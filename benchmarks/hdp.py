@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tanager import BayesNetClassifier
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.evaluation.runner import environment
@@ -51,7 +51,7 @@ def measure_trees(folder: Path) -> list[tuple[str, ...]]:
     arities = np.array([column["arity"] for column in reference["columns"]])
     names = tuple(column["name"] for column in reference["columns"][:N_FEATURES])
     codes = np.ascontiguousarray(train[:, :N_FEATURES].T.astype(np.uint8))
-    rows = MemoryRows(
+    rows = Rows.in_memory(
         Domain(names, arities[:N_FEATURES], int(arities[N_FEATURES])),
         codes,
         train[:, N_FEATURES].astype(np.uint16),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.evaluation.runner import environment
@@ -28,7 +28,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "measurements" / "selec
 N_FEATURES, MAX_K = 30, 5
 
 
-def make_rows(n_rows: int, n_classes: int, seed: int = 0) -> MemoryRows:
+def make_rows(n_rows: int, n_classes: int, seed: int = 0) -> Rows:
     """Return rows whose features lean on the class and on the feature before."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, n_classes, n_rows)
@@ -41,7 +41,7 @@ def make_rows(n_rows: int, n_classes: int, seed: int = 0) -> MemoryRows:
         codes[i] = np.where(pull < 0.2, labels, np.where(pull < 0.45, before, noise)) % arity
         before = codes[i].astype(np.int64)
     domain = Domain(tuple(f"x{i}" for i in range(N_FEATURES)), arities.astype(np.int64), n_classes)
-    return MemoryRows(domain, codes, labels.astype(np.uint16))
+    return Rows.in_memory(domain, codes, labels.astype(np.uint16))
 
 
 def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import MemoryRows, StreamedRows, learn_codebook
-from tanager.codes import streaming as streaming_module
+from tanager.codes import learn_codebook
+from tanager.codes import rows as rows_module
 from tanager.codes.sample import RowSample, hash_rows
 from tanager.codes.weights import exact_sums, to_float
 from tanager.engines import FitContext, LocalEngine
@@ -81,14 +81,13 @@ def test_streaming_learns_what_memory_learns(threads, weight, class_weight, feat
         source = Streamed(table, batch_rows)
         context = FitContext(engine=LocalEngine(threads))
         codebook, rows = learn_codebook(source, "y", context=context, **options)
-        assert source.passes == 1
-        assert isinstance(in_memory, MemoryRows)
-        assert isinstance(rows, StreamedRows)
+        assert source.passes == 2
         assert codebook == expected
         assert_same_rows(rows, in_memory)
-        starts = [chunk.start for chunk in rows.chunks()]
-        sizes = [chunk.n_rows for chunk in rows.chunks()]
-        assert starts == [0, *np.cumsum(sizes)[:-1]]
+        assert source.passes == 2
+        indices = np.concatenate([chunk.indices for chunk in rows.chunks()])
+        expected_indices = np.flatnonzero(table["w"].to_numpy()) if weight else np.arange(500)
+        assert indices.tolist() == expected_indices.tolist()
 
 
 def test_targets_and_weights_may_be_arrays_beside_a_stream():
@@ -157,7 +156,8 @@ def test_exact_sums_do_not_depend_on_order_or_grouping(values, random):
 
 
 def test_gather_refuses_past_its_bound(monkeypatch):
-    monkeypatch.setattr(streaming_module, "GATHER_BYTES", 1000)
+    monkeypatch.setattr(rows_module, "LEAST_MEMORY", 1000)
+    monkeypatch.setattr(rows_module, "free_memory", lambda: 2000)
     _, rows = learn_codebook(Streamed(example(), 50), "y", context=FitContext())
     with pytest.raises(MemoryBoundError, match=r"needs all 500 rows in memory"):
         rows.gather()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import Domain, MemoryRows, SubsetRows, exact_weights
+from tanager.codes import Domain, Rows, exact_weights
 from tanager.counts import Counts, build_trees, families, pairs, runs
 from tanager.engines import FitContext, LocalEngine
 from tests.oracles import counting
@@ -25,11 +25,11 @@ def make_rows(seed, n_rows=60, n_features=4, n_classes=3, top=5, weighted=False,
     names = tuple(f"x{i}" for i in range(n_features))
     domain = Domain(names, arities.astype(np.int64), n_classes)
     dtype = np.uint8 if top < 256 else np.uint16
-    return MemoryRows(domain, codes.astype(dtype), labels, weights, **kwargs)
+    return Rows.in_memory(domain, codes.astype(dtype), labels, weights, **kwargs)
 
 
 def oracle_counts(rows, members):
-    codes, labels, weights, _ = rows.gather()
+    codes, labels, weights = rows.gather()[:3]
     weights = np.ones(len(labels)) if weights is None else weights
     return counting.joint_counts(codes, labels, weights, rows.domain.arities, members)
 
@@ -99,11 +99,11 @@ def test_chunking_and_threads_do_not_matter(seed, block, jobs):
 
 def test_a_weight_of_two_equals_a_repeated_row():
     rows = make_rows(3, 40)
-    codes, labels, _, _ = rows.gather()
+    codes, labels, _ = rows.gather()[:3]
     twice = np.arange(40) % 3 == 0
-    weighted = MemoryRows(rows.domain, codes, labels, 1.0 + twice)
+    weighted = Rows.in_memory(rows.domain, codes, labels, 1.0 + twice)
     order = np.concatenate([np.arange(40), np.flatnonzero(twice)])
-    repeated = rows.take(order)
+    repeated = Rows.in_memory(rows.domain, codes[:, order], labels[order])
     a, b = Counts(weighted, FitContext()), Counts(repeated, FitContext())
     assert np.array_equal(a.cmi(), b.cmi())
     assert np.array_equal(a.classes, b.classes)
@@ -168,9 +168,9 @@ def test_a_family_past_its_bound_loses_its_last_parents_whatever_the_chunks(bloc
 
 def test_subset_rows_split_the_counts():
     rows = make_rows(13, 100, block_rows=30)
-    chosen = np.array([0, 5, 29, 30, 77, 99])
-    inside = Counts(SubsetRows(rows, chosen, keep=True), FitContext())
-    outside = Counts(SubsetRows(rows, chosen, keep=False), FitContext())
+    chosen = np.isin(np.arange(100), [0, 5, 29, 30, 77, 99])
+    inside = Counts(rows.take(chosen), FitContext())
+    outside = Counts(rows.take(~chosen), FitContext())
     everything = Counts(rows, FitContext())
     assert inside.classes.sum() == 6
     assert np.array_equal(inside.classes + outside.classes, everything.classes)
@@ -197,7 +197,7 @@ def test_rows_of_no_weight_leave_no_trace(monkeypatch):
     family = [(2, (0, 1))]
     for cells in (0, 1 << 18):
         monkeypatch.setattr("tanager.counts.families.DENSE_CELLS", cells)
-        every = MemoryRows(domain, codes, labels, weights, block_rows=7)
+        every = Rows.in_memory(domain, codes, labels, weights, block_rows=7)
         some = every.take(kept)
         tree, expected = (build_trees(r, family, FitContext())[0] for r in (every, some))
         for level, wanted in zip(tree.levels, expected.levels, strict=True):

@@ -6,23 +6,23 @@ import threading
 
 import pytest
 
-from tanager.engines import FitContext, LocalEngine, Together, resolve_engine
+from tanager.engines import FitContext, LocalEngine, Passes, resolve_engine
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
 
-class Block(int):
+class Piece(int):
     n_rows = 1
+
+    def chunks(self):
+        yield int(self)
 
 
 class Numbers:
     n_rows = 50
 
-    def blocks(self):
-        return (Block(i) for i in range(50))
-
-    def read(self, block):
-        return int(block)
+    def pieces(self):
+        return [Piece(i) for i in range(50)]
 
 
 class Sum:
@@ -62,9 +62,9 @@ def test_a_pass_sees_every_row_once_and_reports_it(jobs):
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
-def test_two_passes_together_give_both_results(jobs):
-    both = Together(Sum(), Sum())
-    assert LocalEngine(jobs).run(both, Numbers(), Progress(), "") == (1225, 1225)
+def test_several_passes_give_all_results(jobs):
+    three = Passes(Sum(), Sum(), Sum())
+    assert LocalEngine(jobs).run(three, Numbers(), Progress(), "") == (1225, 1225, 1225)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

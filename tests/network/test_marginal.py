@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ApproximationWarning, MemoryBoundError
@@ -35,7 +35,7 @@ def make(parents, seed, learner, n_rows=40, n_features=5):
     labels = rng.integers(0, 3, n_rows).astype(np.uint16)
     structure = Structure.from_parents(names, parents)
     context = FitContext(info={"structure": {}, "parameters": {}})
-    counts = Counts(MemoryRows(domain, codes, labels), context)
+    counts = Counts(Rows.in_memory(domain, codes, labels), context)
     gaps = np.stack([rng.integers(0, a + 1, 25) for a in arities]).astype(np.uint8)
     return structure, learner.learn(structure, counts, context), domain.arities, gaps
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -16,7 +16,7 @@ def make_rows(seed, n_rows=50, n_classes=3):
     codes = rng.integers(0, arities[:, None], (4, n_rows)).astype(np.uint8)
     labels = rng.integers(0, n_classes, n_rows).astype(np.uint16)
     codes[1] = np.where(rng.random(n_rows) < 0.6, (labels + codes[0]) % 3, codes[1])
-    return MemoryRows(Domain(tuple("abcd"), arities, n_classes), codes, labels)
+    return Rows.in_memory(Domain(tuple("abcd"), arities, n_classes), codes, labels)
 
 
 STRUCTURE = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, MemoryBoundError
@@ -28,7 +28,9 @@ def rows():
     codes[3] = (codes[0] + codes[1] + labels) % 4
     noise = rng.random(900) < 0.3
     codes[3, noise] = rng.integers(0, 4, noise.sum())
-    return MemoryRows(Domain(NAMES, ARITIES, 3), codes.astype(np.uint8), labels.astype(np.uint16))
+    return Rows.in_memory(
+        Domain(NAMES, ARITIES, 3), codes.astype(np.uint8), labels.astype(np.uint16)
+    )
 
 
 def learn(learner, structure, rows, seed=0, carry=None):
@@ -131,7 +133,7 @@ def test_unknown_values_contribute_nothing(rows):
     chunk = rows.gather()
     codes = chunk.codes.copy()
     codes[2] = ARITIES[2]
-    blind = MemoryRows(rows.domain, codes, chunk.labels)
+    blind = Rows.in_memory(rows.domain, codes, chunk.labels)
     with_c = Structure(NAMES, (0, 2), ((), (0,)))
     tables, _ = learn(Hybrid(training=Training(epochs=3)), with_c, blind)
     start, _ = learn(Hybrid(training=Training(epochs=1, learning_rate=1e-15)), with_c, blind)
@@ -145,7 +147,7 @@ def test_mistakes_are_told(rows):
     chunk = rows.gather()
     structure = Structure.from_parents(NAMES, [(), (0,), (0, 1), (0, 1, 2)])
     with pytest.raises(MemoryBoundError, match="Feature 'd' needs the most"):
-        learn(Hybrid(), structure, MemoryRows(wide, chunk.codes, chunk.labels))
+        learn(Hybrid(), structure, Rows.in_memory(wide, chunk.codes, chunk.labels))
 
 
 def test_learning_leaves_the_learner_as_it_was(rows):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import build_trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -30,12 +30,14 @@ def make(seed, n_rows=30, top=4):
     domain = Domain(("a", "b", "c", "d"), arities.astype(np.int64), 2)
     codes = np.stack([rng.integers(0, a, n_rows) for a in arities]).astype(np.uint8)
     labels = rng.integers(0, 2, n_rows).astype(np.uint16)
-    return MemoryRows(domain, codes, labels), np.indices(arities).reshape(4, -1).astype(np.uint8)
+    return Rows.in_memory(domain, codes, labels), np.indices(arities).reshape(4, -1).astype(
+        np.uint8
+    )
 
 
 def tree_and_levels(rows, family):
     feature, parents = family
-    codes, labels, _, _ = rows.gather()
+    codes, labels, _ = rows.gather()[:3]
     members = [*parents, feature]
     counts = counting.joint_counts(
         codes, labels, np.ones(len(labels)), rows.domain.arities, members

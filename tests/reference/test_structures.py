@@ -15,7 +15,7 @@ import pytest
 from sklearn.model_selection import KFold
 
 from tanager import BayesNetClassifier
-from tanager.codes import Domain, MemoryRows, code_dtype, mdl_cuts
+from tanager.codes import Domain, Rows, code_dtype, mdl_cuts
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import MEstimate
@@ -70,7 +70,7 @@ def load(shared, slug, expected):
 
 def fit(learner, domain, codes, y, train):
     context = FitContext(info={"structure": {}, "parameters": {}})
-    rows = MemoryRows(domain, np.ascontiguousarray(codes[:, train]), y[train])
+    rows = Rows.in_memory(domain, np.ascontiguousarray(codes[:, train]), y[train])
     counts = Counts(rows, context)
     structure = learner.learn(counts, context)
     return counts, structure, MEstimate(m=1.0).learn(structure, counts, context)

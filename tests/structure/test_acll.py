@@ -4,7 +4,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -29,7 +29,7 @@ def make_rows(seed, n_rows=60, n_features=4, n_classes=3):
         told = rng.random(n_rows) < 0.6
         codes[i] = np.where(told, (codes[i - 1] + labels) % arities[i], codes[i])
     domain = Domain(tuple(f"f{i}" for i in range(n_features)), arities.astype(np.int64), n_classes)
-    return MemoryRows(domain, np.ascontiguousarray(codes.astype(np.uint8)), labels)
+    return Rows.in_memory(domain, np.ascontiguousarray(codes.astype(np.uint8)), labels)
 
 
 def learn(learner, rows):
@@ -88,7 +88,7 @@ def test_constants_and_examples_of_the_reference(shared):
     example = values["theorem_3_9_example"]
     x1, x2, y = np.array(example["data"]).T
     domain = Domain(("x1", "x2"), np.array([2, 2]), 2)
-    rows = MemoryRows(domain, np.array([x1, x2], np.uint8), y.astype(np.uint16))
+    rows = Rows.in_memory(domain, np.array([x1, x2], np.uint8), y.astype(np.uint16))
     beta_uniform = uniform_constants(2).beta
     beta_dirichlet = dirichlet_constants(2, 1, 1000).beta
     for name, beta, floor in (

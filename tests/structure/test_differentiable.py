@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError, ModelFileError
@@ -37,7 +37,7 @@ def draw_tree(rng, parents, n_rows, n_classes=2, arity=3, strength=1.5):
 def counts_of(codes, labels, context, weights=None, arity=3):
     names = tuple(f"f{i}" for i in range(codes.shape[0]))
     domain = Domain(names, np.full(codes.shape[0], arity), int(labels.max()) + 1)
-    return Counts(MemoryRows(domain, codes, labels, weights, block_rows=97), context)
+    return Counts(Rows.in_memory(domain, codes, labels, weights, block_rows=97), context)
 
 
 def learn(learner, codes, labels, seed=0, weights=None, engine=None, progress=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tanager.codes import Domain, MemoryRows, exact_weights
+from tanager.codes import Domain, Rows, exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
@@ -27,7 +27,7 @@ def make_rows(seed, n_rows=40, n_features=4, n_classes=2, weights=None, unknown=
     if unknown:
         codes = np.where(rng.random(codes.shape) < 0.1, arities[:, None], codes).astype(np.uint8)
     domain = Domain(tuple(f"x{i}" for i in range(n_features)), arities.astype(np.int64), n_classes)
-    return MemoryRows(domain, codes, labels.astype(np.uint16), weights, **kwargs)
+    return Rows.in_memory(domain, codes, labels.astype(np.uint16), weights, **kwargs)
 
 
 def learn(rows, n_jobs=None, **kwargs):
@@ -37,7 +37,7 @@ def learn(rows, n_jobs=None, **kwargs):
 
 
 def oracle(rows, info, max_k, score, shares=None, lean=0.0):
-    codes, labels, weights, _ = rows.gather()
+    codes, labels, weights = rows.gather()[:3]
     weights = np.ones(len(labels)) if weights is None else weights
     context = FitContext(info={"structure": {}})
     full = KDB(k=max_k).learn(Counts(rows, context), context)
@@ -65,7 +65,7 @@ def test_a_class_of_one_row_backs_off_to_the_marginal():
     rng = np.random.default_rng(3)
     labels = np.array([0] * 10 + [1], np.uint16)
     codes = rng.integers(0, 3, (3, 11)).astype(np.uint8)
-    rows = MemoryRows(Domain(("a", "b", "c"), np.full(3, 3), 2), codes, labels)
+    rows = Rows.in_memory(Domain(("a", "b", "c"), np.full(3, 3), 2), codes, labels)
     for smoothing, lean in LEAN.items():
         _, info = learn(rows, max_k=2, smoothing=smoothing)
         expected = oracle(rows, info, 2, "rmse", lean=lean)
@@ -86,8 +86,8 @@ def test_fractional_weights_leave_with_their_row():
 def test_integer_weights_equal_repeated_rows(n_classes):
     repeats = np.random.default_rng(6).integers(1, 4, 50)
     single = make_rows(6, n_rows=50, n_classes=n_classes, weights=repeats.astype(float))
-    codes, labels, _, _ = single.gather()
-    many = MemoryRows(single.domain, np.repeat(codes, repeats, 1), np.repeat(labels, repeats))
+    codes, labels, _ = single.gather()[:3]
+    many = Rows.in_memory(single.domain, np.repeat(codes, repeats, 1), np.repeat(labels, repeats))
     structure, info = learn(single)
     expected_structure, expected = learn(many)
     assert structure == expected_structure
@@ -109,7 +109,7 @@ def test_chunks_and_threads_change_nothing(n_classes, weighted):
 
 def test_unknown_members_silence_their_family():
     rows = make_rows(8, n_rows=200, n_classes=2, unknown=True)
-    codes, labels, _, _ = rows.gather()
+    codes, labels, _ = rows.gather()[:3]
     rest = [0, 2, 3]
     codes[rest] = rows.domain.arities[rest, None]  # only feature 1 is ever known
     _, info = learn(rows, max_k=1)
@@ -117,7 +117,7 @@ def test_unknown_members_silence_their_family():
     assert info["order"][0] == "x1"
     # Only x1, and no parent of it, can speak: every column of the surface is the same.
     np.testing.assert_allclose(info["surface"], info["surface"][0, 0], rtol=1e-12)
-    only = MemoryRows(
+    only = Rows.in_memory(
         Domain(("x1",), rows.domain.arities[1:2], 2), codes[1:2][:, known].copy(), labels[known]
     )
     assert learn(only, max_k=0)[1]["surface"][0, 0] == pytest.approx(
@@ -152,7 +152,9 @@ def test_more_odds_than_a_float_holds_stay_finite():
     domain = Domain(tuple(f"x{i}" for i in range(300)), np.full(300, 2), 2)
     for weights in (None, np.full(n_rows, 0.5)):
         _, info = learn(
-            MemoryRows(domain, codes, labels.astype(np.uint16), weights), max_k=0, score="log-loss"
+            Rows.in_memory(domain, codes, labels.astype(np.uint16), weights),
+            max_k=0,
+            score="log-loss",
         )
         assert np.isfinite(info["surface"]).all()
         assert info["surface"][0, -1] < 1e-9

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -21,7 +21,7 @@ def make_counts(seed=0, n_features=5, n_rows=400):
     codes[1] = np.where(rng.random(n_rows) < 0.7, codes[0], codes[1])
     labels = ((codes[0] + codes[2] + rng.integers(0, 2, n_rows)) % 3).astype(np.uint16)
     names = tuple("abcdefgh"[:n_features])
-    rows = MemoryRows(Domain(names, np.full(n_features, 3), 3), codes, labels)
+    rows = Rows.in_memory(Domain(names, np.full(n_features, 3), 3), codes, labels)
     return Counts(rows, context())
 
 
@@ -78,7 +78,7 @@ def test_kdb_refuses_a_k_that_is_no_count(k):
 def test_one_feature_has_no_parent():
     counts = make_counts(n_features=3)
     single = Counts(
-        MemoryRows(
+        Rows.in_memory(
             Domain(("a",), np.array([3]), 3),
             counts.rows.gather().codes[:1],
             counts.rows.gather().labels,

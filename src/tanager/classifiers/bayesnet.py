@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from tanager.classifiers.growth import Growth
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
-from tanager.codes import Codebook, CodedRows, encode_rows, learn_codebook
+from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.counts import Counts
 from tanager.engines import Engine, FitContext, LocalEngine, resolve_engine
 from tanager.errors import ConfigurationError
@@ -301,7 +301,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         total = information.sum()
         return information / total if total > 0 else information
 
-    def _learn(self, codebook: Codebook, rows: CodedRows, context: FitContext) -> None:
+    def _learn(self, codebook: Codebook, rows: Rows, context: FitContext) -> None:
         """From coded rows to a network."""
         counts = Counts(rows, context)
         with context.stage("structure"):
@@ -330,7 +330,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | str | None,
         context: FitContext,
         classes: ArrayLike | None = None,
-    ) -> tuple[Codebook, CodedRows]:
+    ) -> tuple[Codebook, Rows]:
         """From a table to a codebook and coded rows."""
         if y is None:
             raise ConfigurationError(

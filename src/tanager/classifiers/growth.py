@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import CodedRows
+from tanager.codes import Rows
 from tanager.counts import ContextTree, Counts, merge_trees
 from tanager.engines import FitContext
 from tanager.parameters import CountLearner, ParameterLearner, Tables
@@ -41,7 +41,7 @@ class Growth:
             return None
         return cls(learner, counts.classes, counts.trees(structure))
 
-    def add(self, rows: CodedRows, structure: Structure, context: FitContext) -> Growth:
+    def add(self, rows: Rows, structure: Structure, context: FitContext) -> Growth:
         """Return the growth with more rows."""
         counts = Counts(rows, context)
         trees = [

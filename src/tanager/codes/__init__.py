@@ -8,20 +8,17 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
 from tanager.codes.further import encode_rows
-from tanager.codes.hashing import folds_of, row_hash, sample_of
+from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, sample_of, smallest_hash
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import (
     Chunk,
-    CodedRows,
     Codes,
     Domain,
-    MemoryRows,
+    Rows,
     code_dtype,
     exact_weights,
 )
-from tanager.codes.streaming import StreamedRows
-from tanager.codes.subset import SubsetRows
 
 if TYPE_CHECKING:
     from tanager.codes.discretizer import MDLDiscretizer
@@ -30,15 +27,14 @@ __all__ = [
     "CategoricalColumn",
     "Chunk",
     "Codebook",
-    "CodedRows",
     "Codes",
     "Column",
     "Domain",
+    "Fold",
     "MDLDiscretizer",
-    "MemoryRows",
     "NumericColumn",
-    "StreamedRows",
-    "SubsetRows",
+    "Rows",
+    "Sample",
     "check_bins",
     "code_dtype",
     "encode_rows",
@@ -48,6 +44,7 @@ __all__ = [
     "mdl_cuts",
     "row_hash",
     "sample_of",
+    "smallest_hash",
 ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tanager.codes.codebook import Codebook
 from tanager.codes.learning import join_weights
-from tanager.codes.rows import MemoryRows
+from tanager.codes.rows import Rows
 from tanager.codes.targets import column_labels
 from tanager.codes.weights import as_weights, weight_column
 from tanager.errors import ConfigurationError, DataError
@@ -22,7 +22,7 @@ def encode_rows(
     *,
     sample_weight: Any = None,
     class_weight: Any = None,
-) -> MemoryRows:
+) -> Rows:
     """Return further training rows as codes of a given codebook.
 
     Parameters are those of `learn_codebook`; the rows of files too are held in
@@ -59,4 +59,4 @@ def encode_rows(
         )
     weights = None if sample_weight is None else as_weights(sample_weight, n_rows)
     joined = join_weights(weights, labels, codebook.classes, class_weight)
-    return MemoryRows(codebook.domain, codes, labels, joined)
+    return Rows.in_memory(codebook.domain, codes, labels, joined)

@@ -8,12 +8,14 @@ stored for them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["folds_of", "row_hash", "sample_of"]
+__all__ = ["Fold", "Sample", "folds_of", "row_hash", "sample_of", "smallest_hash"]
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64
@@ -87,3 +89,69 @@ def sample_of(seed: int, indices: NDArray[Any], share: float) -> NDArray[np.bool
         return np.ones(len(indices), dtype=np.bool_)
     taken: NDArray[np.bool_] = row_hash(seed, indices) < np.uint64(int(max(share, 0.0) * _WORD))
     return taken
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows of one fold, or of all others: for `Rows.subset`.
+
+    Attributes
+    ----------
+    seed : int
+    n_folds : int
+    fold : int
+    inside : bool
+        Whether the rows of the fold are meant, or the others.
+    """
+
+    seed: int
+    n_folds: int
+    fold: int
+    inside: bool = True
+
+    def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which of the rows are meant."""
+        held: NDArray[np.bool_] = folds_of(self.seed, indices, self.n_folds) == self.fold
+        return held if self.inside else ~held
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows whose hash is at most a bound, or the others: for `Rows.subset`.
+
+    Attributes
+    ----------
+    seed : int
+    bound : int
+        From `smallest_hash`, where the sample shall have a certain size.
+    inside : bool
+        Whether the rows of the sample are meant, or the others.
+    """
+
+    seed: int
+    bound: int
+    inside: bool = True
+
+    def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which of the rows are meant."""
+        held: NDArray[np.bool_] = row_hash(self.seed, indices) <= np.uint64(self.bound)
+        return held if self.inside else ~held
+
+
+def smallest_hash(seed: int, size: int, indices: Iterable[NDArray[Any]]) -> int:
+    """Return the bound below which exactly `size` of the rows have their hash.
+
+    `indices` gives the rows' indices part by part. Where there are no more than
+    `size` rows, the bound takes them all.
+    """
+    smallest = np.zeros(0, dtype=np.uint64)
+    bound = np.uint64(_WORD - 1)
+    for part in indices:
+        hashes = row_hash(seed, part)
+        smallest = np.concatenate([smallest, hashes[hashes <= bound]])
+        if len(smallest) > size > 0:
+            smallest = np.partition(smallest, size - 1)[:size]
+            bound = smallest[-1]
+    if size <= 0:
+        return 0
+    return int(bound) if len(smallest) == size else _WORD - 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tanager.codes.codebook import Codebook
 from tanager.codes.column_learning import ColumnLearner, Task, learn_matrix
 from tanager.codes.cuts import check_bins
-from tanager.codes.rows import CodedRows, MemoryRows, exact_weights
+from tanager.codes.rows import Rows, exact_weights
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
 from tanager.codes.values import family_of
 from tanager.codes.weights import (
@@ -46,7 +46,7 @@ def learn_codebook(
     bins: str | int = "mdl",
     context: FitContext,
     max_sample: int = MAX_SAMPLE,
-) -> tuple[Codebook, CodedRows]:
+) -> tuple[Codebook, Rows]:
     """Learn the domains of all columns, and give the rows as codes.
 
     Parameters
@@ -77,7 +77,7 @@ def learn_codebook(
     Returns
     -------
     codebook : Codebook
-    rows : MemoryRows or StreamedRows
+    rows : Rows or StreamedRows
 
     Notes
     -----
@@ -168,7 +168,7 @@ def _feature_index(features: Sequence[str], one: Any) -> int:
     )
 
 
-def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, MemoryRows]:
+def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, Rows]:
     source, n_rows = task.source, task.source.n_rows
     assert n_rows is not None
     if isinstance(task.target, str):
@@ -215,7 +215,7 @@ def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, MemoryR
         codes = np.empty((len(found), len(labels)), dtype=codebook.dtype)
         for row, (_, column_codes) in zip(codes, found, strict=True):
             row[:] = column_codes
-    return codebook, MemoryRows(codebook.domain, codes, labels, weights)
+    return codebook, Rows.in_memory(codebook.domain, codes, labels, weights)
 
 
 def join_weights(

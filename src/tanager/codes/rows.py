@@ -6,27 +6,34 @@ A chunk holds its codes feature by feature::
                    arity[i] itself means "unknown" (missing or unseen)
     labels[r]      the class of row r
     weights[r]     its weight; None where every weight is one
+    indices[r]     its index in the source, by which it is known everywhere
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.engines import KeptChunk, Piece
+from tanager.engines.memory import LEAST_MEMORY, free_memory
+from tanager.errors import MemoryBoundError
+
 __all__ = [
     "Chunk",
-    "CodedRows",
     "Codes",
     "Domain",
     "EqualByArrays",
-    "MemoryRows",
+    "Rows",
     "code_dtype",
     "exact_weights",
 ]
+
+Indices = NDArray[np.int64]
 
 # uint8 or uint16, one dtype for all features of a chunk: two specialisations
 # of every kernel, not one per mix of columns.
@@ -86,111 +93,207 @@ class Chunk(NamedTuple):
     codes: Codes  # (n_features, n_rows), C-contiguous
     labels: NDArray[np.uint16]  # (n_rows,)
     weights: NDArray[np.float64] | None  # (n_rows,), from `exact_weights`
-    start: int  # index of the first row in the whole data
+    start: int  # index of the first row in the source
+    row_index: Indices | None = None  # (n_rows,), ascending; None: start, start + 1, ...
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.labels.shape[0])
 
-
-class CodedRows(Protocol):
-    """A restartable stream of chunks of one domain."""
-
-    domain: Domain
-    n_rows: int
-    total_weight: float
-
-    def blocks(self) -> Iterator[object]:
-        """Iterate over handles of the pieces, from the start."""
-
-    def read(self, block: object) -> Chunk:
-        """Decode one piece."""
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Iterate over the decoded pieces, from the start."""
-
-    def gather(self) -> Chunk:
-        """Return all rows as one chunk in memory."""
-
-
-class _Span(NamedTuple):
-    start: int
-    stop: int
-
     @property
-    def n_rows(self) -> int:
-        return self.stop - self.start
+    def indices(self) -> Indices:
+        """The rows' indices in the source, ascending, shape (n_rows,)."""
+        if self.row_index is not None:
+            return self.row_index
+        return np.arange(self.start, self.start + self.n_rows)
+
+    def take(self, mask: NDArray[np.bool_]) -> Chunk:
+        """Return a copy of the rows where the mask, shape (n_rows,), is true."""
+        if mask.all():
+            return self
+        index = self.indices[mask]
+        return Chunk(
+            np.ascontiguousarray(self.codes[:, mask]),
+            self.labels[mask],
+            None if self.weights is None else self.weights[mask],
+            int(index[0]) if len(index) else self.start,
+            index,
+        )
 
 
-class MemoryRows:
-    """All rows in memory, as one chunk that is read in slices.
+# From rows' indices to which of them are meant; picklable.
+Choice = Callable[[Indices], NDArray[np.bool_]]
+
+
+class Rows:
+    """Rows of one domain as codes, kept where they were coded.
+
+    Made by `learn_codebook`, by `in_memory`, or as a part of other rows by
+    `subset` and `take`. Immutable; reading from the start is possible any
+    number of times, and cheap: codes are never made twice.
 
     Parameters
     ----------
     domain : Domain
-    codes : ndarray of uint8 or uint16, shape (n_features, n_rows)
-    labels : ndarray of uint16, shape (n_rows,)
-    weights : ndarray of float64, shape (n_rows,), or None
-        As given by `exact_weights`.
-    block_rows : int
-        Rows in a slice. Results do not depend on it.
+    pieces : sequence of Piece
+        In the order of the rows.
+    weighted : bool
+        Whether the chunks have weights.
+    n_rows, total_weight : optional
+        Where they are known; else they are counted when first asked for.
+
+    Examples
+    --------
+    >>> domain = Domain(("a",), np.array([3]), 2)
+    >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
+    >>> rows = Rows.in_memory(domain, codes, labels)
+    >>> rows.n_rows, rows.total_weight, rows.weighted
+    (3, 3.0, False)
+    >>> rows.take(np.array([True, False, True])).gather().indices.tolist()
+    [0, 2]
     """
 
     def __init__(
         self,
         domain: Domain,
+        pieces: Iterable[Piece[Chunk]],
+        *,
+        weighted: bool,
+        n_rows: int | None = None,
+        total_weight: float | None = None,
+    ) -> None:
+        self.domain = domain
+        self.weighted = weighted
+        self._pieces = tuple(pieces)
+        if n_rows is not None:
+            self.__dict__["n_rows"] = n_rows
+        if total_weight is not None:
+            self.__dict__["total_weight"] = total_weight
+
+    @classmethod
+    def in_memory(
+        cls,
+        domain: Domain,
         codes: Codes,
         labels: NDArray[np.uint16],
         weights: NDArray[np.float64] | None = None,
         block_rows: int = BLOCK_ROWS,
-    ) -> None:
-        self.domain = domain
-        self.n_rows = labels.shape[0]
-        self.total_weight = float(self.n_rows if weights is None else weights.sum())
-        self._all = Chunk(codes, labels, weights, 0)
-        self._block_rows = block_rows
+    ) -> Rows:
+        """Return arrays as rows.
 
-    def blocks(self) -> Iterator[_Span]:
-        """Iterate over spans of rows."""
-        for start in range(0, self.n_rows, self._block_rows):
-            yield _Span(start, min(start + self._block_rows, self.n_rows))
-
-    def read(self, block: object) -> Chunk:
-        """Return the rows of a span.
-
-        The codes are copied where the span is not all rows: contiguous rows
-        keep the kernels to one memory layout, and the copy costs a hundredth
-        of what any pass does with it.
+        Parameters
+        ----------
+        domain : Domain
+        codes : ndarray of uint8 or uint16, shape (n_features, n_rows)
+        labels : ndarray of uint16, shape (n_rows,)
+        weights : ndarray of float64, shape (n_rows,), or None
+            As given by `exact_weights`.
+        block_rows : int
+            Rows in a chunk. Results do not depend on it.
         """
-        assert isinstance(block, _Span)
-        rows = slice(block.start, block.stop)
-        codes, labels, weights, _ = self._all
-        return Chunk(
-            np.ascontiguousarray(codes[:, rows]),
-            labels[rows],
-            None if weights is None else weights[rows],
-            block.start,
-        )
+        n_rows = labels.shape[0]
+        total = float(n_rows if weights is None else weights.sum())
+        pieces = []
+        for start in range(0, n_rows, block_rows):
+            part = slice(start, start + block_rows)
+            chunk = Chunk(
+                np.ascontiguousarray(codes[:, part]),
+                labels[part],
+                None if weights is None else weights[part],
+                start,
+            )
+            pieces.append(KeptChunk(chunk))
+        weighted = weights is not None
+        return cls(domain, pieces, weighted=weighted, n_rows=n_rows, total_weight=total)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return sum(piece.n_rows for piece in self._pieces)
+
+    @cached_property
+    def total_weight(self) -> float:
+        """The sum of the rows' weights."""
+        if not self.weighted:
+            return float(self.n_rows)
+        return float(sum(float(c.weights.sum()) for c in self.chunks() if c.weights is not None))
+
+    def pieces(self) -> Sequence[Piece[Chunk]]:
+        """Return the addresses of the chunks, for an engine."""
+        return self._pieces
 
     def chunks(self) -> Iterator[Chunk]:
-        """Iterate over the slices."""
-        return (self.read(block) for block in self.blocks())
+        """Iterate over the rows, chunk by chunk."""
+        return (chunk for piece in self._pieces for chunk in piece.chunks())
+
+    def subset(self, choice: Choice) -> Rows:
+        """Return a view of the rows that a function of their indices chooses.
+
+        Nothing is copied; each pass chooses anew. `Fold` and `Sample` of
+        `tanager.codes` are such functions; any picklable one will do.
+        """
+        pieces = [_ChosenPiece(piece, choice) for piece in self._pieces]
+        return Rows(self.domain, pieces, weighted=self.weighted)
+
+    def take(self, mask: NDArray[np.bool_]) -> Rows:
+        """Return a copy, in memory, of the rows where the mask, shape (n_rows,), is true."""
+        pieces, first = [], 0
+        for chunk in self.chunks():
+            taken = chunk.take(mask[first : first + chunk.n_rows])
+            first += chunk.n_rows
+            if taken.n_rows:
+                pieces.append(KeptChunk(taken))
+        return Rows(self.domain, pieces, weighted=self.weighted)
 
     def gather(self) -> Chunk:
-        """Return all rows, without a copy."""
-        return self._all
+        """Return all rows as one chunk in memory: for learners that need them at once.
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> MemoryRows:
-        """Return a copy of some rows, by indices or by a mask."""
-        codes, labels, weights, _ = self._all
-        return MemoryRows(
-            self.domain,
-            np.ascontiguousarray(codes[:, rows]),
-            labels[rows],
-            None if weights is None else weights[rows],
-            self._block_rows,
-        )
+        Raises a MemoryBoundError that says how much is needed where half of the
+        free memory is not enough.
+        """
+        if len(self._pieces) == 1 and isinstance(self._pieces[0], KeptChunk):
+            return self._pieces[0].chunk
+        n_rows, dtype = self.n_rows, code_dtype(self.domain.arities)
+        n_bytes = n_rows * (self.domain.n_features * dtype.itemsize + 2 + 8 * self.weighted)
+        if n_bytes > LEAST_MEMORY and n_bytes > free_memory() // 2:
+            raise MemoryBoundError(
+                f"This learner needs all {n_rows:,} rows in memory at once: "
+                f"{n_bytes / 2**30:.1f} GiB of codes, more than half of the free memory. Use a "
+                "learner that reads them in parts (naive, tan, kdb, skdb, acll), or a sample of "
+                "the rows."
+            )
+        codes = np.empty((self.domain.n_features, n_rows), dtype=dtype)
+        labels = np.empty(n_rows, dtype=np.uint16)
+        weights = np.empty(n_rows) if self.weighted else None
+        index: list[Indices] = []
+        at, gap = 0, False
+        for chunk in self.chunks():
+            part = slice(at, at + chunk.n_rows)
+            codes[:, part], labels[part] = chunk.codes, chunk.labels
+            if weights is not None:
+                weights[part] = chunk.weights
+            gap |= chunk.row_index is not None or chunk.start != at
+            index.append(chunk.indices)
+            at += chunk.n_rows
+        found = np.concatenate([np.zeros(0, np.int64), *index])
+        start = int(found[0]) if len(found) else 0
+        return Chunk(codes, labels, weights, start, found if gap else None)
+
+
+@dataclass(frozen=True)
+class _ChosenPiece:
+    """The rows of a piece that a function of their indices chooses."""
+
+    piece: Piece[Chunk]
+    choice: Choice
+
+    @cached_property
+    def n_rows(self) -> int:
+        return sum(int(self.choice(chunk.indices).sum()) for chunk in self.piece.chunks())
+
+    def chunks(self) -> Iterator[Chunk]:
+        return (chunk.take(self.choice(chunk.indices)) for chunk in self.piece.chunks())
 
 
 def exact_weights(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Tables larger than memory: one pass learns the codebook, every later pass codes anew."""
+"""Tables larger than memory: one pass learns the codebook, a second codes the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tanager.codes.column_learning import Task, make_categorical, make_numeric
 from tanager.codes.columns import CategoricalColumn, Column, infinite_error
 from tanager.codes.cuts import learn_cuts
 from tanager.codes.distinct import distinct_values, join_values
-from tanager.codes.rows import MAX_ARITY, Chunk, Domain, exact_weights
+from tanager.codes.rows import MAX_ARITY, Chunk, Rows, exact_weights
 from tanager.codes.sample import RowSample, Sampled
 from tanager.codes.targets import (
     as_labels,
@@ -36,14 +36,13 @@ from tanager.codes.weights import (
     to_float,
     weight_column,
 )
-from tanager.errors import DataError, MemoryBoundError
+from tanager.errors import DataError
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
 
-__all__ = ["GATHER_BYTES", "StreamedRows", "learn_streamed"]
+__all__ = ["learn_streamed"]
 
-GATHER_BYTES = 4 << 30  # the most that `StreamedRows.gather` collects
 _SAMPLE_CELLS = 16_000_000  # numbers in a sample: 128 MB
 
 
@@ -55,6 +54,7 @@ class RawBlock(NamedTuple):
     weights: NDArray[np.float64] | None
     start: int  # among the rows of positive weight
     row: int  # index of the first row in the table
+    row_index: NDArray[np.int64] | None  # of every row, where rows were left out
 
     @property
     def n_rows(self) -> int:
@@ -75,7 +75,11 @@ class RawRows:
         named = [name for name in (task.target, task.sample_weight) if isinstance(name, str)]
         self._columns = [*task.features, *named]
 
-    def blocks(self) -> Iterator[RawBlock]:
+    def pieces(self) -> list[RawRows]:
+        """Return the table as one piece."""
+        return [self]
+
+    def chunks(self) -> Iterator[RawBlock]:
         """Iterate over the table's batches, from the start."""
         row = start = 0
         for batch in self.task.source.batches(self._columns):
@@ -94,10 +98,6 @@ class RawRows:
         if row == 0:
             raise DataError("The table has 0 sample(s). Pass a table with at least one row.")
 
-    def read(self, block: RawBlock) -> RawBlock:
-        """Return the block."""
-        return block
-
     def _block(self, batch: pa.RecordBatch, start: int, row: int) -> RawBlock:
         task, n = self.task, len(self.task.features)
         rows = slice(row, row + batch.num_rows)
@@ -110,89 +110,40 @@ class RawRows:
             weights = weight_column(batch.column(batch.num_columns - 1), task.sample_weight)
             check_weights(weights, row)
         features = batch.select(list(range(n))) if batch.num_columns > n else batch
+        index = None
         if weights is not None and len(weights) == batch.num_rows and not weights.all():
             kept = weights > 0
+            index = row + np.flatnonzero(kept)
             mask = pa.array(kept)
             labels = labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask)
             features, weights = features.filter(mask), weights[kept]
-        return RawBlock(features, labels, weights, start, row)
+        return RawBlock(features, labels, weights, start, row, index)
 
 
-class StreamedRows:
-    """A table's rows as codes, read and coded again in every pass.
+@dataclass(frozen=True)
+class BlockCoder:
+    """Codes the raw blocks of a table."""
 
-    Same protocol as `MemoryRows`. `read` does the coding, so that it runs on
-    the engine's threads; memory holds a few batches whatever the table's size.
+    codebook: Codebook
+    total_weight: float
+    factors: NDArray[np.float64] | None
 
-    Parameters
-    ----------
-    raw : RawRows
-    codebook : Codebook
-    n_rows : int
-        Rows of positive weight.
-    total_weight : float
-    factors : ndarray of float64, shape (n_classes,), or None
-        Class weights; None where every final weight is one.
-    """
+    def __call__(self, raw: RawRows) -> Iterator[Chunk]:
+        """Iterate over the coded blocks."""
+        return (self._code(block) for block in raw.chunks())
 
-    def __init__(
-        self,
-        raw: RawRows,
-        codebook: Codebook,
-        n_rows: int,
-        total_weight: float,
-        factors: NDArray[np.float64] | None,
-    ) -> None:
-        self._raw = raw
-        self._codebook = codebook
-        self._factors = factors
-        self.domain: Domain = codebook.domain
-        self.n_rows = n_rows
-        self.total_weight = total_weight
-
-    def blocks(self) -> Iterator[RawBlock]:
-        """Iterate over raw batches."""
-        return self._raw.blocks()
-
-    def read(self, block: object) -> Chunk:
-        """Code one batch."""
-        assert isinstance(block, RawBlock)
-        codes = self._codebook._encode_arrays(block.batch.columns)
+    def _code(self, block: RawBlock) -> Chunk:
+        codes = self.codebook._encode_arrays(block.batch.columns)
         labels = block.labels
         if not isinstance(labels, np.ndarray):
-            labels = code_labels(self._codebook.target, labels)
+            labels = code_labels(self.codebook.target, labels)
         weights = None
-        if self._factors is not None:
-            weights = self._factors[labels]
+        if self.factors is not None:
+            weights = self.factors[labels]
             if block.weights is not None:
                 weights = block.weights * weights
             weights = exact_weights(weights, self.total_weight)
-        return Chunk(codes, labels, weights, block.start)
-
-    def chunks(self) -> Iterator[Chunk]:
-        """Iterate over the coded batches."""
-        return (self.read(block) for block in self.blocks())
-
-    def gather(self) -> Chunk:
-        """Return all rows as one chunk: one or two bytes a cell, up to 4 GiB."""
-        width = self._codebook.dtype.itemsize
-        row_bytes = self.domain.n_features * width + 2 + 8 * (self._factors is not None)
-        if self.n_rows * row_bytes > GATHER_BYTES:
-            raise MemoryBoundError(
-                f"This learner needs all {self.n_rows:,} rows in memory at once: "
-                f"{self.n_rows * row_bytes / 2**30:.1f} GiB of codes, where {GATHER_BYTES >> 30} "
-                "are allowed. Use a learner that streams (naive, tan, kdb, skdb), or a sample of "
-                "the rows."
-            )
-        codes = np.empty((self.domain.n_features, self.n_rows), dtype=self._codebook.dtype)
-        labels = np.empty(self.n_rows, dtype=np.uint16)
-        weights = None if self._factors is None else np.empty(self.n_rows)
-        for chunk in self.chunks():
-            rows = slice(chunk.start, chunk.start + chunk.n_rows)
-            codes[:, rows], labels[rows] = chunk.codes, chunk.labels
-            if weights is not None:
-                weights[rows] = chunk.weights
-        return Chunk(codes, labels, weights, 0)
+        return Chunk(codes, labels, weights, block.row, block.row_index)
 
 
 @dataclass
@@ -312,9 +263,7 @@ class CodebookPass:
         return state
 
 
-def learn_streamed(
-    task: Task, context: FitContext, max_sample: int
-) -> tuple[Codebook, StreamedRows]:
+def learn_streamed(task: Task, context: FitContext, max_sample: int) -> tuple[Codebook, Rows]:
     """Learn a codebook in one pass over a streamed table."""
     labels, target, dtype = None, None, np.dtype(object)
     if not isinstance(task.target, str):
@@ -344,7 +293,12 @@ def learn_streamed(
     columns = _make_columns(task, seen, sample, len(classes), context)
     codebook = Codebook(columns, target, classes, task.missing, task.source.named)
     unit = seen.unit_weights and bool((factors == 1).all())
-    return codebook, StreamedRows(raw, codebook, seen.n_rows, total, None if unit else factors)
+    coder = BlockCoder(codebook, total, None if unit else factors)
+    pieces = context.engine.keep(
+        coder, raw.pieces(), context.memory_limit, context.progress, "codes"
+    )
+    rows = Rows(codebook.domain, pieces, weighted=not unit, n_rows=seen.n_rows, total_weight=total)
+    return codebook, rows
 
 
 def _target_from_labels(task: Task, labels: list[Any]) -> tuple[CategoricalColumn, np.dtype[Any]]:

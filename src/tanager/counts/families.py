@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Chunk, CodedRows, Domain
+from tanager.codes import Chunk, Domain, Rows
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
@@ -28,7 +28,7 @@ LEAST_CELLS = 1 << 16  # what one family may always have
 
 
 def build_trees(
-    rows: CodedRows,
+    rows: Rows,
     families: Sequence[Family],
     context: FitContext,
     stage: str = "family counts",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Chunk, CodedRows, Domain
+from tanager.codes import Chunk, Domain, Rows
 from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
 from tanager.engines import FitContext
 
@@ -129,7 +129,7 @@ def _compact(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     )
 
 
-def sparse_information(rows: CodedRows, pair: tuple[int, int], context: FitContext) -> float:
+def sparse_information(rows: Rows, pair: tuple[int, int], context: FitContext) -> float:
     """Return I(X_i; X_j | Y) of one many-valued pair, from sorted runs."""
     codes, counts = context.engine.run(
         _SparsePairPass(rows.domain, pair), rows, context.progress, "pair counts"

@@ -10,12 +10,12 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Chunk, CodedRows, Domain
+from tanager.codes import Chunk, Domain, Rows
 from tanager.counts.families import Family, build_trees
 from tanager.counts.pairs import PairCounts, PairPass, pair_groups, sparse_information
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.counts.tree import ContextTree, tree_from_dense
-from tanager.engines import FitContext, Together
+from tanager.engines import FitContext, Passes
 
 __all__ = ["Counts"]
 
@@ -31,7 +31,7 @@ class Counts:
 
     Parameters
     ----------
-    rows : CodedRows
+    rows : Rows
         The training rows.
     context : FitContext
         Its engine runs the passes.
@@ -39,10 +39,10 @@ class Counts:
     Examples
     --------
     >>> import numpy as np
-    >>> from tanager.codes import Domain, MemoryRows
+    >>> from tanager.codes import Domain, Rows
     >>> domain = Domain(("a", "b"), np.array([2, 2]), 2)
     >>> codes = np.array([[0, 0, 1, 1], [0, 1, 0, 1]], np.uint8)
-    >>> rows = MemoryRows(domain, codes, np.array([0, 1, 1, 0], np.uint16))
+    >>> rows = Rows.in_memory(domain, codes, np.array([0, 1, 1, 0], np.uint16))
     >>> counts = Counts(rows, FitContext())
     >>> counts.classes
     array([2., 2.])
@@ -50,7 +50,7 @@ class Counts:
     (0.6931, 0.0)
     """
 
-    def __init__(self, rows: CodedRows, context: FitContext) -> None:
+    def __init__(self, rows: Rows, context: FitContext) -> None:
         self.rows = rows
         self.context = context
         self._pairs: PairCounts | None = None
@@ -149,7 +149,7 @@ class Counts:
         engine, progress = self.context.engine, self.context.progress
         if "_singles" in self.__dict__:
             return engine.run(pass_, self.rows, progress, stage)
-        both = Together(_SinglePass(self.domain), pass_)
+        both = Passes(_SinglePass(self.domain), pass_)
         self._singles, pairs = engine.run(both, self.rows, progress, stage)
         return cast(PairCounts, pairs)
 

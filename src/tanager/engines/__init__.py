@@ -1,7 +1,19 @@
 """Engines run passes over data; nothing else knows about threads or clusters."""
 
 from tanager.engines.context import FitContext
+from tanager.engines.keeping import KeptChunk, Store
 from tanager.engines.local import LocalEngine
-from tanager.engines.passes import Blocks, Engine, Pass, Together, resolve_engine
+from tanager.engines.passes import Engine, Pass, Passes, Piece, Pieces, resolve_engine
 
-__all__ = ["Blocks", "Engine", "FitContext", "LocalEngine", "Pass", "Together", "resolve_engine"]
+__all__ = [
+    "Engine",
+    "FitContext",
+    "KeptChunk",
+    "LocalEngine",
+    "Pass",
+    "Passes",
+    "Piece",
+    "Pieces",
+    "Store",
+    "resolve_engine",
+]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tanager.engines.local import LocalEngine
-from tanager.engines.memory import peak_memory_mb
+from tanager.engines.memory import default_memory_limit, peak_memory_mb
 from tanager.engines.passes import Engine
 from tanager.progress import Progress
 
@@ -35,6 +35,9 @@ class FitContext:
     carry : dict
         What a structure learner leaves for a parameter learner of the same fit
         (a table that was learned jointly, say).
+    memory_limit : int
+        Bytes of coded rows that may stay in memory; the rest goes to a temporary
+        file. By default half of what is free, at least 256 MiB.
     """
 
     engine: Engine = field(default_factory=LocalEngine)
@@ -42,10 +45,13 @@ class FitContext:
     progress: Progress = field(default_factory=Progress)
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
     carry: dict[str, Any] = field(default_factory=dict)
+    memory_limit: int = field(default_factory=default_memory_limit)
 
     def apart(self) -> FitContext:
         """Return a context for a part of the work that reports on its own, and silently."""
-        return FitContext(self.engine, self.seed, Progress(), {}, dict(self.carry))
+        return FitContext(
+            self.engine, self.seed, Progress(), {}, dict(self.carry), self.memory_limit
+        )
 
     def generator(self, *key: int) -> np.random.Generator:
         """Return the random stream of one independent unit, named by integers.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from tanager.engines.passes import Blocks, Pass
+from tanager.engines.keeping import Store
+from tanager.engines.passes import Pass, Piece, Pieces
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
@@ -21,9 +22,14 @@ State = TypeVar("State")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
+Report = Callable[[int], None]
+
 
 class LocalEngine:
     """Runs passes on threads of this process.
+
+    Each thread takes the next piece, reads it, and adds it to a state of its
+    own; the states are merged in a fixed order.
 
     Parameters
     ----------
@@ -50,56 +56,90 @@ class LocalEngine:
     def run(
         self,
         pass_: Pass[Chunk, State, Result],
-        rows: Blocks[Chunk],
+        rows: Pieces[Chunk],
         progress: Progress,
         stage: str,
     ) -> Result:
-        """Run one pass: each thread gathers its own state, merged in a fixed order."""
+        """Run one pass over all rows."""
         self.n_passes += 1
+        pieces = rows.pieces()
         progress.start(stage, rows.n_rows)
-        iterator = rows.blocks()
-        if self.n_jobs == 1:
+
+        def gather(taken: Iterable[Piece[Chunk]], report: Report) -> State:
             state = pass_.zero()
-            for block in iterator:
-                state = pass_.update(state, rows.read(block))
-                progress.advance(getattr(block, "n_rows", 0))
-        else:
-            state = self._run_threaded(pass_, rows, iterator, progress)
-        result = pass_.finish(state)
+            for piece in taken:
+                for chunk in piece.chunks():
+                    state = pass_.update(state, chunk)
+                    report(getattr(chunk, "n_rows", piece.n_rows))
+            return state
+
+        states = self._share(gather, pieces, progress)
+        total = states[0] if len(states) == 1 else pass_.zero()
+        for state in states if len(states) > 1 else ():
+            total = pass_.merge(total, state)
+        result = pass_.finish(total)
         progress.finish()
         return result
 
-    def _run_threaded(
+    def keep(
         self,
-        pass_: Pass[Chunk, State, Result],
-        rows: Blocks[Chunk],
-        iterator: Iterator[Any],
+        read: Callable[[Any], Iterable[Chunk]],
+        pieces: Sequence[Any],
+        memory_limit: int,
         progress: Progress,
-    ) -> State:
-        lock = threading.Lock()
-        stop = threading.Event()
-        done: SimpleQueue[int | None] = SimpleQueue()  # rows of a block, None: a thread ended
+        stage: str,
+    ) -> list[Piece[Chunk]]:
+        """Read every piece once and keep its chunks, in memory or in a temporary file."""
+        self.n_passes += 1
+        store = Store(memory_limit)
+        kept: dict[int, list[Any]] = {}
+        progress.start(stage, sum(piece.n_rows for piece in pieces))
 
-        def gather() -> State:
+        def gather(taken: Iterable[tuple[int, Any]], report: Report) -> None:
+            for place, piece in taken:
+                kept[place] = []
+                for chunk in read(piece):
+                    kept[place].append(store.keep(chunk))
+                    report(chunk.n_rows)  # type: ignore[attr-defined]
+
+        self._share(gather, list(enumerate(pieces)), progress)
+        progress.finish()
+        return [chunk for place in range(len(pieces)) for chunk in kept[place]]
+
+    def _share(
+        self,
+        gather: Callable[[Iterable[Item], Report], Result],
+        items: Sequence[Item],
+        progress: Progress,
+    ) -> list[Result]:
+        """Let every thread gather the next items; this thread alone reports the rows done."""
+        n_threads = min(self.n_jobs, len(items))
+        if n_threads <= 1:
+            return [gather(items, progress.advance)]
+        iterator, lock = iter(items), threading.Lock()
+        stop = threading.Event()
+        done: SimpleQueue[int | None] = SimpleQueue()  # rows of a chunk, None: a thread ended
+
+        def take() -> Iterable[Item]:
+            while not stop.is_set():
+                with lock:
+                    item = next(iterator, None)
+                if item is None:
+                    return
+                yield item
+
+        def work() -> Result:
             try:
-                state = pass_.zero()
-                while not stop.is_set():
-                    with lock:
-                        block = next(iterator, None)
-                    if block is None:
-                        break
-                    state = pass_.update(state, rows.read(block))
-                    done.put(getattr(block, "n_rows", 0))
-                return state
+                return gather(take(), done.put)
             except BaseException:
                 stop.set()
                 raise
             finally:
                 done.put(None)
 
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            futures = [pool.submit(gather) for _ in range(self.n_jobs)]
-            running = self.n_jobs
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(work) for _ in range(n_threads)]
+            running = n_threads
             try:
                 while running:
                     n_rows = done.get()
@@ -110,11 +150,7 @@ class LocalEngine:
             except BaseException:
                 stop.set()
                 raise
-            states = [future.result() for future in futures]
-        total = states[0]
-        for state in states[1:]:
-            total = pass_.merge(total, state)
-        return total
+            return [future.result() for future in futures]
 
     def map(
         self,

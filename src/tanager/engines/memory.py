@@ -1,11 +1,51 @@
-"""The peak memory of this process."""
+"""The memory of this process and of the machine."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
-__all__ = ["peak_memory_mb", "reset_peak_memory"]
+__all__ = ["default_memory_limit", "free_memory", "peak_memory_mb", "reset_peak_memory"]
+
+LEAST_MEMORY = 256 << 20  # bytes that coded rows may always take
+
+
+def default_memory_limit() -> int:
+    """Return the bytes that coded rows may take: half of what is free, at least 256 MiB."""
+    return max(LEAST_MEMORY, free_memory() // 2)
+
+
+def free_memory() -> int:
+    """Return the bytes of memory that are free: of the machine, or of this container if less.
+
+    4 GiB where the system does not say.
+    """
+    free = [_machine_memory(), _container_memory()]
+    return min((n for n in free if n is not None), default=4 << 30)
+
+
+def _machine_memory() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _container_memory() -> int | None:
+    folder = Path("/sys/fs/cgroup")
+    try:
+        allowed = (folder / "memory.max").read_text().strip()
+        used = int((folder / "memory.current").read_text())
+    except (OSError, ValueError):
+        return None
+    return None if allowed == "max" else max(0, int(allowed) - used)
 
 
 def reset_peak_memory() -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
-__all__ = ["Blocks", "Engine", "Pass", "Together", "resolve_engine"]
+__all__ = ["Engine", "Pass", "Passes", "Piece", "Pieces", "resolve_engine"]
 
-Block = TypeVar("Block")
 Chunk = TypeVar("Chunk")
 Chunk_co = TypeVar("Chunk_co", covariant=True)
 Chunk_contra = TypeVar("Chunk_contra", contravariant=True)
@@ -20,28 +19,40 @@ Result_co = TypeVar("Result_co", covariant=True)
 Item = TypeVar("Item")
 
 
-class Blocks(Protocol[Chunk_co]):
-    """A restartable sequence of pieces of data.
+class Piece(Protocol[Chunk_co]):
+    """The address of some rows: small, and picklable.
 
-    `blocks` is cheap and runs in one thread; `read` decodes one block and may
-    run in any thread or process.
+    Whoever runs a pass reads the rows there: in a thread, in a worker process,
+    on another machine.
     """
 
-    n_rows: int
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
 
-    def blocks(self) -> Iterator[Any]:
-        """Iterate over handles of the pieces, from the start."""
+    def chunks(self) -> Iterator[Chunk_co]:
+        """Read the rows, a bounded number at a time."""
 
-    def read(self, block: Any) -> Chunk_co:
-        """Decode one piece."""
+
+class Pieces(Protocol[Chunk_co]):
+    """Data as a list of addresses."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all pieces."""
+
+    def pieces(self) -> Sequence[Piece[Chunk_co]]:
+        """Return the addresses, in the order of the rows; reads nothing."""
 
 
 class Pass(Protocol[Chunk_contra, State, Result_co]):
-    """A statistic of all rows that can be gathered piece by piece.
+    """A statistic of all rows that can be gathered chunk by chunk.
 
     `merge` is associative and commutative, exactly and not just up to
     rounding, so that the result depends neither on the chunking nor on the
-    engine.
+    engine. Passes and states are picklable: an engine may gather on other
+    machines. Every merge starts from a fresh `zero`, so one that is repeated
+    counts nothing twice.
     """
 
     def zero(self) -> State:
@@ -51,43 +62,47 @@ class Pass(Protocol[Chunk_contra, State, Result_co]):
         """Add the rows of a chunk; `state` may be changed in place."""
 
     def merge(self, a: State, b: State) -> State:
-        """Return the statistic of the rows of both; `a` may be changed in place."""
+        """Return the statistic of the rows of both; `a` may be changed in place, `b` not."""
 
     def finish(self, state: State) -> Result_co:
         """Turn the statistic of all rows into the result."""
 
 
-class Together:
-    """Two passes over the same rows as one; the result is the pair of results."""
+class Passes:
+    """Several passes over the same rows as one; the result is the tuple of results."""
 
-    def __init__(self, first: Pass[Any, Any, Any], second: Pass[Any, Any, Any]) -> None:
-        self.passes = (first, second)
+    def __init__(self, *passes: Pass[Any, Any, Any]) -> None:
+        self.passes = passes
 
-    def zero(self) -> tuple[Any, Any]:
-        """Return both statistics of no rows."""
-        return self.passes[0].zero(), self.passes[1].zero()
+    def zero(self) -> tuple[Any, ...]:
+        """Return the statistics of no rows."""
+        return tuple(one.zero() for one in self.passes)
 
-    def update(self, state: tuple[Any, Any], chunk: Any) -> tuple[Any, Any]:
-        """Add the chunk to both."""
-        first, second = self.passes
-        return first.update(state[0], chunk), second.update(state[1], chunk)
+    def update(self, state: tuple[Any, ...], chunk: Any) -> tuple[Any, ...]:
+        """Add the chunk to each."""
+        return tuple(one.update(part, chunk) for one, part in zip(self.passes, state, strict=True))
 
-    def merge(self, a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Merge both."""
-        return self.passes[0].merge(a[0], b[0]), self.passes[1].merge(a[1], b[1])
+    def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Merge each."""
+        parts = zip(self.passes, a, b, strict=True)
+        return tuple(one.merge(mine, theirs) for one, mine, theirs in parts)
 
-    def finish(self, state: tuple[Any, Any]) -> tuple[Any, Any]:
-        """Finish both."""
-        return self.passes[0].finish(state[0]), self.passes[1].finish(state[1])
+    def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Finish each."""
+        return tuple(one.finish(part) for one, part in zip(self.passes, state, strict=True))
 
 
 class Engine(Protocol):
-    """Runs passes over data, and independent work over items."""
+    """Runs passes over data, maps functions over independent items, and keeps coded rows.
+
+    Everything it is given is picklable: module-level functions, partial
+    applications of them, small objects.
+    """
 
     def run(
         self,
         pass_: Pass[Chunk, State, Result],
-        rows: Blocks[Chunk],
+        rows: Pieces[Chunk],
         progress: Progress,
         stage: str,
     ) -> Result:
@@ -102,6 +117,21 @@ class Engine(Protocol):
     ) -> list[Result]:
         """Apply a function to independent items; results in the items' order."""
 
+    def keep(
+        self,
+        read: Callable[[Any], Iterable[Chunk]],
+        pieces: Sequence[Any],
+        memory_limit: int,
+        progress: Progress,
+        stage: str,
+    ) -> Sequence[Piece[Chunk]]:
+        """Read every piece once and keep its chunks; return their addresses, in order.
+
+        A chunk is a NamedTuple of arrays, numbers and None, with `n_rows`.
+        `memory_limit` is in bytes, for all chunks on one machine together; what
+        is more goes to disk.
+        """
+
 
 def resolve_engine(engine: str | Engine, n_jobs: int | None) -> Engine:
     """Turn the estimator's `engine` and `n_jobs` into an engine."""
@@ -109,9 +139,9 @@ def resolve_engine(engine: str | Engine, n_jobs: int | None) -> Engine:
 
     if engine == "local":
         return LocalEngine(n_jobs)
-    if not (hasattr(engine, "run") and hasattr(engine, "map")):
+    if not all(hasattr(engine, name) for name in ("run", "map", "keep")):
         raise ConfigurationError(
             f"engine={engine!r} is not known. Allowed: 'local', or an object with the methods "
-            "`run` and `map` of tanager.engines.Engine."
+            "`run`, `map` and `keep` of tanager.engines.Engine."
         )
-    return engine
+    return engine  # type: ignore[return-value]

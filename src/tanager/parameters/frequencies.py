@@ -7,7 +7,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import SubsetRows
+from tanager.codes import Rows
 from tanager.counts import ContextTree, Counts, build_trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -146,11 +146,12 @@ class MEstimate(CountLearner):
         if n_holdout == 0:
             return MEstimate(1.0)
         generator = context.generator(*b"m-estimate")
-        chosen = np.sort(generator.choice(rows.n_rows, n_holdout, replace=False)).astype(np.int64)
-        rest = SubsetRows(rows, chosen, keep=False)
+        chosen = np.zeros(rows.n_rows, np.bool_)
+        chosen[generator.choice(rows.n_rows, n_holdout, replace=False)] = True
+        rest = rows.take(~chosen)
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
         trees = build_trees(rest, families, context, "hold-out counts")
-        codes, labels, weights, _ = SubsetRows(rows, chosen, keep=True).gather()
+        codes, labels, weights = rows.take(chosen).gather()[:3]
         losses = {}
         for m in self.candidates:
             tables = MEstimate(m).from_counts(_classes_of(rest, context), trees, context)
@@ -238,7 +239,7 @@ class FriedmanEstimate(CountLearner):
         return np.log(frequencies / frequencies.sum())
 
 
-def _classes_of(rows: SubsetRows, context: FitContext) -> Floats:
+def _classes_of(rows: Rows, context: FitContext) -> Floats:
     return Counts(rows, context).classes
 
 

@@ -70,13 +70,13 @@ class Hybrid(Trained, ParameterLearner):
     Examples
     --------
     >>> import numpy as np
-    >>> from tanager.codes import Domain, MemoryRows
+    >>> from tanager.codes import Domain, Rows
     >>> from tanager.counts import Counts
     >>> from tanager.engines import FitContext
     >>> from tanager.structure import Structure
     >>> y = np.arange(200) % 2
     >>> codes = np.array([y], np.uint8)
-    >>> rows = MemoryRows(Domain(("a",), np.array([2]), 2), codes, y.astype(np.uint16))
+    >>> rows = Rows.in_memory(Domain(("a",), np.array([2]), 2), codes, y.astype(np.uint16))
     >>> structure, context = Structure(("a",), (0,), ((),)), FitContext()
     >>> from tanager.training import Training
     >>> learner = Hybrid("nll", training=Training(50, learning_rate=0.3))

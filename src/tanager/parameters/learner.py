@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.parameters.folds import judging_folds
@@ -88,7 +88,6 @@ class ParameterLearner(BaseEstimator, ABC):
             elsewhere.
         """
         rows = counts.rows
-        assert isinstance(rows, MemoryRows)
         learner = self.settle(structure, counts, context)
         log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
         for fold in judging_folds(folds):

@@ -54,11 +54,11 @@ class Greedy(StructureLearner):
     Examples
     --------
     >>> import numpy as np
-    >>> from tanager.codes import Domain, MemoryRows
+    >>> from tanager.codes import Domain, Rows
     >>> from tanager.structure import Greedy
     >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
     >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
-    >>> rows = MemoryRows(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
+    >>> rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
     >>> context = FitContext()
     >>> dict(Greedy().learn(Counts(rows, context), context).parents)
     {'a': ('b',), 'b': (), 'c': ()}

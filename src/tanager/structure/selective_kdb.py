@@ -115,7 +115,7 @@ class SelectiveKDB(StructureLearner):
             full.max_parents,
             self.score,
             self.smoothing,
-            weighted=next(iter(counts.rows.chunks())).weights is not None,
+            weighted=counts.rows.weighted,
         )
         return context.engine.run(losses, counts.rows, context.progress, "leave-one-out")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.parameters import CountLearner
@@ -44,7 +44,7 @@ def make_rows(seed=0, n_rows=60, arities=(3, 2, 4, 2), n_classes=3, *, unknown=0
         codes[i] = np.where(rng.random(n_rows) < 0.5, lean % arity, rng.integers(0, arity, n_rows))
         codes[i][rng.random(n_rows) < unknown] = arity
     domain = Domain(tuple(f"x{i}" for i in range(len(arities))), arities, n_classes)
-    return MemoryRows(domain, codes, labels, weights)
+    return Rows.in_memory(domain, codes, labels, weights)
 
 
 def make_structure(rows, name):
@@ -52,8 +52,8 @@ def make_structure(rows, name):
 
 
 def in_blocks(rows, block_rows):
-    codes, labels, weights, _ = rows.gather()
-    return MemoryRows(rows.domain, codes, labels, weights, block_rows=block_rows)
+    codes, labels, weights = rows.gather()[:3]
+    return Rows.in_memory(rows.domain, codes, labels, weights, block_rows=block_rows)
 
 
 def learn(learner, rows, structure, *, n_jobs=None):

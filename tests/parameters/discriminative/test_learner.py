@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from tanager.codes import Domain, MemoryRows, SubsetRows
+from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -168,9 +168,11 @@ def test_chunks_and_threads_do_not_matter(options):
 def test_weight_two_is_a_repeated_row(form):
     weights = np.random.default_rng(1).integers(1, 4, 80).astype(float)
     heavy = make_rows(5, 80, weights=weights)
-    codes, labels, _, _ = heavy.gather()
+    codes, labels, _ = heavy.gather()[:3]
     times = weights.astype(int)
-    repeated = MemoryRows(heavy.domain, np.repeat(codes, times, axis=1), np.repeat(labels, times))
+    repeated = Rows.in_memory(
+        heavy.domain, np.repeat(codes, times, axis=1), np.repeat(labels, times)
+    )
     structure = make_structure(heavy, "tree")
     a, _ = learn(Discriminative(form, l2=0.2), heavy, structure)
     b, _ = learn(Discriminative(form, l2=0.2), repeated, structure)
@@ -187,8 +189,7 @@ def test_crossfit_tables_never_saw_their_rows():
     problem = Problem.pose(learner, structure, Counts(rows, context), context)
     labels = rows.gather().labels
     for fold in range(3):
-        outside = np.flatnonzero(problem.folds != fold)
-        alone = SubsetRows(rows, outside, keep=True)
+        alone = rows.take(problem.folds != fold)
         tables, _ = learn(MEstimate(m=1.0), alone, structure)
         np.testing.assert_array_equal(problem.crossed.own[fold], problem.layout.read(tables))
         for c in range(3):
@@ -221,7 +222,7 @@ def test_strengths_by_cross_validation():
     """Without anything to learn the strongest prior wins; with many rows it does not."""
     rng = np.random.default_rng(0)
     noise = make_rows(1, 150, n_classes=2)
-    noise = MemoryRows(
+    noise = Rows.in_memory(
         noise.domain, noise.gather().codes, rng.integers(0, 2, 150).astype(np.uint16)
     )
     structure = make_structure(noise, "tree")
@@ -292,7 +293,7 @@ def test_dfe_agrees_with_plain_loops(name):
     rows = make_rows(12, 80)
     structure = make_structure(rows, name)
     tables, info = learn(DFE(n_passes=3, m=0.5), in_blocks(rows, 9), structure)
-    codes, labels, _, _ = rows.gather()
+    codes, labels, _ = rows.gather()[:3]
     families = [
         (*ps, i) for i, ps in zip(structure.selected, structure.parent_indices, strict=True)
     ]
@@ -331,7 +332,7 @@ def test_dfe_options_are_checked():
 def test_next_to_nothing_to_learn_from(learner, n_rows):
     labels = (np.arange(n_rows) % 2).astype(np.uint16)
     domain = Domain(("a", "b"), np.array([2, 3]), 2)
-    rows = MemoryRows(domain, np.zeros((2, n_rows), np.uint8), labels)
+    rows = Rows.in_memory(domain, np.zeros((2, n_rows), np.uint8), labels)
     for structure in (
         Structure(("a", "b"), (), ()),
         Structure.from_parents(("a", "b"), [(), (0,)]),
@@ -339,7 +340,7 @@ def test_next_to_nothing_to_learn_from(learner, n_rows):
         tables, _ = learn(learner, rows, structure)
         assert np.isfinite(tables.log_prior).all()
         assert tables.normalized
-    alone = MemoryRows(Domain(("a", "b"), np.array([2, 3]), 1), rows.gather().codes, labels * 0)
+    alone = Rows.in_memory(Domain(("a", "b"), np.array([2, 3]), 1), rows.gather().codes, labels * 0)
     tables, _ = learn(learner, alone, structure)
     assert tables.log_prior == pytest.approx([0.0])
 
@@ -347,10 +348,10 @@ def test_next_to_nothing_to_learn_from(learner, n_rows):
 def test_many_features_of_one_value():
     """A feature whose values were all joined tells nothing, however many there are."""
     few = make_rows(3, 200, n_classes=2)
-    codes, labels, _, _ = few.gather()
+    codes, labels, _ = few.gather()[:3]
     names = tuple(f"x{i}" for i in range(100))
     domain = Domain(names, np.array([*few.domain.arities, *[1] * 96]), 2)
-    many = MemoryRows(domain, np.concatenate([codes, np.zeros((96, 200), np.uint8)]), labels)
+    many = Rows.in_memory(domain, np.concatenate([codes, np.zeros((96, 200), np.uint8)]), labels)
     wide = Structure.from_parents(names, [()] * 100)
     a, _ = learn(Discriminative("direct", l2=0.1, towards="zero"), many, wide)
     narrow = make_structure(few, "naive")

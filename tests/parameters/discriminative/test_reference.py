@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from tanager.codes import Domain, MemoryRows
+from tanager.codes import Domain, Rows
 from tanager.parameters import Discriminative
 from tanager.structure import Structure
 from tests.parameters.discriminative.problems import Plain, learn
@@ -27,7 +27,7 @@ def load(shared, name):
         values = np.array([str(v) for v in column.to_pylist()])
         codes.append(np.unique(values, return_inverse=True)[1])
     domain = Domain(tuple(table.column_names[:-1]), np.array(reference["card"]), reference["nc"])
-    rows = MemoryRows(domain, np.array(codes[:-1], np.uint8), codes[-1].astype(np.uint16))
+    rows = Rows.in_memory(domain, np.array(codes[:-1], np.uint8), codes[-1].astype(np.uint16))
     return reference, rows
 
 

@@ -168,10 +168,10 @@ def test_settling_fixes_the_strength_that_learning_would_choose():
 
 def test_weights_count_as_repetitions_with_fixed_shares():
     rows = make_rows(8, 120)
-    codes, labels, _, _ = rows.gather()
+    codes, labels, _ = rows.gather()[:3]
     repeats = np.random.default_rng(3).integers(0, 3, 120)
-    weighted = type(rows)(rows.domain, codes, labels, repeats.astype(float))
-    repeated = type(rows)(
+    weighted = type(rows).in_memory(rows.domain, codes, labels, repeats.astype(float))
+    repeated = type(rows).in_memory(
         rows.domain, np.repeat(codes, repeats, axis=1).copy(), np.repeat(labels, repeats)
     )
     structure = make_structure(rows, "tree")

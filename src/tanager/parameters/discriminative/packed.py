@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import CodedRows
+from tanager.codes import Chunk, Rows
+from tanager.engines import Piece
 from tanager.parameters.discriminative.packing import Packing
 
 __all__ = ["PackedRows", "PackedTable"]
@@ -46,7 +47,7 @@ class PackedTable:
 
     Parameters
     ----------
-    rows : CodedRows
+    rows : Rows
     packing : Packing
     folds : ndarray of uint8, shape (n_rows,), or None
 
@@ -60,7 +61,7 @@ class PackedTable:
     """
 
     def __init__(
-        self, rows: CodedRows, packing: Packing, folds: NDArray[np.uint8] | None = None
+        self, rows: Rows, packing: Packing, folds: NDArray[np.uint8] | None = None
     ) -> None:
         self._rows = rows
         self.packing = packing
@@ -69,24 +70,53 @@ class PackedTable:
         self.unit = 2.0 ** round(log2(ratio))
         self.total_weight = rows.total_weight * self.unit
         self._folds = np.zeros(0, np.uint8) if folds is None else folds
-        self._kept: dict[int, PackedRows] = {}
+        self._pieces: list[Piece[PackedRows]] | None = None
 
-    def blocks(self) -> Iterator[object]:
-        """Iterate over the packed pieces that are kept, or else over the rows' handles."""
-        if sum(piece.n_rows for piece in self._kept.values()) == self.n_rows:
-            return iter([self._kept[start] for start in sorted(self._kept)])
-        return self._rows.blocks()
+    def pieces(self) -> list[Piece[PackedRows]]:
+        """Return the addresses of the packed rows."""
+        if self._pieces is None:
+            starts = np.cumsum([0, *(piece.n_rows for piece in self._rows.pieces())])
+            self._pieces = [
+                _PackedPiece(self, piece, int(start))
+                for piece, start in zip(self._rows.pieces(), starts, strict=False)
+            ]
+        return list(self._pieces)
 
-    def read(self, block: object) -> PackedRows:
-        """Decode and pack one piece."""
-        if isinstance(block, PackedRows):
-            return block
-        chunk = self._rows.read(block)
+    def pack(self, chunk: Chunk, start: int) -> PackedRows:
+        """Pack the rows from position `start` on."""
         joint, slots = self.packing.code(chunk.codes)
         weights = np.zeros(0) if chunk.weights is None else chunk.weights * self.unit
-        folds = self._folds[chunk.start : chunk.start + chunk.n_rows]
-        packed = PackedRows(joint, slots, chunk.labels, weights, folds)
-        share = KEEP_BYTES * chunk.n_rows / max(self.n_rows, 1)
-        if sum(array.nbytes for array in packed) <= share:
-            self._kept[chunk.start] = packed
-        return packed
+        folds = self._folds[start : start + chunk.n_rows]
+        return PackedRows(joint, slots, chunk.labels, weights, folds)
+
+    def keeps(self, packed: PackedRows) -> bool:
+        """Return whether there is room to keep packed rows."""
+        share = KEEP_BYTES * packed.n_rows / max(self.n_rows, 1)
+        return sum(array.nbytes for array in packed) <= share
+
+
+class _PackedPiece:
+    """Some rows, packed when first read."""
+
+    def __init__(self, table: PackedTable, piece: Piece[Chunk], start: int) -> None:
+        self._table = table
+        self._piece = piece
+        self._start = start
+        self._kept: list[PackedRows] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self._piece.n_rows
+
+    def chunks(self) -> Iterator[PackedRows]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept, start = [], self._start
+        for chunk in self._piece.chunks():
+            packed = self._table.pack(chunk, start)
+            start += chunk.n_rows
+            kept.append(packed)
+            yield packed
+        if all(self._table.keeps(packed) for packed in kept):
+            self._kept = kept

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tanager.codes import CodedRows, Codes
+from tanager.codes import Codes, Rows
 from tanager.counts import ContextTree
 from tanager.parameters.discriminative.layout import FamilyCells, Layout
 
@@ -88,7 +88,7 @@ class Packing:
     layout : Layout
     trees : list of ContextTree
         Each family's counts: they tell whether unknown values occur.
-    rows : CodedRows
+    rows : Rows
         Only their number and weight are read here.
 
     Attributes
@@ -101,7 +101,7 @@ class Packing:
     n_slots : int
     """
 
-    def __init__(self, layout: Layout, trees: list[ContextTree], rows: CodedRows) -> None:
+    def __init__(self, layout: Layout, trees: list[ContextTree], rows: Rows) -> None:
         self.layout = layout
         radices = layout.domain.arities + _unknown(layout, trees, rows.total_weight)
         n_differences = max(layout.n_classes - 1, 1)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import CodedRows
+from tanager.codes import Rows
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
@@ -99,7 +99,7 @@ class Problem:
         return cls(options, layout, trees, base, counts, context, folds)
 
     @property
-    def rows(self) -> CodedRows:
+    def rows(self) -> Rows:
         """The training rows."""
         return self.counts.rows
 

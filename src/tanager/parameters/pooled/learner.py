@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Domain, MemoryRows, SubsetRows
+from tanager.codes import Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -205,11 +205,9 @@ def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
     rows = counts.rows
     if rows.n_rows > max_rows:
         chosen = context.generator(SAMPLE_KEY).choice(rows.n_rows, max_rows, replace=False)
-        return Counts(SubsetRows(rows, np.sort(chosen), keep=True).in_memory(), context.apart())
-    if isinstance(rows, MemoryRows):
-        return counts
-    codes, labels, weights, _ = rows.gather()
-    return Counts(MemoryRows(rows.domain, codes, labels, weights), context.apart())
+        mask = np.isin(np.arange(rows.n_rows), chosen)
+        return Counts(rows.take(mask), context.apart())
+    return counts
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:

@@ -65,7 +65,7 @@ def hold_out(
     rows = counts.rows
     folds = assign_folds(rows, N_FOLDS, context.generator(FOLDS_KEY), context)
     judged = folds < len(judging_folds(folds))
-    _, labels, weights, _ = rows.gather()
+    _, labels, weights = rows.gather()[:3]
     settled = []
     logs = np.empty((len(members), int(judged.sum()), rows.domain.n_classes))
     for at, member in enumerate(members):

@@ -98,12 +98,12 @@ class Differentiable(Trained, StructureLearner):
     Examples
     --------
     >>> import numpy as np
-    >>> from tanager.codes import Domain, MemoryRows
+    >>> from tanager.codes import Domain, Rows
     >>> from tanager.counts import Counts
     >>> from tanager.engines import FitContext
     >>> a, y = np.random.default_rng(0).integers(0, 2, (2, 500))
     >>> codes = np.array([a, a ^ y], np.uint8)
-    >>> rows = MemoryRows(Domain(("a", "b"), np.array([2, 2]), 2), codes, y.astype(np.uint16))
+    >>> rows = Rows.in_memory(Domain(("a", "b"), np.array([2, 2]), 2), codes, y.astype(np.uint16))
     >>> learner = Differentiable(order="columns", training=Training(20, batch_size=50))
     >>> context = FitContext()
     >>> dict(learner.learn(Counts(rows, context), context).parents)

@@ -1,0 +1,134 @@
+"""Chunks kept between passes: in memory up to a limit, then in a temporary file."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from tanager.errors import MemoryBoundError
+
+__all__ = ["KeptChunk", "Store"]
+
+_ALIGNMENT = 64  # bytes; arrays in the file begin at multiples of it
+
+Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
+
+
+@dataclass(frozen=True, eq=False)
+class KeptChunk(Generic[Chunk]):
+    """A chunk in memory, at its own address."""
+
+    chunk: Chunk
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.chunk.n_rows)  # type: ignore[attr-defined]
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the chunk."""
+        yield self.chunk
+
+
+@dataclass(frozen=True, eq=False)
+class _StoredChunk(Generic[Chunk]):
+    """A chunk in a store's file; read as views of the mapped file, without a copy."""
+
+    store: Store
+    kind: type[Chunk]
+    n_rows: int
+    fields: tuple[Any, ...]  # an array is (dtype, shape, offset)
+
+    def chunks(self) -> Iterator[Chunk]:
+        yield self.kind(*(self._field(field) for field in self.fields))
+
+    def _field(self, field: Any) -> Any:
+        return self.store.view(field) if isinstance(field, _Place) else field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process cannot open the file, which has no name.
+        copied = (np.array(f) if isinstance(f, np.ndarray) else f for f in next(self.chunks()))
+        return KeptChunk, (self.kind(*copied),)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an array lies in the file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def n_bytes(self) -> int:
+        return int(np.prod(self.shape)) * self.dtype.itemsize
+
+
+class Store:
+    """Keeps chunks; any thread may add to it.
+
+    Parameters
+    ----------
+    memory_limit : int
+        Bytes of chunks in memory; later chunks go to a temporary file.
+
+    Notes
+    -----
+    The file has no name where the platform allows that (on Windows the system
+    deletes it when it is closed), so nothing stays behind even if the process
+    is killed. It lies in Python's temporary folder, see ``tempfile.gettempdir``.
+    """
+
+    def __init__(self, memory_limit: int) -> None:
+        self.memory_limit = memory_limit
+        self.memory_used = 0
+        self.file_used = 0
+        self._lock = threading.Lock()
+        self._file: Any = None
+        self._map: mmap.mmap | None = None
+
+    def keep(self, chunk: Chunk) -> KeptChunk[Chunk] | _StoredChunk[Chunk]:
+        """Keep a chunk and return its address."""
+        n_bytes = sum(field.nbytes for field in chunk if isinstance(field, np.ndarray))
+        with self._lock:
+            fits = self.memory_used + n_bytes <= self.memory_limit
+            self.memory_used += n_bytes if fits else 0
+        if fits:
+            return KeptChunk(chunk)
+        try:
+            fields = tuple(self._write(f) if isinstance(f, np.ndarray) else f for f in chunk)
+        except OSError as error:
+            raise MemoryBoundError(
+                f"The coded rows need more than the {self.memory_limit / 2**20:,.0f} MiB of memory "
+                f"they may take, and the temporary folder {tempfile.gettempdir()} cannot take the "
+                f"rest: {error}. Free some room there, or set TMPDIR to a folder with more."
+            ) from error
+        return _StoredChunk(self, type(chunk), int(chunk.n_rows), fields)  # type: ignore[attr-defined]
+
+    def _write(self, array: np.ndarray[Any, Any]) -> _Place:
+        with self._lock:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - kept open
+            place = _Place(array.dtype, array.shape, self.file_used)
+            self.file_used += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+            self._file.seek(place.offset)
+            self._file.write(np.ascontiguousarray(array).data)
+            self._map = None  # of a shorter file
+        return place
+
+    def view(self, place: _Place) -> np.ndarray[Any, Any]:
+        """Return an array of the file, read-only."""
+        with self._lock:
+            if self._map is None or len(self._map) < place.offset + place.n_bytes:
+                self._file.flush()
+                self._file.truncate(max(self.file_used, _ALIGNMENT))
+                self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+            mapped = self._map
+        flat = np.frombuffer(mapped, place.dtype, int(np.prod(place.shape)), place.offset)
+        return flat.reshape(place.shape)
