@@ -121,9 +121,62 @@ def test_weights_are_repetitions(weather):
 
 def test_balanced_classes_get_equal_priors():
     X = [["a"], ["a"], ["b"], ["b"], ["b"], ["b"]]
-    clf = BayesNetClassifier("naive", "laplace", class_weight="balanced")
+    clf = BayesNetClassifier("naive", "ml", class_weight="balanced")
     clf.fit(X, [0, 0, 1, 1, 1, 1])
     assert clf.network_.log_prior == pytest.approx(np.log([0.5, 0.5]))
+
+
+def rare_class():
+    """48 rows of 5,000 are of the rare class, which three of eight numbers tell apart."""
+    rng = np.random.default_rng(3)
+    y = np.zeros(5000, dtype=int)
+    y[:48] = 1
+    X = rng.normal(size=(5000, 8))
+    X[y == 1, :3] += 1.5
+    order = rng.permutation(5000)
+    return X[order], y[order]
+
+
+@pytest.mark.parametrize("parameters", ["hdp", "pooled"])
+def test_class_weights_change_the_prior_and_nothing_else(parameters):
+    X, y = rare_class()
+    weights = {0: 1.0, 1: 20.0}
+    plain = BayesNetClassifier("tan", parameters).fit(X, y)
+    weighted = BayesNetClassifier("tan", parameters, class_weight=weights).fit(X, y)
+    assert weighted.network_.codebook.columns == plain.network_.codebook.columns
+    assert weighted.structure_ == plain.structure_
+    odds = plain.predict_proba(X) * [1.0, 20.0]  # the closed form: odds times the factor
+    expected = odds / odds.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(weighted.predict_proba(X), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_balanced_weights_find_a_rare_class():
+    X, y = rare_class()
+    half = slice(0, 2500), slice(2500, 5000)
+    plain = BayesNetClassifier("tan", "hdp").fit(X[half[0]], y[half[0]])
+    balanced = BayesNetClassifier("tan", "hdp", class_weight="balanced")
+    balanced.fit(X[half[0]], y[half[0]])
+    rare = y[half[1]] == 1
+    found = [clf.predict(X[half[1]])[rare].mean() for clf in (plain, balanced)]
+    assert found[0] < 0.3
+    assert found[1] > 0.7
+
+
+def test_partial_fit_balances_all_rows_so_far():
+    rows, labels = [["a"], ["b"]] * 6, [0, 1, 1] * 4
+    parts = BayesNetClassifier("naive", "ml", class_weight="balanced")
+    for low in range(0, 12, 3):
+        parts.partial_fit(rows[low : low + 3], labels[low : low + 3], classes=[0, 1])
+    assert parts.network_.log_prior == pytest.approx(np.log([0.5, 0.5]))
+
+
+def test_wrong_class_weights_are_refused_before_the_work():
+    X, y = rare_class()
+    for wrong in ({2: 1.0}, "even", {0: 0.0, 1: 0.0}, {0: -1.0}):
+        clf = BayesNetClassifier("tan", "hdp", class_weight=wrong)
+        with pytest.raises((ConfigurationError, DataError), match="weight"):
+            clf.fit(X, y)
+        assert not hasattr(clf, "network_")
 
 
 def test_partial_fit_adds_up_to_fit(weather):

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.growth import Growth
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
@@ -79,6 +80,10 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         description length), or there and into so many bins of equal frequency.
         "auto" is what suits the parameters: 5 for ``"pooled"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
+        What an error on each class costs, as a factor on the class's prior;
+        ``"balanced"`` makes rare classes count as much as frequent ones. The rows
+        count as they are, so that a rare class is not mistaken for much evidence.
+        To repeat rows instead, pass `sample_weight`.
     engine : "local" or Engine, default="local"
         Where the passes over the data run.
     n_jobs : int, default=None
@@ -208,19 +213,15 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             )
         with self._progress() as progress:
             context = self._context(progress)
-            rows = encode_rows(
-                self.network_.codebook,
-                as_table(X),
-                y,
-                sample_weight=sample_weight,
-                class_weight=self.class_weight,
-            )
+            codebook = self.network_.codebook
+            rows = encode_rows(codebook, as_table(X), y, sample_weight=sample_weight)
             structure = self.network_.structure
             with context.stage("parameters"):
                 growth = self._growth.add(rows, structure, context)
                 tables = growth.tables(context)
         self._growth = growth
-        self.network_ = Network(self.network_.codebook, structure, tables)
+        tables = weigh_classes(tables, self.class_weight, codebook.classes, growth.classes)
+        self.network_ = Network(codebook, structure, tables)
         self.info_ = context.info
         return self
 
@@ -303,6 +304,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     def _learn(self, codebook: Codebook, rows: Rows, context: FitContext) -> None:
         """From coded rows to a network."""
+        check_class_weight(self.class_weight, codebook.classes)
         counts = Counts(rows, context)
         with context.stage("structure"):
             structure = resolve_structure(self.structure).learn(counts, context)
@@ -319,6 +321,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             if isinstance(learner, CountLearner):
                 learner = learner.settle(structure, counts, context)
             tables = learner.learn(structure, counts, context)
+        tables = weigh_classes(tables, self.class_weight, codebook.classes, counts.classes)
         self.network_ = Network(codebook, structure, tables)
         self._growth = Growth.start(learner, structure, counts)
         self.info_ = context.info
@@ -343,7 +346,6 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 y,
                 classes=classes,
                 sample_weight=sample_weight,
-                class_weight=self.class_weight,
                 categorical_features=self.categorical_features,
                 missing=self.missing,
                 bins=self._bins(),
