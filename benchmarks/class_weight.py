@@ -33,7 +33,7 @@ WAYS = ("no weights", "on the rows", "on the prior")
 
 def imbalanced(name: str, folder: Path) -> tuple[pa.Table, np.ndarray]:
     dataset = find_dataset(name, folder)
-    table = pq.read_table(dataset.path)
+    table = pq.read_table(dataset.source)
     labels = np.array(table.column(dataset.target).to_pylist(), dtype=object).astype(str)
     values, counts = np.unique(labels, return_counts=True)
     positive = values[counts.argmin() if counts.min() >= 2 * LEAST else counts.argsort()[-2]]

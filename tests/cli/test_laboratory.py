@@ -40,7 +40,7 @@ def test_compare_prints_means_and_tests(tables):
         "compare", "one.parquet", "two.parquet", "-t", "label", "--with", NB, "--with", TREE,
         "--rounds", 1, "-o", "cells.csv",
     )  # fmt: skip
-    assert "0-1 loss" in out
+    assert "average rank on log-loss over 2 tables" in out.splitlines()[0]
     assert "Wilcoxon" in out
     assert (tables / "cells.csv").read_text().count("\n") == 9
 
@@ -52,7 +52,7 @@ def test_compare_in_json(tables):
     )  # fmt: skip
     content = json.loads(out)
     first = content["metrics"][0]
-    assert first["metric"] == "zero_one_loss"
+    assert first["metric"] == "accuracy"
     assert set(first["scores"]) == {"one", "two"}
     pair = first["pairs"][0]
     assert pair["wins"] + pair["draws"] + pair["losses"] == 2
@@ -120,3 +120,23 @@ def test_the_program_fails_in_one_line():
 def test_wrong_usage_exits_with_two(tables):
     invoke("compare", code=2)
     invoke("evaluate", "one.parquet", code=2)
+
+
+def test_a_classifier_that_is_not_installed_is_a_row_with_its_reason(tables):
+    out = invoke(
+        "compare", "one.parquet", "-t", "label", "--with", NB, "--with", "nosuchpackage.Model@raw",
+        "--rounds", 2, code=1,
+    )  # fmt: skip
+    assert "nosuchpackage.Model@raw failed:" in out
+    assert "pip install nosuchpackage" in out
+    assert f"{NB} on one: accuracy 0." in out
+
+
+def test_one_table_is_compared_by_deviations_and_the_corrected_test(tables):
+    out = invoke(
+        "compare", "one.parquet", "-t", "label", "--with", NB, "--with", TREE, "--rounds", 2,
+    )  # fmt: skip
+    assert "log-loss on one" in out.splitlines()[0]
+    assert "±" in out
+    assert "corrected t-test" in out
+    assert "--details" in out

@@ -101,7 +101,7 @@ def test_the_folder_of_tables_comes_from_the_environment(folder, monkeypatch):
         ("x =", "not TOML"),
         ('rounds = 3\ndatasets=["small"]\nclassifiers=["tan/hdp"]', "'rounds' is not known"),
         ('datasets=["small"]\nclassifiers=["tan/hdp"]\n[protocol]\nfold=3', "'fold' is not known"),
-        ('datasets=["small"]\nclassifiers=["tan/hdp"]\nmetrics=["auc"]', "auc"),
+        ('datasets=["small"]\nclassifiers=["tan/hdp"]\nmetrics=["kappa"]', "kappa"),
         ('datasets=["small"]\nclassifiers=["tan/hdp", "tan/hdp"]', "two classifiers are called"),
         ('datasets=["small"]\nclassifiers=[]', "no classifier"),
         ('datasets=["small"]\n[classifiers]\na={missing="value"}', "what to `use`"),

@@ -72,7 +72,7 @@ def test_reliability_adds_up_over_folds():
 
 def test_unknown_metric_is_refused():
     with pytest.raises(ConfigurationError, match="zero_one_loss"):
-        metrics.resolve_metrics(("accuracy",))
+        metrics.resolve_metrics(("kappa",))
 
 
 def test_conditional_relative_entropy_is_the_divergence_by_its_definition():
@@ -92,3 +92,26 @@ def test_conditional_relative_entropy_is_the_divergence_by_its_definition():
             if share:
                 expected += len(chosen) / 60 * share * np.log(share / p[chosen[0], label])
     assert conditional_relative_entropy(p, y, groups) == pytest.approx(expected)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 6), st.booleans())
+def test_accuracy_auc_and_f1_agree_with_scikit_learn(seed, classes, rounded):
+    p, y = random_case(seed, 80, classes)
+    if rounded:  # equal probabilities count half
+        p = p.round(1) + 1e-3
+        p /= p.sum(axis=1, keepdims=True)
+    y[:classes] = np.arange(classes)  # every class occurs
+    assert_allclose(metrics.accuracy(p, y), sk.accuracy_score(y, p.argmax(1)))
+    assert_allclose(metrics.f1(p, y), sk.f1_score(y, p.argmax(1), average="macro"))
+    expected = (
+        sk.roc_auc_score(y, p[:, 1]) if classes == 2 else sk.roc_auc_score(y, p, multi_class="ovr")
+    )
+    assert_allclose(metrics.auc(p, y), expected)
+    assert np.array_equal(
+        metrics.confusion(p, y), sk.confusion_matrix(y, p.argmax(1), labels=range(classes))
+    )
+
+
+def test_one_class_alone_has_no_auc():
+    p, _ = random_case(0, 5, 3)
+    assert np.isnan(metrics.auc(p, np.zeros(5, int)))

@@ -107,7 +107,9 @@ def test_a_failing_cell_is_recorded_and_the_rest_goes_on(tmp_path, small):
     results = experiment.run(tmp_path / "run.jsonl")
     assert [r["classifier"] for r in results.failures] == [f"{__name__}.Failing@raw"] * 2
     assert "no such luck" in results.failures[0]["error"]
-    assert results.mean("log_loss").excluded == ("small",)
+    assert results.mean("log_loss").datasets == ("small",)  # the other's results stand
+    assert results.mean("log_loss").classifiers == (TREE,)
+    assert "no such luck" in results.failed_classifiers()[f"{__name__}.Failing@raw"]
     assert sum(r["status"] == "ok" for r in results.records) == 2
     assert len(list(RunFile(tmp_path / "run.jsonl").cells())) == 4
     experiment.run(tmp_path / "run.jsonl", retry_failed=True)

@@ -157,3 +157,24 @@ def test_scores_that_cannot_be_ranked_are_refused(values):
 def test_lengths_must_agree():
     with pytest.raises(DataError, match="one length"):
         stats.win_draw_loss([1.0], [1.0, 2.0])
+
+
+def test_corrected_t_is_nadeau_and_bengio_s_formula():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(10), rng.random(10)
+    d = a - b
+    t = d.mean() / np.sqrt((1 / 10 + 1 / 9) * d.var(ddof=1))
+    expected = 2 * scipy.stats.t.sf(abs(t), 9)
+    result = stats.corrected_t(a, b, test_ratio=1 / 9)
+    assert_allclose(result, (t, expected))
+    # Without the share of test rows it is the plain paired test.
+    assert_allclose(
+        stats.corrected_t(a, b, test_ratio=0.0), scipy.stats.ttest_rel(a, b), rtol=1e-12
+    )
+
+
+def test_corrected_t_of_equal_and_of_shifted_losses():
+    assert stats.corrected_t([0.1, 0.2], [0.1, 0.2], 1.0).p_value == 1.0
+    assert stats.corrected_t([0.1, 0.2], [0.2, 0.3], 1.0).p_value == 0.0
+    with pytest.raises(DataError, match="2 cells"):
+        stats.corrected_t([0.1], [0.2], 1.0)

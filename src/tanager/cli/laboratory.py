@@ -12,7 +12,7 @@ import typer
 
 from tanager.atomic import write_text
 from tanager.cli.console import Bins, Json, read_bins
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from tanager.evaluation import Experiment, Results
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 DEFAULT_PAIR = "tan/pooled"
+FAILED = 1  # exit code
 
 Run = Annotated[
     Path | None,
@@ -80,9 +81,13 @@ def compare(
     data: Data = None,
     retry_failed: Retry = False,
     allow_imports: Imports = False,
+    details: Annotated[bool, typer.Option("--details", help="The tests of every metric.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare classifiers on tables, with tests of significance."""
+    """Compare classifiers on tables, with tests of significance.
+
+    Exit code 1 if a classifier failed; the others' results stand.
+    """
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 
     if any(path.suffix == ".toml" for path in sources):
@@ -102,7 +107,17 @@ def compare(
             name="comparison",
         )
     results = _run(experiment, run, jobs, retry_failed=retry_failed)
-    _deliver(results, output, html, as_json=as_json)
+    if output is not None:
+        results.write(output)
+    if html is not None:
+        from tanager.report import write_report
+
+        write_report(results, html)
+    from tanager.cli.tables import print_comparison
+
+    print_comparison(results, as_json=as_json, details=details)
+    if results.failures:
+        raise typer.Exit(FAILED)
 
 
 def evaluate(
@@ -215,24 +230,10 @@ def live_progress(experiment: Experiment) -> Iterator[Progress | None]:
         yield table
 
 
-def _deliver(results: Results, output: Path | None, html: Path | None, *, as_json: bool) -> None:
-    from tanager.cli.tables import print_comparison
-
-    if output is not None:
-        results.write(output)
-    if html is not None:
-        from tanager.report import write_report
-
-        write_report(results, html)
-    print_comparison(results, as_json=as_json)
-    if len(results.failures) == len(results.records):
-        _refuse_failures(results)
-
-
 def _refuse_failures(results: Results) -> None:
     if results.failures:
         first = results.failures[0]
-        raise ConfigurationError(
+        raise DataError(
             f"{len(results.failures)} of {len(results.records)} cells failed; the first, "
             f"{first['classifier']} on {first['dataset']}: {first['error']}"
         )

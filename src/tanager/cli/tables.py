@@ -17,28 +17,31 @@ if TYPE_CHECKING:
 
 __all__ = ["print_comparison", "print_evaluation", "print_findings"]
 
+# The columns of the first table; every metric is in --details and --json.
+OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
+
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation over cells of one classifier on one table."""
     from tanager.evaluation.results import TIMES
+    from tanager.evaluation.verdict import verdict
 
     cells = results.records
-    numbers = {
-        name: (
-            float(np.mean([c[name] for c in cells])),
-            float(np.std([c[name] for c in cells], ddof=1)) if len(cells) > 1 else 0.0,
-        )
-        for name in (*results.metrics, *TIMES)
-    }
+    numbers = {name: _mean_and_deviation(cells, name) for name in (*results.metrics, *TIMES)}
     if as_json:
-        facts = {"experiment": results.description, "cells": len(cells)}
+        facts = {
+            "experiment": results.description,
+            "verdict": verdict(results),
+            "cells": len(cells),
+        }
         means = {name: {"mean": m, "deviation": s} for name, (m, s) in numbers.items()}
         print_json({**facts, **means})
         return
-    table = _table(results.description["name"], "", "mean", "deviation")
+    out = console()
+    out.print(f"[bold]{_escape(verdict(results))}[/]\n")
+    table = _table("", "", "mean", "deviation")
     for name, (mean, deviation) in numbers.items():
         table.add_row(results.title(name), _number(mean), _number(deviation))
-    out = console()
     out.print(table)
     protocol = results.description["protocol"]
     out.print(
@@ -47,14 +50,22 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
     )
 
 
-def print_comparison(results: Results, *, as_json: bool) -> None:
-    """Print the means, ranks and tests of every metric of an experiment."""
-    from tanager.evaluation.summary import summarize
+def _mean_and_deviation(cells: list[dict[str, Any]], name: str) -> tuple[float, float]:
+    values = [cell[name] for cell in cells if cell[name] is not None]
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return float(np.mean(values)) if values else float("nan"), deviation
 
-    summaries = [summarize(results, metric) for metric in results.metrics]
+
+def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
+    """Print the verdict, one row a classifier, and the tests of the leading or every metric."""
+    from tanager.evaluation.summary import summarize
+    from tanager.evaluation.verdict import leading_metric, verdict
+
     if as_json:
+        summaries = [summarize(results, metric) for metric in results.metrics]
         content = {
             "experiment": results.description,
+            "verdict": verdict(results),
             "metrics": [summary.to_json() for summary in summaries],
             "failures": [
                 {k: f[k] for k in ("dataset", "classifier", "round", "fold", "error")}
@@ -64,25 +75,63 @@ def print_comparison(results: Results, *, as_json: bool) -> None:
         print_json(content)
         return
     out = console()
-    for place, summary in enumerate(summaries):
-        if place:
-            out.print()
-        _print_summary(out, results, summary)
-    if results.failures:
-        failed = _table(f"{len(results.failures)} failed cells", "dataset", "classifier", "error")
-        for (dataset, classifier), error in _distinct(results.failures).items():
+    out.print(f"[bold]{_escape(verdict(results))}[/]\n")
+    _print_overview(out, results)
+    leading = leading_metric(results)
+    for metric in results.metrics if details else [leading]:
+        out.print()
+        _print_summary(out, results, summarize(results, metric))
+    if not details:
+        out.print("\nThe same of every metric: --details")
+    partly = [f for f in results.failures if f["classifier"] not in results.failed_classifiers()]
+    if partly:
+        failed = _table(f"{len(partly)} failed cells", "dataset", "classifier", "error")
+        for (dataset, classifier), error in _distinct(partly).items():
             failed.add_row(_escape(dataset), _escape(classifier), _escape(error))
         out.print(failed)
+
+
+def _print_overview(out: Console, results: Results) -> None:
+    """Print one row a classifier: means, with deviations over cells where there is one table."""
+    from tanager.evaluation.summary import summarize
+
+    summaries = [summarize(results, metric) for metric in OVERVIEW if metric in results.metrics]
+    table = _table("", "classifier", *(results.title(s.scores.metric) for s in summaries))
+    names = summaries[0].scores.classifiers if summaries else ()
+    one = bool(summaries) and len(summaries[0].scores.datasets) == 1
+    for j, name in enumerate(names):
+        cells = []
+        for summary in summaries:
+            if not summary.scores.datasets:
+                cells.append("")
+                continue
+            means = summary.scores.values.mean(axis=0)
+            best = means.max() if summary.scores.greater else means.min()
+            text = f"{means[j]:.4f}"
+            text = f"[bold]{text}[/]" if means[j] == best else text
+            if one and summary.deviations is not None:
+                text += f" ± {summary.deviations.values[0, j]:.4f}"
+            cells.append(text)
+        table.add_row(_escape(name), *cells)
+    out.print(table)
+    for name, reason in results.failed_classifiers().items():
+        out.print(f"[bold]{_escape(name)}[/] failed: {_escape(reason)}")
+    where = f"on {results.datasets[0]}" if one else f"over {len(results.datasets)} tables"
+    spread = " ± standard deviation over cells" if one else ""
+    out.print(f"mean{spread} {where}")
 
 
 def _print_summary(out: Console, results: Results, summary: Summary) -> None:
     scores = summary.scores
     table = _table(results.title(scores.metric), "dataset", *scores.classifiers)
     for name, row in zip(scores.datasets, scores.values, strict=True):
-        best = row.min()
+        best = row.max() if scores.greater else row.min()
         table.add_row(
             _escape(name), *(f"[bold]{v:.4f}[/]" if v == best else f"{v:.4f}" for v in row)
         )
+    if len(scores.datasets) == 1:
+        _print_pairs_of_one_table(out, results, summary)
+        return
     if len(scores.classifiers) > 1 and len(scores.datasets) > 1:
         table.add_section()
         table.add_row("mean", *(f"{v:.4f}" for v in scores.values.mean(axis=0)))
@@ -103,6 +152,19 @@ def _print_summary(out: Console, results: Results, summary: Summary) -> None:
         )
     if scores.excluded:
         out.print(f"left out, a cell failed: {', '.join(scores.excluded)}", markup=False)
+
+
+def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) -> None:
+    """Print the difference of every pair on one table, with the corrected test."""
+    scores = summary.scores
+    title = f"{results.title(scores.metric)}: differences on {scores.datasets[0]}"
+    pairs = _table(title, "", "", "difference", "corrected t-test, p")
+    for pair in summary.pairs:
+        gap = float(scores.of(pair.a)[0] - scores.of(pair.b)[0])
+        p = "" if pair.corrected_p is None else _p_value(pair.corrected_p)
+        pairs.add_row(_escape(pair.a), _escape(pair.b), f"{gap:+.4f}", p)
+    if summary.pairs:
+        out.print(pairs)
 
 
 def print_findings(findings: Findings, *, as_json: bool) -> None:
@@ -139,6 +201,12 @@ def _p_value(p: float) -> str:
     return f"[bold]{text}[/]" if p <= 0.05 else text
 
 
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
 def _table(title: str, *columns: str) -> Any:
     from rich.table import Table
 
@@ -148,9 +216,3 @@ def _table(title: str, *columns: str) -> Any:
     for i, column in enumerate(columns):
         table.add_column(_escape(column), justify="left" if i == 0 else "right", overflow="fold")
     return table
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

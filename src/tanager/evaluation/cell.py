@@ -128,7 +128,7 @@ class Bench:
         scores = {}
         for name, metric in metrics.items():
             extra = (identical_rows(rows.test),) if metric.needs_groups else ()
-            scores[name] = metric.function(*given, *extra)
+            scores[name] = _known(metric.function(*given, *extra))
         return {**scores, "reliability": [part.tolist() for part in bins]}
 
     def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
@@ -211,6 +211,11 @@ def _clock() -> Iterator[dict[str, float]]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield times
     times["wall"], times["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _known(value: float) -> float | None:
+    """Return None for NaN, which JSON does not have."""
+    return None if np.isnan(value) else value
 
 
 def _plain(value: Any) -> Any:

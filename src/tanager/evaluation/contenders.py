@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -127,6 +128,19 @@ class Contender:
             facts["options"] = dict(self.options)
         return facts
 
+    def check(self) -> None:
+        """Refuse names and options that no cell could ever use, before the first one runs.
+
+        A package that is not installed is left to the cells: the other
+        classifiers' results stand without it.
+        """
+        if self.is_pair:
+            self._build_pair("auto")
+            return
+        path, _ = parse_call(self._expanded.rpartition("@")[0])
+        if importlib.util.find_spec(path.partition(".")[0]) is not None:
+            self._build_imported("auto")
+
     def build(self, seed: int, bins: str | int = "auto") -> Any:
         """Make a fresh estimator that takes an Arrow table and class codes.
 
@@ -164,15 +178,22 @@ class Contender:
         try:
             factory = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
+            package = path.partition(".")[0]
+            absent = importlib.util.find_spec(package) is None
+            hint = f"Install it: pip install {package}" if absent else "Check the name"
             raise ConfigurationError(
-                f"classifier {self.use!r}: cannot import {path!r} ({error})."
+                f"classifier {self.use!r}: cannot import {path!r} ({error}). {hint}."
             ) from error
         if not all(hasattr(factory, method) for method in ("fit", "predict_proba", "get_params")):
             raise ConfigurationError(
                 f"classifier {self.use!r}: {path!r} is not a classifier with predict_proba."
             )
         own = Pooled.preferred_bins if bins == "auto" else bins
-        return Encoded(factory(**options), encoding, own)
+        try:
+            estimator = factory(**options)
+        except TypeError as error:
+            raise ConfigurationError(f"classifier {self.use!r}: {error}.") from error
+        return Encoded(estimator, encoding, own)
 
 
 def split_pair(text: str) -> tuple[str, str]:

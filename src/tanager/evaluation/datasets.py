@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -75,18 +76,27 @@ class Dataset:
     drop: tuple[str, ...] = ()
     train_rows: int | None = None
 
+    def check(self) -> None:
+        """Refuse a table that is not there, or has no such columns; reads no more than names."""
+        source = self.source
+        opened = open_source(_existing(source) if isinstance(source, str | Path) else source)
+        self._check_columns(opened.names)
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        missing = [c for c in (self.target, *self.drop) if c not in names]
+        if missing:
+            raise DataError(
+                f"dataset {self.name!r} has no column {missing[0]!r}. "
+                f"Its columns: {', '.join(names[:20])}."
+            )
+
     def load(self) -> Loaded:
         """Read the table and separate the target."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         table = _read(self.source)
-        missing = [c for c in (self.target, *self.drop) if c not in table.column_names]
-        if missing:
-            raise DataError(
-                f"dataset {self.name!r} has no column {missing[0]!r}. "
-                f"Its columns: {', '.join(table.column_names[:20])}."
-            )
+        self._check_columns(table.column_names)
         target = pc.cast(table.column(self.target).combine_chunks(), pa.string())
         if target.null_count:
             raise DataError(

@@ -160,6 +160,13 @@ class Experiment:
                     key = hashlib.sha256(text.encode()).hexdigest()[:20]
                     yield Cell(dataset.name, contender.name, round_, fold, key)
 
+    def check(self) -> None:
+        """Refuse wrong names of learners, options, tables and columns before the first cell."""
+        for contender in self.contenders:
+            contender.check()
+        for dataset in self.datasets:
+            dataset.check()
+
     def describe(self) -> dict[str, Any]:
         """Return the description for reports and run files, as plain data."""
         return {

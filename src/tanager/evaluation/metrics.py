@@ -1,7 +1,8 @@
-"""Losses of predicted probabilities, one function each.
+"""What predicted probabilities are worth, one function each.
 
 Every metric takes the probabilities of the test rows, shape (n_rows, n_classes),
-and the true classes as codes 0..C-1, and returns one number; less is better.
+and the true classes as codes 0..C-1, and returns one number. Less is better, but for
+`accuracy`, `auc` and `f1`, whose `Metric` says so.
 """
 
 from __future__ import annotations
@@ -19,9 +20,14 @@ __all__ = [
     "METRICS",
     "Metric",
     "Reliability",
+    "accuracy",
+    "auc",
+    "auc_by_class",
     "brier_score",
     "calibration_error",
     "conditional_relative_entropy",
+    "confusion",
+    "f1",
     "log_loss",
     "reliability",
     "resolve_metrics",
@@ -36,6 +42,63 @@ N_BINS = 15
 def zero_one_loss(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
     """Share of rows whose most probable class is wrong; the first class wins a tie."""
     return float(np.mean(probabilities.argmax(axis=1) != labels))
+
+
+def accuracy(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+    """Share of rows whose most probable class is right."""
+    return 1.0 - zero_one_loss(probabilities, labels)
+
+
+def confusion(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Count the rows of each true class (down) by predicted class (across)."""
+    n_classes = probabilities.shape[1]
+    cells = labels.astype(np.int64) * n_classes + probabilities.argmax(axis=1)
+    return np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
+
+
+def f1(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+    """Return the mean over classes of 2 TP / (2 TP + FP + FN).
+
+    Classes that are neither in the rows nor predicted are left out, as in
+    scikit-learn's ``f1_score(average="macro")``.
+    """
+    table = confusion(probabilities, labels)
+    both = table.sum(axis=0) + table.sum(axis=1)
+    seen = both > 0
+    return float(np.mean(2.0 * np.diag(table)[seen] / both[seen]))
+
+
+def auc(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+    """Return the area under the ROC curve, with more than two classes the mean of one-against-rest.
+
+    The chance that a row of the class has a higher probability of it than
+    another row; ties count half. Classes that the rows lack are left out; where
+    all rows are of one class there is nothing to order, and the result is NaN.
+    """
+    if probabilities.shape[1] == 2:
+        return float(auc_by_class(probabilities, labels)[1])
+    areas = auc_by_class(probabilities, labels)
+    known = np.isfinite(areas)
+    return float(areas[known].mean()) if known.any() else float("nan")
+
+
+def auc_by_class(
+    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Return the area under the ROC curve of each class against the rest, NaN where undefined."""
+    n_rows, n_classes = probabilities.shape
+    areas = np.full(n_classes, np.nan)
+    for code in range(n_classes):
+        inside = labels == code
+        n_in = int(inside.sum())
+        if 0 < n_in < n_rows:
+            _, place, counts = np.unique(
+                probabilities[:, code], return_inverse=True, return_counts=True
+            )
+            mean_rank = np.cumsum(counts) - (counts - 1) / 2.0  # of equal probabilities
+            above = mean_rank[place[inside]].sum() - n_in * (n_in + 1) / 2.0
+            areas[code] = above / (n_in * (n_rows - n_in))
+    return areas
 
 
 def rmse_true_class(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
@@ -161,14 +224,18 @@ def _of_true_class(
 
 
 class Metric(NamedTuple):
-    """A loss with the words to show it."""
+    """A metric with the words to show it, and whether more of it is better."""
 
     title: str
     function: Callable[..., float]
+    greater: bool = False
     needs_groups: bool = False  # takes, besides, which rows have the same features
 
 
 METRICS: Mapping[str, Metric] = {
+    "accuracy": Metric("accuracy", accuracy, greater=True),
+    "auc": Metric("AUC", auc, greater=True),
+    "f1": Metric("F1", f1, greater=True),
     "zero_one_loss": Metric("0-1 loss", zero_one_loss),
     "rmse_true_class": Metric("RMSE (true class)", rmse_true_class),
     "rmse_class_averaged": Metric("RMSE (class-averaged)", rmse_class_averaged),

@@ -27,12 +27,13 @@ TIMES = (
 
 
 class Scores(NamedTuple):
-    """One number for each dataset and classifier; less is better.
+    """One number for each dataset and classifier.
 
     Attributes
     ----------
     metric : str
     datasets, classifiers : tuple of str
+        Without the classifiers that have no finished dataset.
     values : ndarray of shape (n_datasets, n_classifiers)
     excluded : tuple of str
         Datasets left out because a cell failed.
@@ -43,6 +44,20 @@ class Scores(NamedTuple):
     classifiers: tuple[str, ...]
     values: NDArray[np.float64]
     excluded: tuple[str, ...] = ()
+
+    @property
+    def greater(self) -> bool:
+        """Whether more is better."""
+        return self.metric in METRICS and METRICS[self.metric].greater
+
+    @property
+    def losses(self) -> NDArray[np.float64]:
+        """The values turned so that less is better, as every test of significance takes them."""
+        return -self.values if self.greater else self.values
+
+    def best(self, row: int) -> float:
+        """Return the best value on one dataset."""
+        return float(self.values[row].max() if self.greater else self.values[row].min())
 
     def of(self, classifier: str) -> NDArray[np.float64]:
         """Return the column of one classifier."""
@@ -137,6 +152,58 @@ class Results:
 
     def mean(self, metric: str) -> Scores:
         """Average a metric, or a time, over the cells of each dataset and classifier."""
+        return self.scores(metric, self._over_cells(metric, np.mean))
+
+    def deviation(self, metric: str) -> Scores:
+        """Return the standard deviation of a metric over the cells; zero where there is one."""
+        return self.scores(
+            metric,
+            self._over_cells(metric, lambda v: np.std(v, ddof=1) if len(v) > 1 else 0.0),
+        )
+
+    def cells(self, metric: str, dataset: str, classifier: str) -> list[dict[str, Any]]:
+        """Return the finished cells of a dataset and classifier that have the metric."""
+        return [
+            r
+            for r in self.records
+            if (r["dataset"], r["classifier"], r["status"]) == (dataset, classifier, "ok")
+            and r.get(metric) is not None
+        ]
+
+    def failed_classifiers(self) -> dict[str, str]:
+        """Return the classifiers without a finished dataset, each with the first error."""
+        reasons: dict[str, str] = {}
+        bad = {
+            (i, j): next((r for r in cells if r["status"] != "ok"), None)
+            for (i, j), cells in self._grid().items()
+        }
+        for j, name in enumerate(self.classifiers):
+            first = [failure for (_, at), failure in bad.items() if at == j]
+            if first and all(failure is not None for failure in first):
+                assert first[0] is not None
+                reasons[name] = str(first[0]["error"]).splitlines()[-1]
+        return reasons
+
+    def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
+        """Name the rows and columns of numbers.
+
+        Classifiers that failed on every dataset are left out, then datasets with
+        a gap: what failed takes nothing from the others.
+        """
+        failed = self.failed_classifiers()
+        kept = [j for j, name in enumerate(self.classifiers) if name not in failed]
+        values = values[:, kept]
+        whole = np.asarray(np.isfinite(values).all(axis=1)) & bool(kept)
+        return Scores(
+            metric,
+            tuple(d for d, good in zip(self.datasets, whole, strict=True) if good),
+            tuple(self.classifiers[j] for j in kept),
+            values[whole],
+            tuple(d for d, good in zip(self.datasets, whole, strict=True) if not good),
+        )
+
+    def _over_cells(self, metric: str, function: Any) -> NDArray[np.float64]:
+        """Apply a function to the cells' values of each dataset and classifier; NaN: a failure."""
         values = np.full((len(self.datasets), len(self.classifiers)), np.nan)
         for (i, j), cells in self._grid().items():
             if all(r["status"] == "ok" for r in cells):
@@ -145,19 +212,10 @@ class Results:
                         f"metric {metric!r} was not measured. "
                         f"There are: {', '.join((*self.metrics, *TIMES))}."
                     )
-                values[i, j] = np.mean([r[metric] for r in cells])
-        return self.scores(metric, values)
-
-    def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
-        """Name the rows and columns of numbers; datasets with a gap are left out."""
-        whole = np.asarray(np.isfinite(values).all(axis=1))
-        return Scores(
-            metric,
-            tuple(d for d, good in zip(self.datasets, whole, strict=True) if good),
-            self.classifiers,
-            values[whole],
-            tuple(d for d, good in zip(self.datasets, whole, strict=True) if not good),
-        )
+                # A fold of one class has no AUC: the others' mean stands for it.
+                known = [r[metric] for r in cells if r[metric] is not None]
+                values[i, j] = function(known) if known else np.nan
+        return values
 
     def _grid(self) -> dict[tuple[int, int], list[dict[str, Any]]]:
         grid: dict[tuple[int, int], list[dict[str, Any]]] = {}

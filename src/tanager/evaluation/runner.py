@@ -62,6 +62,7 @@ def run_experiment(
             return run_experiment(
                 experiment, Path(folder) / "run.jsonl", n_jobs=n_jobs, progress=progress
             )
+    experiment.check()
     cells = list(experiment.cells())
     reporter = progress or Progress()
     with RunFile(path) as run:

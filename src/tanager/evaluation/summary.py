@@ -11,6 +11,7 @@ from tanager.evaluation.statistics import (
     Nemenyi,
     WinDrawLoss,
     average_ranks,
+    corrected_t,
     friedman,
     geometric_mean_ratio,
     nemenyi,
@@ -30,9 +31,12 @@ class Pair(NamedTuple):
     record : WinDrawLoss
         Of `a` against `b`; its `p_value` is the sign test's.
     wilcoxon_p : float
-        Two-sided signed-rank test.
+        Two-sided signed-rank test over datasets.
     ratio : float or None
-        Geometric mean of a's loss over b's; None where no dataset has both positive.
+        Geometric mean of a's loss over b's; None where no dataset has both
+        positive, and for metrics of which more is better.
+    corrected_p : float or None
+        With one dataset: Nadeau and Bengio's corrected t-test over its cells.
     """
 
     a: str
@@ -40,6 +44,7 @@ class Pair(NamedTuple):
     record: WinDrawLoss
     wilcoxon_p: float
     ratio: float | None
+    corrected_p: float | None = None
 
 
 class Summary(NamedTuple):
@@ -55,6 +60,8 @@ class Summary(NamedTuple):
     nemenyi : Nemenyi or None
         Likewise.
     pairs : list of Pair
+    deviations : Scores or None
+        Over the cells of each dataset; None for numbers that no cell has.
     """
 
     scores: Scores
@@ -62,6 +69,7 @@ class Summary(NamedTuple):
     friedman: Friedman | None
     nemenyi: Nemenyi | None
     pairs: list[Pair]
+    deviations: Scores | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -71,6 +79,12 @@ class Summary(NamedTuple):
             "scores": {
                 dataset: dict(zip(scores.classifiers, row, strict=True))
                 for dataset, row in zip(scores.datasets, scores.tolist(), strict=True)
+            },
+            "deviations": None
+            if self.deviations is None
+            else {
+                dataset: dict(zip(scores.classifiers, row, strict=True))
+                for dataset, row in zip(scores.datasets, self.deviations.tolist(), strict=True)
             },
             "excluded": list(scores.excluded),
             "ranks": self.ranks,
@@ -86,6 +100,7 @@ class Summary(NamedTuple):
                     "sign_test_p": pair.record.p_value,
                     "wilcoxon_p": pair.wilcoxon_p,
                     "ratio": pair.ratio,
+                    "corrected_p": pair.corrected_p,
                 }
                 for pair in self.pairs
             ],
@@ -102,7 +117,25 @@ def summarize(results: Results, metric: str, decimals: int | None = None) -> Sum
     decimals : int, optional
         Digits to which losses are rounded before wins are counted.
     """
-    return summarize_scores(results.mean(metric), decimals)
+    summary = summarize_scores(results.mean(metric), decimals)
+    if len(summary.scores.datasets) == 1:
+        pairs = [pair._replace(corrected_p=_over_cells(results, metric, pair.a, pair.b))
+                 for pair in summary.pairs]  # fmt: skip
+        summary = summary._replace(pairs=pairs)
+    return summary._replace(deviations=results.deviation(metric))
+
+
+def _over_cells(results: Results, metric: str, a: str, b: str) -> float | None:
+    """Return the corrected test's p over the cells of the one dataset that both finished."""
+    dataset = results.mean(metric).datasets[0]
+    first, second = ({(r["round"], r["fold"]): r for r in results.cells(metric, dataset, name)}
+                     for name in (a, b))  # fmt: skip
+    places = [place for place in first if place in second]
+    if len(places) < 2:
+        return None
+    ratio = sum(first[at]["n_test"] / first[at]["n_train"] for at in places) / len(places)
+    x, y = ([cells[at][metric] for at in places] for cells in (first, second))
+    return corrected_t(x, y, ratio).p_value
 
 
 def summarize_scores(scores: Scores, decimals: int | None = None) -> Summary:
@@ -110,19 +143,19 @@ def summarize_scores(scores: Scores, decimals: int | None = None) -> Summary:
     names, n_datasets = scores.classifiers, len(scores.datasets)
     if len(names) < 2 or n_datasets == 0:
         return Summary(scores, dict.fromkeys(names, 1.0) if n_datasets else {}, None, None, [])
-    ranks = average_ranks(scores.values)
+    ranks = average_ranks(scores.losses)
     many = len(names) > 2
     return Summary(
         scores,
         {names[i]: float(ranks[i]) for i in ranks.argsort(kind="stable")},
-        friedman(scores.values) if many else None,
-        nemenyi(scores.values) if many else None,
+        friedman(scores.losses) if many else None,
+        nemenyi(scores.losses) if many else None,
         [_pair(scores, a, b, decimals) for a, b in combinations(names, 2)],
     )
 
 
 def _pair(scores: Scores, a: str, b: str, decimals: int | None) -> Pair:
-    x, y = scores.of(a), scores.of(b)
+    x, y = (scores.losses[:, scores.classifiers.index(name)] for name in (a, b))
     positive = bool(((x > 0) & (y > 0)).any())
     return Pair(
         a,
