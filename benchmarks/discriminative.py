@@ -18,8 +18,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import Discriminative
-from tanager.parameters.discriminative.problem import Problem
-from tanager.parameters.discriminative.strength import Strengths
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.structure import Structure
 
 # rows, arities, classes: the shape of Adult after discretisation, then larger ones
@@ -82,7 +81,7 @@ def main() -> None:
         context = FitContext()
         counts = Counts(rows, context)
         structure = Structure.from_parents(rows.domain.names, [()] * rows.domain.n_features)
-        problem = Problem.pose(Discriminative("direct"), structure, counts, context)
+        problem = Problem.of(Discriminative("direct"), structure, counts, context)
         form, tables = problem.final()
         objective = problem.objective(form, tables, Strengths(1.0, 0.0))
         free = form.generative.copy()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.parameters.discriminative.renormalise import is_moral
 from tanager.structure import KDB, Structure
 from tanager.structure.kdb import clique_parents, dependence_parents
 
@@ -43,7 +42,7 @@ def test_parents_are_the_best_set_of_joined_features(seed, k):
         assert found.sum() == pytest.approx(expected)
         assert len(found) == min(k, place)
         assert sorted(found, reverse=True) == found.tolist()
-    assert is_moral(Structure.from_parents([f"x{i}" for i in range(8)], parents))
+    assert Structure.from_parents([f"x{i}" for i in range(8)], parents).is_moral()
 
 
 def test_one_parent_is_plain_kdb():

@@ -309,17 +309,17 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         with context.stage("structure"):
             structure = resolve_structure(self.structure).learn(counts, context)
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
-            context.info["structure"]["mutual_information"] = dict(informed)
-        context.info["codes"]["rows"] = rows.n_rows
-        context.info["codes"]["fingerprint"] = fingerprint(counts.classes, counts.values)
+            context.record("structure")["mutual_information"] = dict(informed)
+        context.record("codes")["rows"] = rows.n_rows
+        context.record("codes")["fingerprint"] = fingerprint(counts.classes, counts.values)
         learner = resolve_parameters(self.parameters)
-        limited = learner.limit(structure, codebook.domain)
+        limited = learner.affordable(structure, codebook.domain)
         if limited != structure:
-            context.info["structure"]["dropped"] = _dropped(structure, limited)
+            context.record("structure")["dropped"] = _dropped(structure, limited)
             structure = limited
         with context.stage("parameters"):
             if isinstance(learner, CountLearner):
-                learner = learner.settle(structure, counts, context)
+                learner = learner.choose(structure, counts, context).learner
             tables = learner.learn(structure, counts, context)
         tables = weigh_classes(tables, self.class_weight, codebook.classes, counts.classes)
         self.network_ = Network(codebook, structure, tables)

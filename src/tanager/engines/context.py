@@ -67,10 +67,14 @@ class FitContext:
         child = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
         return int(child.generate_state(1, np.uint64)[0])
 
+    def record(self, stage: str) -> dict[str, Any]:
+        """Return the record of a stage in `info`, to write into."""
+        return self.info.setdefault(stage, {})
+
     @contextmanager
     def stage(self, name: str) -> Iterator[dict[str, Any]]:
         """Time a stage; yields its record in `info`."""
-        record = self.info.setdefault(name, {})
+        record = self.record(name)
         wall, cpu = time.perf_counter(), time.process_time()
         passes = getattr(self.engine, "n_passes", 0)
         yield record

@@ -75,7 +75,7 @@ class ACLLParameters(CountLearner):
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         beta = self._beta(class_counts, context)
         floor = check_pseudo_count(self.pseudo_count)
-        context.info.setdefault("parameters", {})["beta"] = beta
+        context.record("parameters")["beta"] = beta
         families = context.engine.map(
             partial(_family, beta=beta, floor=floor), trees, context.progress, "parameters"
         )

@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Rows
+from tanager.counts import Counts
 from tanager.engines import FitContext
 
-__all__ = ["N_FOLDS", "assign_folds", "judging_folds", "other_rows"]
+__all__ = ["N_FOLDS", "Folds"]
 
 N_FOLDS = 5
 ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths or shares
 
 
-def assign_folds(
-    rows: Rows,
-    n_folds: int,
-    generator: np.random.Generator,
-    context: FitContext,  # noqa: ARG001
-) -> NDArray[np.uint8]:
-    """Deal the rows of each class into folds at random, as evenly as can be.
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Which fold each row is in.
 
-    One byte a row is kept.
+    Attributes
+    ----------
+    of_rows : ndarray of uint8, shape (n_rows,)
+    number : int
+        How many folds there are.
     """
-    labels = np.concatenate([np.zeros(0, np.uint16), *(chunk.labels for chunk in rows.chunks())])
-    order = np.argsort(labels + generator.random(labels.shape[0]), kind="stable")
-    folds = np.empty(labels.shape[0], np.uint8)
-    folds[order] = np.arange(labels.shape[0]) % n_folds
-    return folds
 
+    of_rows: NDArray[np.uint8]
+    number: int
 
-def other_rows(rows: Rows, folds: NDArray[np.uint8], left_out: int) -> Rows:
-    """Return the rows outside one fold."""
-    return rows.take(folds != left_out)
+    @classmethod
+    def draw(cls, rows: Rows, number: int, key: int, context: FitContext) -> Folds:
+        """Deal the rows of each class into folds at random, as evenly as can be.
 
+        One byte a row is kept.
+        """
+        parts = (chunk.labels for chunk in rows.chunks())
+        labels = np.concatenate([np.zeros(0, np.uint16), *parts])
+        generator = context.generator(key)
+        order = np.argsort(labels + generator.random(labels.shape[0]), kind="stable")
+        of_rows = np.empty(labels.shape[0], np.uint8)
+        of_rows[order] = np.arange(labels.shape[0]) % number
+        return cls(of_rows, number)
 
-def judging_folds(folds: NDArray[np.uint8]) -> range:
-    """Return the first folds that hold enough rows between them to judge by."""
-    sizes = np.bincount(folds)
-    return range(min(int(np.searchsorted(np.cumsum(sizes), ENOUGH_ROWS)) + 1, len(sizes)))
+    @property
+    def judging(self) -> range:
+        """The first folds that hold enough rows between them to judge by."""
+        sizes = np.bincount(self.of_rows, minlength=self.number)
+        enough = int(np.searchsorted(np.cumsum(sizes), ENOUGH_ROWS)) + 1
+        return range(min(enough, self.number))
+
+    def counts_without(self, fold: int, counts: Counts, context: FitContext) -> Counts:
+        """Return the counts of all rows but those of a fold."""
+        return Counts(counts.rows.take(self.of_rows != fold), context)

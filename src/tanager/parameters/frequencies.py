@@ -11,7 +11,8 @@ from tanager.codes import Rows
 from tanager.counts import ContextTree, Counts, build_trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.learner import CountLearner
+from tanager.parameters.folds import Folds
+from tanager.parameters.learner import Choice, CountLearner
 from tanager.parameters.tables import FamilyTable, TreeTable, log_posterior
 from tanager.structure import Structure
 
@@ -137,8 +138,18 @@ class MEstimate(CountLearner):
     def __init__(self, m: float | str = "cv") -> None:
         self.m = m
 
-    def settle(self, structure: Structure, counts: Counts, context: FitContext) -> MEstimate:
+    def choose(
+        self,
+        structure: Structure,
+        counts: Counts,
+        context: FitContext,
+        folds: Folds | None = None,
+    ) -> Choice:
         """Choose m where it is to be chosen."""
+        chosen = self._choose_m(structure, counts, context)
+        return Choice(chosen, structure, counts, context, folds)
+
+    def _choose_m(self, structure: Structure, counts: Counts, context: FitContext) -> MEstimate:
         if self.m != "cv":
             return self
         rows = counts.rows
@@ -159,7 +170,7 @@ class MEstimate(CountLearner):
             loss = -log_prob[np.arange(n_holdout), labels]
             losses[m] = float(np.average(loss, weights=_positive(weights)))
         best = min(losses, key=lambda m: losses[m])
-        context.info.setdefault("parameters", {}).update(m=best, holdout_log_loss=losses)
+        context.record("parameters").update(m=best, holdout_log_loss=losses)
         return MEstimate(best)
 
     def family(self, tree: ContextTree) -> FamilyTable:

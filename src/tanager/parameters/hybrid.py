@@ -107,7 +107,7 @@ class Hybrid(Trained, ParameterLearner):
         joint = context.carry.get(CARRIED) if self.joint != "restart" else None
         if joint is not None and not _belongs(joint, structure):
             joint = None
-        record = context.info.setdefault("parameters", {})
+        record = context.record("parameters")
         record["joint_tables"] = self.joint if joint is not None else "none"
         if joint is not None and self.joint == "keep":
             return Tables(joint.log_prior, tuple(DenseTable(table) for table in joint.log_prob))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import ClassVar, NamedTuple, Self
+from collections.abc import Sequence
+from math import prod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,26 +14,31 @@ from sklearn.base import BaseEstimator
 from tanager.codes import Domain
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
-from tanager.parameters.folds import judging_folds
+from tanager.parameters.folds import Folds
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import Structure
 
-__all__ = ["CountLearner", "ParameterLearner", "Settled"]
+__all__ = ["Choice", "CountLearner", "ParameterLearner"]
 
 
 class ParameterLearner(BaseEstimator, ABC):
     """Fills the tables of a given structure.
 
     A small scikit-learn-style object: `__init__` only stores its parameters;
-    `learn` changes nothing on the object.
+    `learn` changes nothing on the object. A learner that chooses something on
+    held-out rows (a strength, a smoothing) says how in `choose`.
 
     Attributes
     ----------
     preferred_bins : "mdl" or int
         How numbers are cut for it unless the user says otherwise.
+    max_table : int or None
+        Numbers of one feature's table that it can afford. A structure with
+        larger tables loses the last parents of those features first.
     """
 
     preferred_bins: ClassVar[str | int] = "mdl"
+    max_table: ClassVar[int | None] = None
 
     @abstractmethod
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
@@ -46,72 +51,95 @@ class ParameterLearner(BaseEstimator, ABC):
             ``counts.trees(structure)`` has every family's context tree;
             ``counts.rows`` are the training rows themselves.
         context : FitContext
-            Write what is worth knowing into ``context.info["parameters"]``.
+            Write what is worth knowing into ``context.record("parameters")``.
         """
 
-    def limit(self, structure: Structure, domain: Domain) -> Structure:  # noqa: ARG002
-        """Return the structure without the parents that this learner cannot afford."""
-        return structure
-
-    def settle(
-        self,
-        structure: Structure,  # noqa: ARG002
-        counts: Counts,  # noqa: ARG002
-        context: FitContext,  # noqa: ARG002
-    ) -> Self:
-        """Return this learner with all its choices made (strengths, smoothing)."""
-        return self
-
-    def cross_fit(
+    def choose(
         self,
         structure: Structure,
         counts: Counts,
-        folds: NDArray[np.uint8],
         context: FitContext,
-    ) -> tuple[Settled, NDArray[np.float64]]:
-        """Make all choices, and say of held-out rows what tables of the others say.
+        folds: Folds | None = None,
+    ) -> Choice:
+        """Make all choices that need held-out rows.
 
         Parameters
         ----------
         structure : Structure
         counts : Counts
-            Of rows in memory.
-        folds : ndarray of uint8, shape (n_rows,)
-            Each row's fold; the first ones, as `judging_folds` has it, are held out.
         context : FitContext
+        folds : Folds or None
+            The folds to hold out; None lets the learner draw its own.
 
         Returns
         -------
-        settled : Settled
-        log_joint : ndarray of float64, shape (n_rows, n_classes)
-            Of the held-out rows, up to a number that all classes share; zeros
-            elsewhere.
+        Choice
         """
-        rows = counts.rows
-        learner = self.settle(structure, counts, context)
-        log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
-        for fold in judging_folds(folds):
-            inside = folds == fold
-            tables = learner.learn(structure, Counts(rows.take(~inside), context), context)
-            codes = rows.take(inside).gather().codes
-            log_joint[inside] = tables.log_joint(structure, codes, rows.domain.arities)
-        return Settled(learner, partial(learner.learn, structure, counts)), log_joint
+        return Choice(self, structure, counts, context, folds)
+
+    def affordable(self, structure: Structure, domain: Domain) -> Structure:
+        """Return the structure without the parents that exceed `max_table`.
+
+        Two columns of a thousand values each would have a table of a million
+        numbers, hardly one of them with a row to learn from.
+        """
+        limit = self.max_table
+        if limit is None:
+            return structure
+
+        def fits(feature: int, parents: tuple[int, ...]) -> bool:
+            size = prod(int(domain.arities[i]) for i in (feature, *parents))
+            return size * domain.n_classes <= limit
+
+        return structure.restricted(fits)
 
 
-class Settled(NamedTuple):
-    """A learner that has made its choices on some rows.
+class Choice:
+    """A learner whose choices are made, with the rows on which they were made.
 
     Attributes
     ----------
     learner : ParameterLearner
         With its choices made.
-    fit : callable
-        Learns tables of those rows, with what is already known of them; scores
-        with the learner's posterior will do.
     """
 
-    learner: ParameterLearner
-    fit: Callable[[FitContext], Tables]
+    def __init__(
+        self,
+        learner: ParameterLearner,
+        structure: Structure,
+        counts: Counts,
+        context: FitContext,
+        folds: Folds | None = None,
+    ) -> None:
+        self.learner = learner
+        self._structure = structure
+        self._counts = counts
+        self._context = context
+        self._folds = folds
+
+    def tables(self, context: FitContext) -> Tables:
+        """Learn tables of the rows; scores with the learner's posterior will do."""
+        return self.learner.learn(self._structure, self._counts, context)
+
+    def held_out(self) -> NDArray[np.float64]:
+        """Say of each row of the judging folds what tables of the other folds say.
+
+        Returns
+        -------
+        log_joint : ndarray of float64, shape (n_rows, n_classes)
+            Up to a number that all classes share; zeros for rows of other folds.
+        """
+        assert self._folds is not None
+        structure, context, rows = self._structure, self._context, self._counts.rows
+        codes, arities = rows.gather().codes, rows.domain.arities
+        log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
+        for fold in self._folds.judging:
+            counts = self._folds.counts_without(fold, self._counts, context)
+            tables = self.learner.learn(structure, counts, context)
+            inside = self._folds.of_rows == fold
+            held = np.ascontiguousarray(codes[:, inside])
+            log_joint[inside] = tables.log_joint(structure, held, arities)
+        return log_joint
 
 
 class CountLearner(ParameterLearner):
@@ -122,8 +150,9 @@ class CountLearner(ParameterLearner):
 
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn the tables from the structure's context trees."""
-        settled = self.settle(structure, counts, context)
-        return settled.from_counts(counts.classes, counts.trees(structure), context)
+        learner = self.choose(structure, counts, context).learner
+        assert isinstance(learner, CountLearner)
+        return learner.from_counts(counts.classes, counts.trees(structure), context)
 
     def from_counts(
         self,

@@ -16,7 +16,7 @@ PARAMETERS: Registry[ParameterLearner] = Registry(
     "learner:ParameterLearner",
     {
         "acll": "acll:ACLLParameters",
-        "dfe": "discriminative:DFE",
+        "dfe": "dfe:DFE",
         "discriminative": "discriminative:Discriminative",
         "friedman": "frequencies:FriedmanEstimate",
         "hdp": "hdp:HDP",

@@ -111,7 +111,7 @@ class ACLL(StructureLearner):
         gains = scores - alone  # [parent, child]
         parents = maximum_arborescence(gains)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
-        record = context.info.setdefault("structure", {})
+        record = context.record("structure")
         record["beta"], record["gamma"] = constants.beta, constants.gamma
         record["standard_error"] = constants.standard_error
         families = float(alone.sum() + sum(gains[edge] for edge in edges))

@@ -84,7 +84,7 @@ class Greedy(StructureLearner):
         while climb.step():
             context.progress.advance(1, score=round(joint.mean_score, 4))
         context.progress.finish()
-        context.info.setdefault("structure", {}).update(
+        context.record("structure").update(
             score=joint.mean_score, edges=climb.n_edges, families_scored=climb.n_scored
         )
         return Structure.from_parents(

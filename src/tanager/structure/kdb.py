@@ -62,7 +62,7 @@ class KDB(StructureLearner):
         if not isinstance(self.k, (int, np.integer)) or self.k < 0:
             raise ConfigurationError(f"KDB's k must be a whole number from 0 on, not {self.k!r}.")
         order = information_order(counts.mi())
-        context.info["structure"]["order"] = [counts.domain.names[i] for i in order]
+        context.record("structure")["order"] = [counts.domain.names[i] for i in order]
         if self.k == 0:
             parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
         else:

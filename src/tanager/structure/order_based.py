@@ -140,7 +140,7 @@ class OrderBased(StructureLearner):
             results.append(_Result(order, parents, joint.mean_score, search.n_scored))
         context.progress.finish()
         best = max(results, key=lambda result: result.score)  # the first of equals
-        context.info.setdefault("structure", {}).update(_report(counts.domain, results, best))
+        context.record("structure").update(_report(counts.domain, results, best))
         return Structure.from_parents(counts.domain.names, best.parents)
 
     def _check(self) -> None:

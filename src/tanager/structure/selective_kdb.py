@@ -89,7 +89,7 @@ class SelectiveKDB(StructureLearner):
         surface = self._score(order, full, trees, counts, context)
         # The first of equal minima in row-major order: fewer parents, then fewer features.
         k, last = np.unravel_index(int(np.argmin(surface)), surface.shape)
-        record = context.info.setdefault("structure", {})
+        record = context.record("structure")
         record["order"] = [counts.domain.names[i] for i in order]
         record["score"] = self.score
         record["surface"] = surface

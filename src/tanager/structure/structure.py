@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
@@ -47,6 +47,57 @@ class Structure:
         """
         shorter = tuple(parents[:n_parents] for parents in self.parent_indices)
         return Structure(self.names, self.selected, shorter)
+
+    def restricted(self, allowed: Callable[[int, tuple[int, ...]], bool]) -> Structure:
+        """Return the structure without the last parents of a feature until they are allowed.
+
+        Parameters
+        ----------
+        allowed : callable
+            Whether a feature may have these parents, all by their indices; no
+            parents are always allowed.
+
+        Notes
+        -----
+        A moral structure stays so: where a parent lost another parent, the two
+        are no longer joined, and the feature keeps the earlier of them.
+
+        >>> chain = Structure.from_parents("abc", [(), (0,), (0, 1)])
+        >>> chain.restricted(lambda feature, parents: feature != 1).parent_indices
+        ((), (), (0,))
+        """
+        moral = self.is_moral()
+        kept: dict[int, tuple[int, ...]] = {}
+        for at in self.topological_order():
+            feature, parents = self.selected[at], self.parent_indices[at]
+            while parents and not (
+                allowed(feature, parents) and (not moral or _holder(parents, kept) is not None)
+            ):
+                parents = parents[:-1]
+            kept[feature] = parents
+        shorter = tuple(kept[feature] for feature in self.selected)
+        return Structure(self.names, self.selected, shorter)
+
+    def holders(self) -> list[int]:
+        """Return for each feature the position of the parent whose family holds all its parents.
+
+        -1 where it has no parents, or no parent holds the others.
+        """
+        families = dict(zip(self.selected, self.parent_indices, strict=True))
+        position = {feature: at for at, feature in enumerate(self.selected)}
+        found = (_holder(parents, families) for parents in self.parent_indices)
+        return [-1 if holder is None else position[holder] for holder in found]
+
+    def is_moral(self) -> bool:
+        """Return whether the parents of every feature are joined among themselves.
+
+        >>> Structure.from_parents("abc", [(), (0,), (0, 1)]).is_moral()
+        True
+        >>> Structure.from_parents("abc", [(), (), (0, 1)]).is_moral()
+        False
+        """
+        pairs = zip(self.parent_indices, self.holders(), strict=True)
+        return all(not parents or holder >= 0 for parents, holder in pairs)
 
     def __post_init__(self) -> None:
         kept = set(self.selected)
@@ -112,3 +163,9 @@ class Structure:
             order += generation
             sorter.done(*generation)
         return tuple(order)
+
+
+def _holder(parents: tuple[int, ...], families: Mapping[int, tuple[int, ...]]) -> int | None:
+    """Return the first of the parents that has all the others for parents."""
+    wanted = set(parents)
+    return next((p for p in parents if wanted <= {p, *families[p]}), None)

@@ -65,7 +65,7 @@ class TAN(StructureLearner):
         information = counts.cmi() if self.score == "cmi" else explaining_away_residual(counts)
         parents = maximum_spanning_tree(information)
         edges = [information[i, p] for i, p in enumerate(parents) if p >= 0]
-        context.info["structure"]["tree_weight"] = float(sum(edges))
+        context.record("structure")["tree_weight"] = float(sum(edges))
         return Structure.from_parents(
             counts.domain.names, [() if p < 0 else (int(p),) for p in parents]
         )

@@ -13,8 +13,8 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate, resolve_parameters
-from tanager.parameters.discriminative import layout as layout_module
 from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.scores import layout as layout_module
 from tanager.structure import Structure
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import (
@@ -96,7 +96,7 @@ def test_level_one_on_naive_bayes_weights_features_alone():
     structure = make_structure(rows, "naive")
     learner = Discriminative(level=1, crossfit=0, fit_prior=False, tol=1e-13)
     context = FitContext()
-    problem = Problem.pose(learner, structure, Counts(rows, context), context)
+    problem = Problem.of(learner, structure, Counts(rows, context), context)
     tables, _ = learn(learner, rows, structure)
     terms = problem.base.terms(structure, rows.gather().codes, rows.domain.arities)
     logit = np.log(posterior(tables, structure, rows))
@@ -186,14 +186,14 @@ def test_crossfit_tables_never_saw_their_rows():
     structure = make_structure(rows, "tree")
     context = FitContext()
     learner = Discriminative(level=1, crossfit=3)
-    problem = Problem.pose(learner, structure, Counts(rows, context), context)
+    problem = Problem.of(learner, structure, Counts(rows, context), context)
     labels = rows.gather().labels
     for fold in range(3):
-        alone = rows.take(problem.folds != fold)
+        alone = rows.take(problem.folds.of_rows != fold)
         tables, _ = learn(MEstimate(m=1.0), alone, structure)
-        np.testing.assert_array_equal(problem.crossed.own[fold], problem.layout.read(tables))
+        np.testing.assert_array_equal(problem.crossfitted.own[fold], problem.layout.read(tables))
         for c in range(3):
-            inside = ((problem.folds == fold) & (labels == c)).sum()
+            inside = ((problem.folds.of_rows == fold) & (labels == c)).sum()
             assert abs(inside - (labels == c).sum() / 3) < 1.5
 
 
@@ -202,7 +202,7 @@ def test_prefixes_are_the_tables_under_fewer_parents():
     structure = make_structure(rows, "clique")
     context = FitContext()
     learner = Discriminative(level=1, prefixes=True)
-    problem = Problem.pose(learner, structure, Counts(rows, context), context)
+    problem = Problem.of(learner, structure, Counts(rows, context), context)
     codes = rows.gather().codes
     cells = problem.layout.locate(codes)
     for depth in (0, 1):
@@ -210,7 +210,7 @@ def test_prefixes_are_the_tables_under_fewer_parents():
         tables, _ = learn(MEstimate(m=1.0), rows, cut)
         terms = tables.terms(cut, codes, rows.domain.arities)
         for at, parents in enumerate(structure.parent_indices):
-            found = problem.whole.prefixes[depth, 0, cells[at]]
+            found = problem.all_rows.prefixes[depth, 0, cells[at]]
             expected = terms[:, at] if len(parents) > depth else 0 * found
             np.testing.assert_array_equal(found, expected)
     tables, info = learn(learner, rows, structure)

@@ -9,24 +9,23 @@ from tanager.codes import exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.parameters import Discriminative
-from tanager.parameters.discriminative import layout as layout_module
-from tanager.parameters.discriminative import packing as packing_module
-from tanager.parameters.discriminative.problem import Problem
-from tanager.parameters.discriminative.strength import Strengths
+from tanager.parameters.discriminative import rows as rows_module
+from tanager.parameters.discriminative.problem import Problem, Strengths
+from tanager.parameters.scores import layout as layout_module
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import in_blocks, make_rows, make_structure
 
 
 def pose(learner, rows, name, n_jobs=None):
     context = FitContext(engine=LocalEngine(n_jobs))
-    return Problem.pose(learner, make_structure(rows, name), Counts(rows, context), context)
+    return Problem.of(learner, make_structure(rows, name), Counts(rows, context), context)
 
 
 @pytest.fixture(params=["grouped", "wide", "sparse"])
 def storage(request, monkeypatch):
     """Hold families jointly, apart with every context, or apart with the seen contexts."""
     if request.param == "wide":
-        monkeypatch.setattr(packing_module, "MAX_JOINT", 0)
+        monkeypatch.setattr(rows_module, "MAX_JOINT", 0)
     if request.param == "sparse":
         monkeypatch.setattr(layout_module, "SMALL_CELLS", 0)
         monkeypatch.setattr(layout_module, "LARGE_CELLS", 0)
@@ -48,7 +47,7 @@ def test_loss_agrees_with_plain_loops(storage, kind, n_classes, name):
     for family in problem.layout.families:
         table = np.full((*family.shape, n_classes), np.nan)
         cells = scores[family.cells].reshape(-1, family.arity, n_classes)
-        for context, values in enumerate(family.context_values().T):
+        for context, values in enumerate(family.prefix_values(family.depth).T):
             table[tuple(values)] = cells[context]
         families.append((family.members.tolist(), table))
     codes, labels, _ = rows.gather()[:3]

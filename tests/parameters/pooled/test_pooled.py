@@ -16,8 +16,8 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import HDP, Discriminative, MEstimate, Pooled
 from tanager.parameters import tables as tables_module
-from tanager.parameters.discriminative import layout as layout_module
 from tanager.parameters.pooled.shares import FLOOR, PRECISION, HeldOut, fit_shares
+from tanager.parameters.scores import layout as layout_module
 from tanager.structure import Structure
 from tests.parameters.discriminative.problems import (
     in_blocks,
@@ -160,7 +160,7 @@ def test_settling_fixes_the_strength_that_learning_would_choose():
     rows = make_rows(6, 400)
     structure = make_structure(rows, "tree")
     learner = Discriminative(l2="cv")
-    settled = learner.settle(structure, Counts(rows, FitContext()), FitContext())
+    settled = learner.choose(structure, Counts(rows, FitContext()), FitContext()).learner
     assert settled.l2 == learn(learner, rows, structure)[1]["l2"]
     assert learner.l2 == "cv"
     assert learn(settled, rows, structure)[0] == learn(learner, rows, structure)[0]
@@ -231,14 +231,14 @@ def test_two_columns_of_many_values_are_not_joined():
 def test_a_limited_structure_stays_moral():
     domain = Domain(tuple("abcd"), np.array([900, 900, 3, 3]), 2)
     structure = Structure.from_parents("abcd", [(), (0,), (0, 1), (2, 1)])
-    limited = Pooled().limit(structure, domain)
+    limited = Pooled().affordable(structure, domain)
     assert limited.parent_indices == (
         (),
         (),
         (0,),
         (2,),
     )  # (1) left b, and c with a and b is immoral
-    assert Pooled().limit(limited, domain) == limited
+    assert Pooled().affordable(limited, domain) == limited
 
 
 @pytest.mark.parametrize("n_parents", [1, 2])

@@ -25,54 +25,6 @@ CLL, MSE = 0, 1
 # time: the kernels that divide use NumPy's rule, and never divide by zero.
 
 
-@njit(nogil=True, cache=True)
-def join_codes(codes, features, radices, joint):
-    """Write the joint value of some features, row-major, into joint (n_rows,) of uint16."""
-    for at in range(features.shape[0]):
-        column = codes[features[at]]
-        radix = np.uint32(radices[at])
-        for r in range(column.shape[0]):
-            joint[r] = np.uint16(np.uint32(joint[r]) * radix + np.uint32(column[r]))
-
-
-@njit(nogil=True, cache=True)
-def find_slots(contexts, column, arity, start, blank, slots):
-    """Write the slot of each row's cell into slots (n_rows,); `blank` where it has none."""
-    for r in range(column.shape[0]):
-        known = (contexts[r] >= 0) & (column[r] < arity)
-        slots[r] = start + contexts[r] * arity + column[r] if known else blank
-
-
-@njit(nogil=True, cache=True)
-def find_contexts(codes, arities, parents, keys, key_start, ids):
-    """Walk the prefix tree of seen contexts; writes ids (n_rows,) of int32, -1 where unseen.
-
-    keys[key_start[d]:key_start[d+1]] are the sorted (node above) * arity + code
-    of the nodes at depth d + 1; a node's id is its position there.
-    """
-    for r in range(codes.shape[1]):
-        node = np.int64(0)
-        for d in range(parents.shape[0]):
-            code = np.int64(codes[parents[d], r])
-            arity = arities[parents[d]]
-            if code >= arity:
-                node = -1
-                break
-            wanted = node * arity + code
-            low, high = key_start[d], key_start[d + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if keys[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == key_start[d + 1] or keys[low] != wanted:
-                node = -1
-                break
-            node = low - key_start[d]
-        ids[r] = node
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def evaluate(rows, starts, tables, flat, n_slots, kind, scale, loss, gradient):
     """Add loss and gradient of a chunk of rows (equations 9 to 11).
@@ -308,46 +260,3 @@ def _square_slope(share, label):
         miss = (-others if c == label else share[c]) / total
         share[c] *= 2.0 * (miss - mean)
     return lost, 1.0 / total
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def add_misses(cells, sizes, labels, weights, m, frequencies, totals):
-    """Read rows in turn; each adds 1 - P(label | x) to its own cells.
-
-    cells (n_families, n_rows), the last one for families that take no part;
-    sizes (n_families, 3): first cell, arity, number of contexts. Adds to
-    frequencies (n_cells, n_classes) and to totals, their sums per context, the
-    class node first. Returns the weighted sum of what the rows missed.
-    """
-    n_families, n_rows = cells.shape
-    blank, n_classes = frequencies.shape[0] - 1, frequencies.shape[1]
-    score = np.empty(n_classes)
-    missed = 0.0
-    for r in range(n_rows):
-        for c in range(n_classes):
-            # the class node's total is the same for all classes
-            score[c] = np.log(frequencies[0, c] + m / n_classes)
-        first = 1
-        for f in range(n_families):
-            cell, arity = cells[f, r], sizes[f, 1]
-            if cell != blank:
-                at = first + (cell - sizes[f, 0]) // arity
-                for c in range(n_classes):
-                    score[c] += np.log((frequencies[cell, c] + m / arity) / (totals[at, c] + m))
-            first += sizes[f, 2]
-        label = labels[r]
-        own, others = score[label], 0.0
-        for c in range(n_classes):
-            if c != label:
-                others += np.exp(min(score[c] - own, 700.0))
-        miss = weights[r] * others / (1.0 + others)
-        missed += miss
-        frequencies[0, label] += miss
-        first = 1
-        for f in range(n_families):
-            cell = cells[f, r]
-            if cell != blank:
-                frequencies[cell, label] += miss
-                totals[first + (cell - sizes[f, 0]) // sizes[f, 1], label] += miss
-            first += sizes[f, 2]
-    return missed

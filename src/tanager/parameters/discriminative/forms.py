@@ -2,7 +2,8 @@ r"""The three parameterisations: how free parameters become scores.
 
 Each form is a differentiable map from a vector of free parameters z to the
 scores :math:`\beta` of all cells and classes, with the transpose of its
-derivative (Zaidi et al. 2017, table 2).
+derivative (Zaidi et al. 2017, table 2). A new form is a new small class with
+`expand` and `pull`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.numerics.logs import log_sum_exp
-from tanager.parameters.discriminative.layout import Layout
-from tanager.parameters.discriminative.levels import tie_cells
+from tanager.parameters.scores import Layout
 
-__all__ = ["Direct", "Extended", "Form", "Weighted"]
+__all__ = ["Direct", "Extended", "Form", "Weighted", "tie_cells"]
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +119,7 @@ class Weighted:
     logs : ndarray of float64, shape (n_tables, n_cells, n_classes)
         One set of generative tables, or one per fold.
     level : int
-        Which cells share a weight; see `levels`.
+        Which cells share a weight; see `tie_cells`.
     prefixes : ndarray of float64, shape (n_prefixes, n_tables, n_cells, n_classes)
         The same under the first 0, 1, ... parents; zero where a feature has no
         more parents than that.
@@ -168,3 +168,43 @@ class _Term(NamedTuple):
     logs: Floats
     ties: NDArray[np.int64]
     n_free: int
+
+
+def tie_cells(layout: Layout, level: int) -> tuple[NDArray[np.int64], int]:
+    """Return the weight of every cell and class, shape (n_cells, n_classes), and their number.
+
+    The nested levels of Zaidi et al. (2017, section 5.4):
+
+    ==========  ====================================  ===========================
+    level       one weight per                        number of weights
+    ==========  ====================================  ===========================
+    1           feature (and one for the class)       n + 1
+    2           value (and each class)                sum of arities + classes
+    3           value and class                       classes * (sum of arities + 1)
+    4           value, class and parents' values      one per parameter
+    ==========  ====================================  ===========================
+
+    The class node stands first. The last cell, which holds no parameter, has
+    the index one past the last weight.
+    """
+    n_classes = layout.n_classes
+    ties = np.empty((layout.n_cells, n_classes), np.int64)
+    classes = np.arange(n_classes)
+    if level == 4:
+        ties[:] = np.arange(layout.n_cells * n_classes).reshape(-1, n_classes)
+        return ties, (layout.n_cells - 1) * n_classes
+    ties[0] = 0 if level == 1 else classes
+    n = 1 if level == 1 else n_classes
+    for family in layout.families:
+        values = np.tile(np.arange(family.arity), family.n_contexts)[:, None]
+        if level == 1:
+            ties[family.cells] = n
+            n += 1
+        elif level == 2:
+            ties[family.cells] = n + values
+            n += family.arity
+        else:
+            ties[family.cells] = n + values * n_classes + classes
+            n += family.arity * n_classes
+    ties[-1] = n
+    return ties, n

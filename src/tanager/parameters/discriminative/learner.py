@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Self
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.parameters.discriminative.backoff import fill_tables
-from tanager.parameters.discriminative.inputs import fit_inputs
-from tanager.parameters.discriminative.options import check_options
-from tanager.parameters.discriminative.problem import Problem
-from tanager.parameters.discriminative.renormalise import is_moral
-from tanager.parameters.discriminative.strength import Strengths, Trial, choose_strengths
-from tanager.parameters.learner import ParameterLearner, Settled
+from tanager.errors import ConfigurationError
+from tanager.parameters.discriminative.objective import OBJECTIVES
+from tanager.parameters.discriminative.problem import Problem, Strengths
+from tanager.parameters.discriminative.strength import Trial, choose_strengths
+from tanager.parameters.folds import Folds
+from tanager.parameters.learner import Choice, ParameterLearner
+from tanager.parameters.scores import UNSEEN, fill_tables, to_network
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
@@ -25,6 +22,16 @@ from tanager.threads import one_blas_thread
 __all__ = ["Discriminative"]
 
 Floats = NDArray[np.float64]
+
+MAX_FOLDS = 255  # a row's fold is one byte
+ALLOWED: dict[str, tuple[object, ...]] = {
+    "form": ("weighted", "direct", "extended"),
+    "level": (1, 2, 3, 4),
+    "init": ("generative", "zero"),
+    "towards": ("generative", "zero"),
+    "objective": tuple(OBJECTIVES),
+    "unseen": UNSEEN,
+}
 
 
 class Discriminative(ParameterLearner):
@@ -98,7 +105,7 @@ class Discriminative(ParameterLearner):
     unknown member contributes nothing to its row's score while training.
     Memory: a few numbers per parameter, one byte a row with folds.
 
-    ``info_["parameters"]`` has the course: `objective`, `loss` and
+    ``info_["parameters"]`` has the history: `objective`, `loss` and
     `gradient_norm` per iteration, `passes`, `converged` and `reason`.
 
     References
@@ -152,60 +159,39 @@ class Discriminative(ParameterLearner):
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn the tables: generative ones, then weights or scores over them."""
-        check_options(self)
-        problem = Problem.pose(self, structure, counts, context)
+        self._check()
+        problem = Problem.of(self, structure, counts, context)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        tables = self._solve(problem, choose_strengths(problem), context)
-        if tables.normalized or not is_moral(structure):
+        tables = self.solve(problem, choose_strengths(Trial(problem)), context)
+        if tables.normalized or not structure.is_moral():
             return tables
-        return fit_inputs(structure, tables, problem.base)
-
-    def _solve(self, problem: Problem, strengths: Strengths, context: FitContext) -> Tables:
-        """Optimise, and return tables of the best scores."""
-        form, tables = problem.final()
-        solution = problem.solve(form, tables, strengths, progress=context.progress)
-        info = context.info.setdefault("parameters", {})
-        info.update(solution.record())
-        info.update(strengths._asdict(), n_parameters=form.n_free)
-        return self._fill(problem, problem.form(problem.whole).expand(solution.free)[0])
+        return to_network(structure, tables, problem.base)
 
     @one_blas_thread()
-    def settle(self, structure: Structure, counts: Counts, context: FitContext) -> Self:
-        """Return this learner with the strengths chosen that are to be chosen."""
-        check_options(self)
-        if "cv" not in (self.l2, self.correction) or counts.domain.n_classes == 1:
-            return self
-        return self._settled(choose_strengths(Problem.pose(self, structure, counts, context)))
-
-    def _settled(self, strengths: Strengths) -> Self:
-        settled = clone(self).set_params(l2=strengths.l2)
-        if self.correction is not None:
-            settled.set_params(correction=strengths.correction)
-        return settled
-
-    @one_blas_thread()
-    def cross_fit(
+    def choose(
         self,
         structure: Structure,
         counts: Counts,
-        folds: NDArray[np.uint8],
         context: FitContext,
-    ) -> tuple[Settled, Floats]:
-        """Make all choices; the fits that they were made by answer for their held-out rows.
-
-        With `crossfit`, the weights that answer for a fold were trained on terms
-        that leave out their own row's fold but not the one they answer for, as is
-        usual in stacking: else every fold would take five sets of tables.
-        """
-        check_options(self)
+        folds: Folds | None = None,
+    ) -> Choice:
+        """Choose the strengths that are to be chosen."""
+        self._check()
         if counts.domain.n_classes == 1:
-            return super().cross_fit(structure, counts, folds, context)
-        problem = Problem.pose(self, structure, counts, context, folds)
+            return super().choose(structure, counts, context, folds)
+        problem = Problem.of(self, structure, counts, context, folds)
         trial = Trial(problem)
-        strengths = choose_strengths(problem, trial)
-        settled = Settled(self._settled(strengths), partial(self._solve, problem, strengths))
-        return settled, trial.log_joint(strengths)
+        return _Choice(self, problem, trial, choose_strengths(trial))
+
+    def solve(self, problem: Problem, strengths: Strengths, context: FitContext) -> Tables:
+        """Optimise, and return tables of the best scores."""
+        form, tables = problem.final()
+        solution = problem.solve(form, tables, strengths, progress=context.progress)
+        record = context.record("parameters")
+        record.update(solution.record())
+        record.update(strengths._asdict(), n_parameters=form.n_free)
+        return self._fill(problem, problem.form(problem.all_rows).expand(solution.free)[0])
 
     def _fill(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that answer every context."""
@@ -213,7 +199,7 @@ class Discriminative(ParameterLearner):
         if not normalized:
             # What a cell gives to all classes alike cancels in P(y | x): the
             # generative tables' is where the network's P(x) starts from.
-            means = problem.whole.own[0].mean(axis=1, keepdims=True)
+            means = problem.all_rows.own[0].mean(axis=1, keepdims=True)
             scores = scores - scores.mean(axis=1, keepdims=True) + means
         return fill_tables(
             problem.layout,
@@ -224,3 +210,74 @@ class Discriminative(ParameterLearner):
             normalized=normalized,
             shared=self.level < 4,
         )
+
+    def _check(self) -> None:
+        """Raise a ConfigurationError for what is not allowed."""
+        for name, allowed in ALLOWED.items():
+            given = getattr(self, name)
+            if given not in allowed:
+                choices = ", ".join(map(repr, allowed))
+                raise ConfigurationError(f"Discriminative: {name}={given!r}. Allowed: {choices}.")
+        if self.form != "weighted":
+            self._check_weighted_only()
+        for name in ("l2", "correction"):
+            given = getattr(self, name)
+            number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+            if not (number or given == "cv" or (name == "correction" and given is None)):
+                raise ConfigurationError(
+                    f"Discriminative: {name}={given!r}. Allowed: a number of at least 0, or 'cv'."
+                )
+        folds = self.crossfit
+        whole = isinstance(folds, int) and not isinstance(folds, bool)
+        if folds != "auto" and not (whole and (folds == 0 or 2 <= int(folds) <= MAX_FOLDS)):
+            raise ConfigurationError(
+                f"Discriminative: crossfit={folds!r}. Allowed: 'auto', 0, or 2 to {MAX_FOLDS} "
+                "folds."
+            )
+        if self.max_iter < 1 or self.tol < 0:
+            raise ConfigurationError(
+                f"Discriminative: max_iter={self.max_iter!r}, tol={self.tol!r}. "
+                "Allowed: at least one iteration, and a tolerance of at least 0."
+            )
+
+    def _check_weighted_only(self) -> None:
+        if self.level != 4:
+            raise ConfigurationError(
+                f"Discriminative: level={self.level!r} with form={self.form!r}. Levels 1 to 3 "
+                "share weights on generative tables. Hint: use form='weighted'."
+            )
+        off = {"correction": (None,), "crossfit": ("auto", 0), "prefixes": (False,)}
+        for name, allowed in off.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigurationError(
+                    f"Discriminative: {name}={getattr(self, name)!r} with form={self.form!r}. "
+                    f"It is for weights on generative tables. Hint: use form='weighted'."
+                )
+
+
+class _Choice(Choice):
+    """Strengths that were chosen, with the fits that chose them.
+
+    Those fits answer for their held-out rows. With `crossfit`, the weights that
+    answer for a fold were trained on terms that leave out their own row's fold
+    but not the one they answer for, as is usual in stacking: else every fold
+    would take five sets of tables.
+    """
+
+    def __init__(
+        self, learner: Discriminative, problem: Problem, trial: Trial, strengths: Strengths
+    ) -> None:
+        self.learner = clone(learner).set_params(l2=strengths.l2)
+        if learner.correction is not None:
+            self.learner.set_params(correction=strengths.correction)
+        self._problem = problem
+        self._trial = trial
+        self._strengths = strengths
+
+    def tables(self, context: FitContext) -> Tables:
+        """Learn scores of the rows, with the generative tables that are already there."""
+        return self._problem.options.solve(self._problem, self._strengths, context)
+
+    def held_out(self) -> Floats:
+        """Return the scores of held-out rows by the fits without their fold."""
+        return self._trial.log_joint(self._strengths)

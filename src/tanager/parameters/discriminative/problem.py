@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,25 +15,39 @@ from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted
-from tanager.parameters.discriminative.layout import MAX_CELLS, Layout
-from tanager.parameters.discriminative.objective import Objective, ObjectivePass, Penalty
-from tanager.parameters.discriminative.options import Options, n_crossfit, resolve_base
-from tanager.parameters.discriminative.packed import PackedTable
-from tanager.parameters.discriminative.packing import Packing
-from tanager.parameters.discriminative.solver import Solution, minimise
-from tanager.parameters.discriminative.strength import Strengths
-from tanager.parameters.folds import N_FOLDS, assign_folds, other_rows
+from tanager.parameters.discriminative.objective import (
+    Objective,
+    ObjectivePass,
+    Penalty,
+    Solution,
+    minimise,
+)
+from tanager.parameters.discriminative.rows import PackedTable, Packing
+from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.learner import ParameterLearner
+from tanager.parameters.scores import Layout
+from tanager.parameters.scores.layout import MAX_NUMBER
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import Structure
 
-__all__ = ["Problem"]
+if TYPE_CHECKING:
+    from tanager.parameters.discriminative.learner import Discriminative
+
+__all__ = ["Problem", "Strengths"]
 
 Floats = NDArray[np.float64]
 FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
 FOLDS_KEY = 6_001  # names the random stream of the folds
+
+
+class Strengths(NamedTuple):
+    """Precisions of the Gaussian priors on weights or scores, and on corrections."""
+
+    l2: float
+    correction: float
 
 
 class Logs(NamedTuple):
@@ -49,7 +63,7 @@ class Logs(NamedTuple):
     own: Floats
     prefixes: Floats
 
-    def alone(self, at: int) -> Logs:
+    def single(self, at: int) -> Logs:
         """Return one of the sets."""
         return Logs(self.own[at : at + 1], self.prefixes[:, at : at + 1])
 
@@ -60,7 +74,7 @@ class Problem:
 
     Attributes
     ----------
-    options : Options
+    options : Discriminative
     layout : Layout
     trees : list of ContextTree
         Each family's counts.
@@ -68,26 +82,26 @@ class Problem:
         The generative tables of all rows.
     counts : Counts
     context : FitContext
-    given_folds : ndarray of uint8, shape (n_rows,), or None
+    given_folds : Folds or None
         Folds to use instead of drawn ones.
     """
 
-    options: Options
+    options: Discriminative
     layout: Layout
     trees: list[ContextTree]
     base: Tables
     counts: Counts
     context: FitContext
-    given_folds: NDArray[np.uint8] | None = None
+    given_folds: Folds | None = None
 
     @classmethod
-    def pose(
+    def of(
         cls,
-        options: Options,
+        options: Discriminative,
         structure: Structure,
         counts: Counts,
         context: FitContext,
-        folds: NDArray[np.uint8] | None = None,
+        folds: Folds | None = None,
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
         trees = list(counts.trees(structure))
@@ -95,7 +109,7 @@ class Problem:
         inner = context.apart()
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.info:
-            context.info.setdefault("parameters", {})["base"] = inner.info["parameters"]
+            context.record("parameters")["base"] = inner.info["parameters"]
         return cls(options, layout, trees, base, counts, context, folds)
 
     @property
@@ -109,25 +123,26 @@ class Problem:
         return range(self.layout.structure.max_parents if self.options.prefixes else 0)
 
     @cached_property
-    def whole(self) -> Logs:
+    def all_rows(self) -> Logs:
         """The generative tables of all rows, as one set."""
         own = self.layout.read(self.base)[None]
         return Logs(own, self._prefixes(self.counts, self.context)[:, None])
 
     @cached_property
-    def crossed(self) -> Logs:
+    def crossfitted(self) -> Logs:
         """Tables that leave each fold out, as one set a fold."""
-        n_sets = self.n_folds * (1 + len(self.prefix_depths))
-        if n_sets * self.layout.n_cells > MAX_CELLS:
+        n_folds = self.folds.number
+        n_sets = n_folds * (1 + len(self.prefix_depths))
+        if n_sets * self.layout.n_cells > MAX_NUMBER:
             raise MemoryBoundError(
                 f"{n_sets} sets of {self.layout.n_cells:,} parameters a class are more than "
-                f"{MAX_CELLS:,}. Hint: use fewer parents a feature, or crossfit=0."
+                f"{MAX_NUMBER:,}. Hint: use fewer parents a feature, or crossfit=0."
             )
         learner = resolve_base(self.options.base)
         own, prefixes = [], []
-        for fold in range(self.n_folds):
+        for fold in range(n_folds):
             inner = self.context.apart()
-            counts = Counts(other_rows(self.rows, self.folds, fold), inner)
+            counts = self.folds.counts_without(fold, self.counts, inner)
             own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
             prefixes.append(self._prefixes(counts, inner))
         return Logs(np.stack(own), np.stack(prefixes, axis=1))
@@ -146,23 +161,22 @@ class Problem:
     @property
     def crossfit(self) -> bool:
         """Whether each row reads tables that leave its fold out."""
-        return n_crossfit(self.options) > 0
+        return self._n_crossfit > 0
 
     @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        if self.given_folds is not None:
-            return int(self.given_folds.max()) + 1
-        return min(n_crossfit(self.options) or N_FOLDS, max(self.rows.n_rows, 1))
+    def _n_crossfit(self) -> int:
+        """Number of folds by which tables leave a row out; 0 for none."""
+        if self.options.crossfit == "auto":
+            return 0 if self.options.level == 4 else N_FOLDS
+        return int(self.options.crossfit)
 
     @cached_property
-    def folds(self) -> NDArray[np.uint8]:
-        """Each row's fold, shape (n_rows,)."""
+    def folds(self) -> Folds:
+        """Which fold each row is in."""
         if self.given_folds is not None:
             return self.given_folds
-        return assign_folds(
-            self.rows, self.n_folds, self.context.generator(FOLDS_KEY), self.context
-        )
+        number = min(self._n_crossfit or N_FOLDS, max(self.rows.n_rows, 1))
+        return Folds.draw(self.rows, number, FOLDS_KEY, self.context)
 
     def form(self, logs: Logs) -> Form:
         """Return the parameterisation over sets of generative tables."""
@@ -180,28 +194,26 @@ class Problem:
         """The rows as slot numbers, with folds where they are used."""
         packing = Packing(self.layout, self.trees, self.rows)
         l2, correction = self.options.l2, self.options.correction
-        folds = (
-            self.folds
-            if self.crossfit or self.given_folds is not None or "cv" in (l2, correction)
-            else None
-        )
-        return PackedTable(self.rows, packing, folds)
+        held_out = self.given_folds is not None or "cv" in (l2, correction)
+        of_rows = self.folds.of_rows if self.crossfit or held_out else None
+        return PackedTable(self.rows, packing, of_rows)
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""
         if not self.crossfit:
-            return self.form(self.whole), np.zeros(self.n_folds, np.int64)
-        return self.form(self.crossed), np.arange(self.n_folds)
+            return self.form(self.all_rows), np.zeros(self.folds.number, np.int64)
+        return self.form(self.crossfitted), np.arange(self.folds.number)
 
     def held_out(self, fold: int) -> tuple[Form, FoldTables, FoldTables]:
         """Return the parameterisation, and the tables that train without a fold, and score it."""
-        train, score = np.full(self.n_folds, -1), np.full(self.n_folds, -1)
-        others = np.arange(self.n_folds) != fold
+        n_folds = self.folds.number
+        train, score = np.full(n_folds, -1), np.full(n_folds, -1)
+        others = np.arange(n_folds) != fold
         if self.crossfit:
-            form = self.form(self.crossed)
+            form = self.form(self.crossfitted)
             train[others], score[fold] = np.flatnonzero(others), fold
         else:
-            form = self.form(self.crossed.alone(fold) if self._reads_tables else self.whole)
+            form = self.form(self.crossfitted.single(fold) if self._reads_tables else self.all_rows)
             train[others], score[fold] = 0, 0
         return form, train, score
 
@@ -227,7 +239,7 @@ class Problem:
         cells = self.layout.locate(self.rows.gather().codes)
         out = np.zeros((self.rows.n_rows, self.layout.n_classes))
         for fold, ((form, score), trained) in enumerate(zip(parts, free, strict=True)):
-            inside = np.flatnonzero(self.folds == fold)
+            inside = np.flatnonzero(self.folds.of_rows == fold)
             scores = form.expand(trained)[score[fold]]
             out[inside] = scores[0]
             for family in cells:
@@ -294,3 +306,10 @@ class Problem:
         if isinstance(form, Weighted) and form.n_corrections:
             frozen[form.n_weights : form.n_weights + n_classes] = True
         return frozen
+
+
+def resolve_base(base: str | ParameterLearner) -> ParameterLearner:
+    """Return the learner of the generative tables."""
+    from tanager.parameters.registry import resolve_parameters
+
+    return resolve_parameters("m-estimate(m=1)" if base == "m-estimate" else base)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.parameters.folds import judging_folds
+from tanager.parameters.discriminative.forms import Form
+from tanager.parameters.discriminative.problem import FoldTables, Problem, Strengths
 
-if TYPE_CHECKING:
-    from tanager.parameters.discriminative.forms import Form
-    from tanager.parameters.discriminative.problem import FoldTables, Problem
-
-__all__ = ["GRID", "Strengths", "Trial", "choose_strengths"]
+__all__ = ["GRID", "Trial", "choose_strengths"]
 
 Floats = NDArray[np.float64]
 
@@ -23,26 +19,18 @@ MIDDLE = 3.0
 GRID = tuple(MIDDLE * 10.0 ** (power / 2) for power in range(-6, 7))
 
 
-class Strengths(NamedTuple):
-    """Precisions of the Gaussian priors on weights or scores, and on corrections."""
-
-    l2: float
-    correction: float
-
-
-def choose_strengths(problem: Problem, trial: Trial | None = None) -> Strengths:
+def choose_strengths(trial: Trial) -> Strengths:
     """Return the priors' strengths; those given as "cv" have the least held-out loss.
 
     With both to choose, they are chosen in turn: the correction's under the
     middle strength of the other, then the other's under it.
     """
-    options = problem.options
+    options = trial.problem.options
     l2, correction = options.l2, options.correction
     fixed = Strengths(
         MIDDLE if isinstance(l2, str) else float(l2),
         MIDDLE if isinstance(correction, str) else float(correction or 0.0),
     )
-    trial = trial or Trial(problem)
     if correction == "cv":
         fixed = _climb(trial, [fixed._replace(correction=s) for s in GRID])
     if l2 == "cv":
@@ -54,23 +42,23 @@ class Trial:
     """Held-out losses of strengths; fits start from the last one of their fold."""
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+        self.problem = problem
         self._known: dict[Strengths, float] = {}
 
     @cached_property
     def _parts(self) -> list[tuple[Form, FoldTables, FoldTables]]:
-        return [self._problem.held_out(fold) for fold in judging_folds(self._problem.folds)]
+        return [self.problem.held_out(fold) for fold in self.problem.folds.judging]
 
     @cached_property
     def _free(self) -> list[Floats]:
-        return [self._problem.start(form) for form, _, _ in self._parts]
+        return [self.problem.start(form) for form, _, _ in self._parts]
 
     def loss(self, strengths: Strengths) -> float:
         """Return the loss of the held-out rows."""
         if strengths not in self._known:
             self._train(strengths)
             self._known[strengths] = sum(
-                self._problem.objective(form, score, None).loss(free)
+                self.problem.objective(form, score, None).loss(free)
                 for (form, _, score), free in zip(self._parts, self._free, strict=True)
             )
         return self._known[strengths]
@@ -79,12 +67,12 @@ class Trial:
         """Return the scores of the held-out rows, shape (n_rows, n_classes)."""
         self._train(strengths)
         parts = [(form, score) for form, _, score in self._parts]
-        return self._problem.held_out_joint(parts, self._free)
+        return self.problem.held_out_joint(parts, self._free)
 
     def _train(self, strengths: Strengths) -> None:
         for fold, (form, train, _) in enumerate(self._parts):
             start = self._free[fold]
-            solution = self._problem.solve(form, train, strengths, start=start, rough=True)
+            solution = self.problem.solve(form, train, strengths, start=start, rough=True)
             self._free[fold] = solution.free
 
 

@@ -190,7 +190,7 @@ class HDP(CountLearner):
         return estimate, estimate.table(tree).compact()
 
     def _report(self, estimates: Sequence[Estimate], context: FitContext) -> None:
-        record = context.info.setdefault("parameters", {})
+        record = context.record("parameters")
         record["inference"] = self.inference
         record["families"] = [estimate.info for estimate in estimates]
         late = [at for at, estimate in enumerate(estimates) if not estimate.converged]

@@ -9,18 +9,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.discriminative.backoff import read_levels, to_table
-from tanager.parameters.discriminative.inputs import fit_inputs
-from tanager.parameters.discriminative.layout import Layout
-from tanager.parameters.discriminative.renormalise import is_moral
+from tanager.parameters.folds import N_FOLDS, Folds
 from tanager.parameters.frequencies import MEstimate
-from tanager.parameters.learner import ParameterLearner, Settled
+from tanager.parameters.learner import Choice, ParameterLearner
 from tanager.parameters.pooled.members import Member, Spec, resolve_members
-from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, fit_shares, hold_out
+from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares, hold_out
+from tanager.parameters.scores import Layout, read_levels, to_network, to_table
 from tanager.parameters.tables import LARGE_CELLS, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
@@ -29,8 +26,7 @@ __all__ = ["Pooled"]
 
 Floats = NDArray[np.float64]
 
-MAX_TABLE = 1 << 17  # numbers of one feature's table
-SAMPLE_KEY = 6_101  # names the random stream of the sample
+SAMPLE_KEY, FOLDS_KEY = 6_101, 6_102  # name the random streams of the sample and the folds
 
 
 class Pooled(ParameterLearner):
@@ -53,8 +49,8 @@ class Pooled(ParameterLearner):
     shares : {"cv", "equal"} or sequence of float
         The exponents :math:`a_m`. "cv" fits them to held-out rows of a five-fold
         cross-validation, at least 0, with a Gaussian prior of precision 100
-        around equal shares; they need not sum to one, so that a pool of timid
-        or overconfident members is set right.
+        around equal shares. They need not sum to one: members that are all too
+        cautious, or all too sure, are corrected by it.
     max_rows : int
         Shares, and what members choose by cross-validation themselves, are
         found on a sample of at most so many rows; the tables then see all.
@@ -67,9 +63,9 @@ class Pooled(ParameterLearner):
     network, which marginalises, explains and exports like any other.
     Elsewhere `Tables.normalized` is False, as with `Discriminative`.
 
-    A cross-validated member with l2="cv" is settled once, on the sample; its
-    strength then holds for the folds and for the final fit. The pool's folds
-    are the members' too: a member's own `crossfit` only says whether it has any.
+    A member makes its choices (l2="cv") once, on the sample; they hold for the
+    folds and for the final fit. The pool's folds are the members' too: a
+    member's own `crossfit` only says whether it has any.
     Cut points and structure have seen all rows, held-out ones included, so
     that `held_out_loss` is lower than the loss on new rows, the more so the
     more columns there are for the rows.
@@ -99,6 +95,7 @@ class Pooled(ParameterLearner):
     # Trained weights are not misled by many dependent columns, as counts are:
     # what minimum description length leaves whole is worth a few cuts.
     preferred_bins = 5
+    max_table = 1 << 17
 
     def __init__(
         self,
@@ -111,25 +108,6 @@ class Pooled(ParameterLearner):
         self.shares = shares
         self.max_rows = max_rows
 
-    def limit(self, structure: Structure, domain: Domain) -> Structure:
-        """Drop the last parents of a feature whose table would exceed 131,072 numbers.
-
-        Two columns of a thousand values each would have a million, hardly one
-        of them with a row to learn from. A structure without immoralities stays so.
-        """
-        moral = is_moral(structure)
-        kept: dict[int, tuple[int, ...]] = {}
-        for at in structure.topological_order():
-            feature, parents = structure.selected[at], structure.parent_indices[at]
-            while parents and (
-                _table_size(domain, feature, parents) > MAX_TABLE
-                or (moral and not _are_joined(parents, kept))
-            ):
-                parents = parents[:-1]
-            kept[feature] = parents
-        shorter = tuple(kept[feature] for feature in structure.selected)
-        return Structure(structure.names, structure.selected, shorter)
-
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn every member's tables, and pool them."""
@@ -137,18 +115,18 @@ class Pooled(ParameterLearner):
         self._check(len(members))
         context.progress.start("pool", total=2.0 * len(members), unit="steps")
         sample = _sample(counts, self.max_rows, context)
-        shares, losses, settled = self._shares(members, sample, context)
+        shares, losses, choices = self._shares(members, sample, context)
         whole = sample.rows.n_rows == counts.rows.n_rows
         tables, reports = [], []
-        for member, (learner, fit) in zip(members, settled, strict=True):
+        for member, choice in zip(members, choices, strict=True):
             inner = context.apart()
-            ready = member._replace(learner=learner)
-            tables.append(fit(inner) if whole else ready.learn(counts, inner))
-            reports.append({"member": ready.describe(), **inner.info.get("parameters", {})})
+            chosen = member._replace(learner=choice.learner)
+            tables.append(choice.tables(inner) if whole else chosen.learn(counts, inner))
+            reports.append({"member": chosen.describe(), **inner.record("parameters")})
             context.progress.advance()
         context.progress.finish()
-        info = context.info.setdefault("parameters", {})
-        info.update(shares=shares.tolist(), held_out_loss=losses, members=reports)
+        record = context.record("parameters")
+        record.update(shares=shares.tolist(), held_out_loss=losses, members=reports)
         return _pool(structure, counts, tables, shares)
 
     def _check(self, n_members: int) -> None:
@@ -172,32 +150,30 @@ class Pooled(ParameterLearner):
 
     def _shares(
         self, members: list[Member], sample: Counts, context: FitContext
-    ) -> tuple[Floats, list[float] | None, list[Settled]]:
+    ) -> tuple[Floats, list[float] | None, list[Choice]]:
         """Return the shares, the held-out loss of pool and members where known, and the choices."""
         n_members, rows = len(members), sample.rows
-        tell = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
-        if isinstance(self.shares, str) and self.shares == "cv" and tell:
-            settled, held_out = hold_out(members, sample, context)
-            shares = fit_shares(held_out)
-            each = np.vstack([shares, np.eye(n_members)])
-            return shares, [held_out.mean_loss(one) for one in each], settled
-        shares = np.full(n_members, 1.0 / n_members)
-        if not isinstance(self.shares, str):
-            shares = np.array(self.shares, np.float64)
-        settled = []
+        enough = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
+        folds = None
+        if isinstance(self.shares, str) and self.shares == "cv" and enough:
+            folds = Folds.draw(rows, N_FOLDS, FOLDS_KEY, context)
+        choices = []
         for member in members:
-            settled.append(member.settle(sample, context))
+            choices.append(member.choose(sample, context, folds))
             context.progress.advance()
-        return shares, None, settled
+        if folds is not None:
+            held_out = hold_out(choices, sample, folds)
+            shares = fit_shares(held_out)
+            return shares, _losses(held_out, shares), choices
+        if isinstance(self.shares, str):
+            return np.full(n_members, 1.0 / n_members), None, choices
+        return np.array(self.shares, np.float64), None, choices
 
 
-def _are_joined(features: tuple[int, ...], parents: dict[int, tuple[int, ...]]) -> bool:
-    """Return whether one of the features has all the others for parents."""
-    return any(set(features) <= {one, *parents[one]} for one in features)
-
-
-def _table_size(domain: Domain, feature: int, parents: tuple[int, ...]) -> int:
-    return prod(int(domain.arities[i]) for i in (feature, *parents)) * domain.n_classes
+def _losses(held_out: HeldOut, shares: Floats) -> list[float]:
+    """Return the held-out loss of the pool, then of each member."""
+    each = np.vstack([shares, np.eye(len(shares))])
+    return [held_out.mean_loss(one) for one in each]
 
 
 def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
@@ -223,10 +199,10 @@ def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: F
         families.append(to_table(family, pooled))
     log_prior = _weigh(np.stack([tables.log_prior for tables in members]), shares)
     tables = Tables(log_prior, tuple(families), normalized=False)
-    if not is_moral(structure):
+    if not structure.is_moral():
         return tables
     generative = MEstimate(m=1.0).learn(structure, counts, counts.context.apart())
-    return fit_inputs(structure, tables, generative)
+    return to_network(structure, tables, generative)
 
 
 def _weigh(logs: Floats, shares: Floats) -> Floats:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative import Discriminative
-from tanager.parameters.learner import ParameterLearner, Settled
+from tanager.parameters.folds import Folds
+from tanager.parameters.learner import Choice, ParameterLearner
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
 
@@ -30,16 +29,9 @@ class Member(NamedTuple):
     learner: ParameterLearner
     structure: Structure
 
-    def settle(self, counts: Counts, context: FitContext) -> Settled:
+    def choose(self, counts: Counts, context: FitContext, folds: Folds | None) -> Choice:
         """Make all choices of the learner."""
-        learner = self.learner.settle(self.structure, counts, context.apart())
-        return Settled(learner, partial(learner.learn, self.structure, counts))
-
-    def cross_fit(
-        self, counts: Counts, folds: NDArray[np.uint8], context: FitContext
-    ) -> tuple[Settled, NDArray[np.float64]]:
-        """Make all choices of the learner, and ask it about held-out rows."""
-        return self.learner.cross_fit(self.structure, counts, folds, context.apart())
+        return self.learner.choose(self.structure, counts, context.apart(), folds)
 
     def learn(self, counts: Counts, context: FitContext) -> Tables:
         """Learn the member's tables."""

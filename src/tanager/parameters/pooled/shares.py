@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
-from tanager.parameters.folds import N_FOLDS, assign_folds, judging_folds
-from tanager.parameters.learner import Settled
-from tanager.parameters.pooled.members import Member
+from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.learner import Choice
 from tanager.parameters.tables import log_posterior
 
 __all__ = ["FLOOR", "LEAST_ROWS", "HeldOut", "fit_shares", "hold_out"]
@@ -22,7 +20,6 @@ Floats = NDArray[np.float64]
 LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing
 FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
 PRECISION = 100.0  # of the prior around equal shares
-FOLDS_KEY = 6_102  # names the random stream of the folds
 
 
 class HeldOut(NamedTuple):
@@ -55,26 +52,17 @@ class HeldOut(NamedTuple):
         return self.loss(shares)[0] / float(self.weights.sum())
 
 
-def hold_out(
-    members: Sequence[Member], counts: Counts, context: FitContext
-) -> tuple[list[Settled], HeldOut]:
-    """Make the members' choices, and ask them about held-out rows.
+def hold_out(choices: Sequence[Choice], counts: Counts, folds: Folds) -> HeldOut:
+    """Ask members whose choices are made about held-out rows.
 
     `counts` are of rows in memory.
     """
     rows = counts.rows
-    folds = assign_folds(rows, N_FOLDS, context.generator(FOLDS_KEY), context)
-    judged = folds < len(judging_folds(folds))
+    judged = np.isin(folds.of_rows, folds.judging)
     _, labels, weights = rows.gather()[:3]
-    settled = []
-    logs = np.empty((len(members), int(judged.sum()), rows.domain.n_classes))
-    for at, member in enumerate(members):
-        one, log_joint = member.cross_fit(counts, folds, context)
-        settled.append(one)
-        logs[at] = np.maximum(log_posterior(log_joint[judged]), FLOOR)
-        context.progress.advance()
-    weighed = np.ones(len(labels)) if weights is None else weights
-    return settled, HeldOut(logs, labels[judged], weighed[judged])
+    logs = np.stack([log_posterior(choice.held_out()[judged]) for choice in choices])
+    known = np.ones(len(labels)) if weights is None else weights
+    return HeldOut(np.maximum(logs, FLOOR), labels[judged], known[judged])
 
 
 def fit_shares(held_out: HeldOut) -> Floats:

@@ -160,7 +160,7 @@ class Differentiable(Trained, StructureLearner):
         structure, joint = _read_off(domain.names, run.result, slots, chosen)
         info["probabilities"] = _probabilities(run.result, slots, chosen)
         context.carry[CARRIED] = joint
-        context.info.setdefault("structure", {}).update(info)
+        context.record("structure").update(info)
         return structure
 
     def _check(self) -> Training:

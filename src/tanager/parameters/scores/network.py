@@ -1,9 +1,15 @@
-r"""How trained scores weigh rows they have not seen whole: the network's P(x).
+r"""From scores to a proper Bayesian network with the same P(y | x).
 
 Scores determine P(y | x) only: any function of the features alone may be added
-without changing it. Which one is no matter for complete rows, but decides how
+without changing it. Where the parents of every feature are joined among
+themselves, some network has the same posterior: walk the features from the
+leaves, divide each table by its sum over the feature's values, and multiply
+that sum, a function of the parents' values and the class, into the table of the
+last of those parents, which holds them all; in the end into the class prior.
+
+Which P(x) the network has is no matter for complete rows, but decides how
 unknown values are summed out. Among the functions that are a sum of one term a
-family, this takes the one that makes the rows most probable: the maximum of
+family, `to_network` takes the one that makes the rows most probable: the maximum of
 
 .. math:: \sum_i \langle T_i, \varphi_i \rangle - \log \sum_{x, y} \exp(s(x, y) + \sum_i \varphi_i)
 
@@ -15,23 +21,29 @@ classes' frequencies.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.parameters.discriminative.renormalise import holders, normalise, renormalise
+from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
+from tanager.threads import one_blas_thread
 
-__all__ = ["family_shares", "fit_inputs"]
+__all__ = ["family_shares", "normalise", "renormalise", "to_network"]
 
 Floats = NDArray[np.float64]
 
+MAX_SPELLED = 1 << 24  # cells of one family, spelled out
 MAX_ITERATIONS = 100
 MAX_WORK = 1 << 29  # cells times classes times iterations
 TOLERANCE = 1e-4  # of any share
 
 
-def fit_inputs(structure: Structure, tables: Tables, generative: Tables) -> Tables:
+@one_blas_thread()
+def to_network(structure: Structure, tables: Tables, generative: Tables) -> Tables:
     """Return a proper network with the same posterior, and P(x) as near as can be to another's.
 
     Parameters
@@ -78,13 +90,47 @@ def fit_inputs(structure: Structure, tables: Tables, generative: Tables) -> Tabl
     return renormalise(structure, Tables(start.log_prior, fitted, normalized=False))
 
 
+def renormalise(structure: Structure, tables: Tables) -> Tables:
+    """Return a network with the same posterior, its tables summing to one.
+
+    The structure must be moral; the scores may be any finite numbers. Tables
+    that are too large to be spelled out are returned as they are, with
+    `normalized` False.
+    """
+    if any(prod(t.member_arities) * t.n_classes > MAX_SPELLED for t in tables.families):
+        return tables
+    logs = [table.to_dense().log_prob for table in tables.families]
+    normal, log_prior, _ = normalise(structure, logs, tables.log_prior)
+    return Tables(log_prior, tuple(DenseTable(table) for table in normal), normalized=True)
+
+
+def normalise(
+    structure: Structure, logs: Sequence[Floats], log_prior: Floats
+) -> tuple[list[Floats], Floats, float]:
+    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum."""
+    logs, log_prior = [log.copy() for log in logs], log_prior.copy()
+    above = structure.holders()
+    for at in reversed(structure.topological_order()):
+        parents = structure.parent_indices[at]
+        total = log_sum_exp(logs[at], axis=-2)
+        logs[at] -= total[..., None, :]
+        if not parents:
+            log_prior += total
+            continue
+        holder = above[at]
+        members = (*structure.parent_indices[holder], structure.selected[holder])
+        logs[holder] += _spread(total, parents, members)
+    log_total = log_sum_exp(log_prior, axis=0)
+    return logs, log_prior - log_total, float(log_total)
+
+
 def family_shares(structure: Structure, tables: Tables) -> list[Floats]:
     """Return P(parents, x, y) of every family of a proper network on a moral structure.
 
     Each has the shape of its dense table, (*parent_arities, arity, n_classes).
     """
     shares: list[Floats] = [np.zeros(0)] * len(tables.families)
-    above = holders(structure)
+    above = structure.holders()
     for at in structure.topological_order():
         parents, log = structure.parent_indices[at], tables.families[at].to_dense().log_prob
         outer = np.exp(tables.log_prior)
@@ -98,6 +144,15 @@ def family_shares(structure: Structure, tables: Tables) -> list[Floats]:
             outer = outer.transpose(*(left.index(axis) for axis in kept), len(kept))
         shares[at] = outer[..., None, :] * np.exp(log)
     return shares
+
+
+def _spread(values: Floats, scope: tuple[int, ...], members: tuple[int, ...]) -> Floats:
+    """Bring an array over (*scope, class) to the axes (*members, class), ones elsewhere."""
+    order = sorted(range(len(scope)), key=lambda axis: members.index(scope[axis]))
+    arranged = values.transpose(*order, len(scope))
+    sizes = iter(arranged.shape)
+    shape = [next(sizes) if member in scope else 1 for member in members]
+    return arranged.reshape(*shape, values.shape[-1])
 
 
 def _spelled(tables: Tables) -> list[Floats]:

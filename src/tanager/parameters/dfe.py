@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.discriminative.backoff import fill_tables
-from tanager.parameters.discriminative.layout import Layout
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import ParameterLearner
+from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
 
@@ -78,14 +77,14 @@ class DFE(ParameterLearner):
 
     def _count(self, layout: Layout, counts: Counts, context: FitContext) -> Floats:
         """Return the frequencies, shape (n_cells, n_classes)."""
-        from tanager.parameters.discriminative._kernels import add_misses
+        from tanager.parameters._dfe_kernels import add_misses
 
         sizes = np.array([[f.start, f.arity, f.n_contexts] for f in layout.families], np.int64)
         sizes = sizes.reshape(-1, 3)
         frequencies = np.zeros((layout.n_cells, layout.n_classes))
         totals = np.zeros((1 + int(sizes[:, 2].sum()), layout.n_classes))
         rows = counts.rows
-        course: list[float] = []
+        misses: list[float] = []
         context.progress.start("parameters", self.n_passes * rows.n_rows)
         for _ in range(self.n_passes):
             missed = 0.0
@@ -96,10 +95,10 @@ class DFE(ParameterLearner):
                     cells, sizes, chunk.labels, weights, self.m, frequencies, totals
                 )
                 context.progress.advance(chunk.n_rows)
-            course.append(missed / rows.total_weight if rows.total_weight > 0 else 0.0)
+            misses.append(missed / rows.total_weight if rows.total_weight > 0 else 0.0)
         context.progress.finish()
-        info = context.info.setdefault("parameters", {})
-        info.update(passes=self.n_passes, mean_miss=course)
+        info = context.record("parameters")
+        info.update(passes=self.n_passes, mean_miss=misses)
         return frequencies
 
     def _log_share(self, frequencies: Floats, axis: int) -> Floats:

@@ -9,8 +9,8 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.parameters import DenseTable, Discriminative, MEstimate, Tables
-from tanager.parameters.discriminative.inputs import family_shares, fit_inputs
-from tanager.parameters.discriminative.renormalise import renormalise
+from tanager.parameters.scores import renormalise
+from tanager.parameters.scores.network import family_shares, to_network
 from tests.parameters.discriminative.problems import learn, make_rows, make_structure, posterior
 
 MORAL = ["naive", "tree", "clique"]
@@ -54,7 +54,7 @@ def test_posterior_stays_and_shares_become_the_goal(name):
     structure = make_structure(rows, name)
     scores = random_scores(rows, structure, 1)
     goal, _ = learn(MEstimate(m=1.0), rows, structure)
-    fitted = fit_inputs(structure, scores, goal)
+    fitted = to_network(structure, scores, goal)
     assert fitted.normalized
     before, after = posterior(scores, structure, rows), posterior(fitted, structure, rows)
     np.testing.assert_allclose(after, before, atol=1e-9)
@@ -74,7 +74,7 @@ def test_rows_become_more_probable():
             tables.log_joint(structure, codes, rows.domain.arities), axis=1
         ).sum()
 
-    plain, fitted = renormalise(structure, scores), fit_inputs(structure, scores, goal)
+    plain, fitted = renormalise(structure, scores), to_network(structure, scores, goal)
     assert log_likelihood(fitted) > log_likelihood(plain) + 1.0
 
 

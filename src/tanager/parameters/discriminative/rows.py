@@ -1,4 +1,4 @@
-"""Families joined into few look-ups a row.
+"""Training rows as slot numbers: families joined into few look-ups a row.
 
 One look-up costs the same whether it adds one family's term or the sum of
 several, so small families are joined: a group is a set of features with few
@@ -24,17 +24,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import log2, prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tanager.codes import Codes, Rows
+from tanager.codes import Chunk, Codes, Rows
 from tanager.counts import ContextTree
-from tanager.parameters.discriminative.layout import FamilyCells, Layout
+from tanager.engines import Piece
+from tanager.parameters.scores import FamilyCells, Layout
 
-__all__ = ["Group", "Packing"]
+__all__ = ["Group", "PackedRows", "PackedTable", "Packing"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -43,6 +45,7 @@ MAX_JOINT = 1 << 16  # joint values are held as uint16
 GROUP_SLOTS = 1 << 10  # a few groups' tables of one class stay in the first-level cache
 MAX_FEATURES = 32  # of a group: NumPy's arrays have 64 axes at most
 ROWS_PER_SLOT = 8  # fewer rows do not repay the joining
+KEEP_BYTES = 1 << 30  # of packed rows, kept in memory
 
 
 @dataclass(frozen=True)
@@ -121,18 +124,15 @@ class Packing:
 
     def code(self, codes: Codes) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
         """Return rows' joint values (n_groups, n_rows) and slots (n_wide, n_rows)."""
-        from tanager.parameters.discriminative._kernels import find_slots, join_codes
-
         n_rows = codes.shape[1]
         joint = np.zeros((len(self.groups), n_rows), np.uint16)
         for at, group in enumerate(self.groups):
-            join_codes(codes, np.array(group.features), np.array(group.radices), joint[at])
+            for feature, radix in zip(group.features, group.radices, strict=True):
+                joint[at] *= np.uint16(radix)
+                joint[at] += codes[feature]
         slots = np.empty((len(self.wide), n_rows), np.int32)
-        arities = self.layout.domain.arities
         for at, (family, start) in enumerate(self.wide):
-            context = family.find(codes, arities)
-            column = codes[family.members[-1]]
-            find_slots(context, column, family.arity, start, self.n_slots - 1, slots[at])
+            slots[at] = start + family.find(codes, self.n_slots - 1 - start)
         return joint, slots
 
     def expand(self, scores: Floats) -> Floats:
@@ -176,12 +176,116 @@ class Packing:
         return csr_array((np.ones(row.shape[0]), (row, column)), shape=shape)
 
 
+class PackedRows(NamedTuple):
+    """Some rows.
+
+    Attributes
+    ----------
+    joint : (n_groups, n_rows) of uint16
+    slots : (n_wide, n_rows) of int32
+    labels : (n_rows,) of uint16
+    weights : (n_rows,) of float64, or empty where every weight is one
+    folds : (n_rows,) of uint8, or empty where there is one fold
+    """
+
+    joint: NDArray[np.uint16]
+    slots: NDArray[np.int32]
+    labels: NDArray[np.uint16]
+    weights: NDArray[np.float64]
+    folds: NDArray[np.uint8]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.labels.shape[0]
+
+
+class PackedTable:
+    """A table's rows, packed when first read and kept while they fit into memory.
+
+    Parameters
+    ----------
+    rows : Rows
+    packing : Packing
+    folds : ndarray of uint8, shape (n_rows,), or None
+
+    Attributes
+    ----------
+    n_rows : int
+    unit : float
+        The power of two by which weights were multiplied, to be about one a row.
+    total_weight : float
+        After that.
+    """
+
+    def __init__(
+        self, rows: Rows, packing: Packing, folds: NDArray[np.uint8] | None = None
+    ) -> None:
+        self._rows = rows
+        self.packing = packing
+        self.n_rows = rows.n_rows
+        ratio = max(rows.n_rows, 1) / rows.total_weight if rows.total_weight > 0 else 1.0
+        self.unit = 2.0 ** round(log2(ratio))
+        self.total_weight = rows.total_weight * self.unit
+        self._folds = np.zeros(0, np.uint8) if folds is None else folds
+        self._pieces: list[Piece[PackedRows]] | None = None
+
+    def pieces(self) -> list[Piece[PackedRows]]:
+        """Return the addresses of the packed rows."""
+        if self._pieces is None:
+            starts = np.cumsum([0, *(piece.n_rows for piece in self._rows.pieces())])
+            self._pieces = [
+                _PackedPiece(self, piece, int(start))
+                for piece, start in zip(self._rows.pieces(), starts, strict=False)
+            ]
+        return list(self._pieces)
+
+    def pack(self, chunk: Chunk, start: int) -> PackedRows:
+        """Pack the rows from position `start` on."""
+        joint, slots = self.packing.code(chunk.codes)
+        weights = np.zeros(0) if chunk.weights is None else chunk.weights * self.unit
+        folds = self._folds[start : start + chunk.n_rows]
+        return PackedRows(joint, slots, chunk.labels, weights, folds)
+
+    def keeps(self, packed: PackedRows) -> bool:
+        """Return whether there is room to keep packed rows."""
+        share = KEEP_BYTES * packed.n_rows / max(self.n_rows, 1)
+        return sum(array.nbytes for array in packed) <= share
+
+
+class _PackedPiece:
+    """Some rows, packed when first read."""
+
+    def __init__(self, table: PackedTable, piece: Piece[Chunk], start: int) -> None:
+        self._table = table
+        self._piece = piece
+        self._start = start
+        self._kept: list[PackedRows] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return self._piece.n_rows
+
+    def chunks(self) -> Iterator[PackedRows]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept, start = [], self._start
+        for chunk in self._piece.chunks():
+            packed = self._table.pack(chunk, start)
+            start += chunk.n_rows
+            kept.append(packed)
+            yield packed
+        if all(self._table.keeps(packed) for packed in kept):
+            self._kept = kept
+
+
 def _unknown(layout: Layout, trees: list[ContextTree], total_weight: float) -> NDArray[np.bool_]:
     """Return which features have unknown values in some family's rows, shape (n_features,)."""
     out = np.zeros(layout.domain.n_features, np.bool_)
     for family, tree in zip(layout.families, trees, strict=True):
         # Sums of counts are exact, so any difference is a row left out.
-        if tree.levels[0].cell_count.sum() != total_weight:
+        if tree.total != total_weight:
             out[family.members] = True
     return out
 

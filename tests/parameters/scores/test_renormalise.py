@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tanager.parameters import DenseTable, Tables
-from tanager.parameters.discriminative.renormalise import is_moral, renormalise
+from tanager.parameters.scores import renormalise
 from tanager.structure import Structure
 
 
@@ -33,7 +33,7 @@ def moral_structures(draw):
 @settings(max_examples=60, deadline=None)
 @given(moral_structures(), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 30.0, 1000.0]))
 def test_posterior_is_kept_and_tables_sum_to_one(structure, seed, size):
-    assert is_moral(structure)
+    assert structure.is_moral()
     rng = np.random.default_rng(seed)
     arities = rng.integers(1, 4, len(structure.names))
     n_classes = int(rng.integers(2, 4))
@@ -56,12 +56,12 @@ def test_posterior_is_kept_and_tables_sum_to_one(structure, seed, size):
 
 
 def test_an_immorality_is_seen():
-    assert not is_moral(Structure.from_parents("abc", [(), (), (1, 0)]))
-    assert not is_moral(Structure.from_parents("abcd", [(), (0,), (0,), (1, 2)]))
+    assert not Structure.from_parents("abc", [(), (), (1, 0)]).is_moral()
+    assert not Structure.from_parents("abcd", [(), (0,), (0,), (1, 2)]).is_moral()
 
 
 def test_tables_too_large_to_spell_out_stay_scores(monkeypatch):
-    monkeypatch.setattr("tanager.parameters.discriminative.renormalise.MAX_CELLS", 3)
+    monkeypatch.setattr("tanager.parameters.scores.network.MAX_SPELLED", 3)
     structure = Structure.from_parents("a", [()])
     tables = Tables(np.zeros(2), (DenseTable(np.zeros((2, 2))),), normalized=False)
     assert not renormalise(structure, tables).normalized

@@ -8,82 +8,39 @@
     last cell         zeros, read by rows with an unknown member
 
 A family of few possible contexts has them all, in the order of a `DenseTable`.
-A larger one has only the contexts seen in training (under any class), found
-through the prefix tree of their parents' values, so that no key can overflow.
+A larger one has only the contexts seen in training (under any class): the
+prefix tree of the parents' values, on which a context is found level by level,
+so that no key can overflow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codes, Domain
-from tanager.counts import ContextTree
+from tanager.counts import Contexts, ContextTree
 from tanager.errors import MemoryBoundError
-from tanager.parameters.tables import FamilyTable, Tables, family_members
+from tanager.parameters.tables import (
+    DENSE_FACTOR,
+    LARGE_CELLS,
+    SMALL_CELLS,
+    FamilyTable,
+    Tables,
+    family_members,
+)
 from tanager.structure import Structure
 
-__all__ = ["FamilyCells", "Layout", "SeenContexts", "read_rows"]
+__all__ = ["FamilyCells", "Layout", "read_rows"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SMALL_CELLS = 1 << 14
-LARGE_CELLS = 1 << 22
-DENSE_FACTOR = 4
-MAX_CELLS = (1 << 31) - 1  # cells of a row are held as int32
+MAX_NUMBER = (1 << 31) - 1  # of a cell: they are held as int32
 GRID_ROWS = 1 << 18  # contexts spelled out at a time where a table is read
-
-
-@dataclass(frozen=True)
-class SeenContexts:
-    """The prefix tree of the parents' values seen in training, whatever the class.
-
-    Attributes
-    ----------
-    keys : tuple of ndarray of int64
-        Per depth the sorted (node above) * arity + value of its nodes.
-    arities : tuple of int
-        The parents' arities, in back-off order.
-    """
-
-    keys: tuple[Ints, ...]
-    arities: tuple[int, ...]
-
-    @classmethod
-    def from_tree(cls, tree: ContextTree) -> SeenContexts:
-        """Join the contexts of all classes of a family's tree."""
-        arities = tree.context_arities[1:]
-        node = np.zeros(tree.levels[1].n_nodes, np.int64)
-        keys: list[Ints] = []
-        for level, arity in zip(tree.levels[2:], arities, strict=True):
-            found, node = np.unique(node[level.parent] * arity + level.value, return_inverse=True)
-            keys.append(found)
-        return cls(tuple(keys), arities)
-
-    def size(self, depth: int) -> int:
-        """Return the number of nodes at a depth; depth 0 is the one empty context."""
-        return 1 if depth == 0 else self.keys[depth - 1].shape[0]
-
-    def values(self, depth: int) -> Ints:
-        """Return the parents' values of the nodes at a depth, shape (depth, n_nodes)."""
-        out = np.empty((depth, self.size(depth)), np.int64)
-        node = np.arange(self.size(depth))
-        for d in range(depth - 1, -1, -1):
-            node, out[d] = np.divmod(self.keys[d][node], self.arities[d])
-        return out
-
-    def find(self, codes: Codes, arities: Ints, parents: Ints) -> NDArray[np.int32]:
-        """Return each row's full context, -1 where it was never seen."""
-        from tanager.parameters.discriminative._kernels import find_contexts
-
-        ids = np.empty(codes.shape[1], np.int32)
-        starts = np.cumsum([0] + [k.shape[0] for k in self.keys])
-        find_contexts(codes, arities, parents, np.concatenate(self.keys), starts, ids)
-        return ids
 
 
 @dataclass(frozen=True)
@@ -98,14 +55,15 @@ class FamilyCells:
         Arities of the members.
     start : int
         Its first cell.
-    contexts : SeenContexts or None
-        None where every possible context has cells.
+    contexts : Contexts or None
+        The prefix tree of the parents' values seen, whatever the class; None
+        where every possible context has cells.
     """
 
     members: Ints
     shape: tuple[int, ...]
     start: int
-    contexts: SeenContexts | None
+    contexts: Contexts | None
 
     @property
     def arity(self) -> int:
@@ -113,45 +71,74 @@ class FamilyCells:
         return self.shape[-1]
 
     @property
+    def depth(self) -> int:
+        """Number of parents."""
+        return len(self.shape) - 1
+
+    @property
     def n_contexts(self) -> int:
         """Number of contexts that have cells."""
-        if self.contexts is None:
-            return prod(self.shape[:-1])
-        return self.contexts.size(len(self.shape) - 1)
+        return self.n_prefixes(self.depth)
 
     @property
     def cells(self) -> slice:
         """Its cells in the vector."""
         return slice(self.start, self.start + self.n_contexts * self.arity)
 
-    def context_values(self) -> Ints:
-        """Return the parents' values of each context, shape (n_parents, n_contexts)."""
-        depth = len(self.shape) - 1
+    def n_prefixes(self, depth: int) -> int:
+        """Return the number of contexts of the first `depth` parents."""
+        if self.contexts is None:
+            return prod(self.shape[:depth])
+        return int(np.diff(self.contexts.level_node)[depth])
+
+    def prefix_parents(self, depth: int) -> Ints:
+        """Return for each context of the first `depth` parents the one without the last."""
+        if self.contexts is None:
+            return np.arange(self.n_prefixes(depth)) // self.shape[depth - 1]
+        nodes = self.contexts.nodes(depth)
+        return self.contexts.node_parent[nodes] - self.contexts.level_node[depth - 1]
+
+    def prefix_values(self, depth: int) -> Ints:
+        """Return the parents' values of those contexts, shape (depth, n_prefixes)."""
         if self.contexts is not None:
             return self.contexts.values(depth)
-        return np.indices(self.shape[:-1]).reshape(depth, self.n_contexts)
+        return np.indices(self.shape[:depth]).reshape(depth, self.n_prefixes(depth))
 
-    def find(self, codes: Codes, arities: Ints) -> NDArray[np.int32]:
-        """Return the context of each row, -1 where it has no cells."""
-        parents = self.members[:-1]
-        if self.contexts is not None:
-            return self.contexts.find(codes, arities, parents)
-        at = np.zeros(codes.shape[1], np.int32)
-        for parent, arity in zip(parents, self.shape, strict=False):
-            column = codes[parent].astype(np.int32)
-            at = np.where((at < 0) | (column >= arity), np.int32(-1), at * arity + column)
-        return at
+    def step(self, prefix: Ints, depth: int, value: Ints) -> Ints:
+        """Return the contexts of one parent more, from those of `depth` and its values.
+
+        Both are of one shape; -1 in, or a context that has no cells, gives -1.
+        """
+        arity = self.shape[depth]
+        wanted = prefix * arity + value
+        known = (prefix >= 0) & (value < arity)
+        if self.contexts is None:
+            return np.where(known, wanted, -1)
+        nodes = self.contexts.nodes(depth + 1)
+        keys = self.prefix_parents(depth + 1) * arity + self.contexts.node_value[nodes]
+        found = np.searchsorted(keys, wanted)
+        known &= np.append(keys, -1)[found] == wanted
+        return np.where(known, found, -1)
+
+    def find(self, codes: Codes, blank: int) -> NDArray[np.int32]:
+        """Return the cell of each row, counted from the family's first; `blank` for none."""
+        context = np.zeros(codes.shape[1], np.int64)
+        for depth, parent in enumerate(self.members[:-1]):
+            context = self.step(context, depth, codes[parent].astype(np.int64))
+        value = codes[self.members[-1]]
+        known = (context >= 0) & (value < self.arity)
+        return np.where(known, context * self.arity + value, blank).astype(np.int32)
 
     def read(self, table: FamilyTable) -> Floats:
         """Return a table's log-probabilities of these cells, shape (n_cells, n_classes)."""
         if self.contexts is None:
             return table.to_dense().log_prob.reshape(-1, table.n_classes)
-        return read_rows(table, self.context_values(), self.shape)
+        return read_rows(table, self.prefix_values(self.depth), self.shape)
 
     def read_prefix(self, table: FamilyTable, depth: int) -> Floats:
         """Return the same of a table under the first `depth` parents alone."""
         shape = (*self.shape[:depth], self.arity)
-        return read_rows(table, self.context_values()[:depth], shape)
+        return read_rows(table, self.prefix_values(self.depth)[:depth], shape)
 
 
 @dataclass(frozen=True)
@@ -178,16 +165,18 @@ class Layout:
         for at, tree in enumerate(trees):
             members = family_members(structure, at)
             shape = tuple(int(domain.arities[m]) for m in members)
-            contexts = SeenContexts.from_tree(tree)
+            family = FamilyCells(members, shape, start, None)
             n_cells = prod(shape) * domain.n_classes
-            seen = contexts.size(len(shape) - 1) * shape[-1] * domain.n_classes
-            dense = n_cells <= SMALL_CELLS or n_cells <= min(LARGE_CELLS, DENSE_FACTOR * seen)
-            dense |= n_cells == seen
-            families.append(FamilyCells(members, shape, start, None if dense else contexts))
-            start = families[-1].cells.stop
-        if start + 1 > MAX_CELLS:
+            if n_cells > SMALL_CELLS:
+                tree_family = replace(family, contexts=tree.without_class())
+                seen = tree_family.n_contexts * family.arity * domain.n_classes
+                if n_cells > min(LARGE_CELLS, DENSE_FACTOR * seen) and n_cells != seen:
+                    family = tree_family
+            families.append(family)
+            start = family.cells.stop
+        if start + 1 > MAX_NUMBER:
             raise MemoryBoundError(
-                f"The structure has {start:,} parameters a class, more than {MAX_CELLS:,}. "
+                f"The structure has {start:,} parameters a class, more than {MAX_NUMBER:,}. "
                 "Hint: use fewer parents a feature, or a generative parameter learner."
             )
         return cls(structure, domain, tuple(families))
@@ -207,12 +196,9 @@ class Layout:
 
         A row with an unknown member, or with a context without cells, has the last.
         """
-        from tanager.parameters.discriminative._kernels import find_slots
-
         cells = np.empty((len(self.families), codes.shape[1]), np.int32)
         for at, family in enumerate(self.families):
-            context, column = family.find(codes, self.domain.arities), codes[family.members[-1]]
-            find_slots(context, column, family.arity, family.start, self.n_cells - 1, cells[at])
+            cells[at] = family.start + family.find(codes, self.n_cells - 1 - family.start)
         return cells
 
     def read(self, tables: Tables) -> Floats:
@@ -228,19 +214,12 @@ class Layout:
         out = np.zeros(self.n_cells)
         for family, tree in zip(self.families, trees, strict=True):
             last = tree.levels[-1]
-            node = _class_free(tree, family)[last.cell_nodes()]
-            np.add.at(out, family.start + node * family.arity + last.cell_value, last.cell_count)
+            context = np.zeros(last.n_nodes, np.int64)
+            for depth, value in enumerate(tree.values(tree.depth)[1:]):
+                context = family.step(context, depth, value)
+            cell = context[last.cell_nodes()] * family.arity + last.cell_value
+            np.add.at(out, family.start + cell, last.cell_count)
         return out
-
-
-def _class_free(tree: ContextTree, family: FamilyCells) -> Ints:
-    """Return the context of each node of the tree's last level, by its place in `family`."""
-    node = np.zeros(tree.levels[1].n_nodes, np.int64)
-    for depth, level in enumerate(tree.levels[2:]):
-        node = node[level.parent] * tree.context_arities[depth + 1] + level.value
-        if family.contexts is not None:
-            node = np.searchsorted(family.contexts.keys[depth], node)
-    return node
 
 
 def read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Floats:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Contexts
-from tanager.parameters.discriminative.layout import FamilyCells, Layout, read_rows
+from tanager.parameters.scores.layout import FamilyCells, Layout, read_rows
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
 
 __all__ = ["UNSEEN", "fill_tables", "read_levels", "to_table"]
@@ -80,10 +80,10 @@ def _fill(
     shared: bool,
 ) -> list[Floats]:
     """Return rows (n_nodes, arity, n_classes) of shorter contexts, then of full ones."""
-    depth = len(family.shape) - 1
+    depth = family.depth
     seen = (counts[:, :, None] > 0) | shared
     if unseen == "nothing":
-        upper = [np.zeros((_size(family, d), *cells.shape[1:])) for d in range(depth)]
+        upper = [np.zeros((family.n_prefixes(d), *cells.shape[1:])) for d in range(depth)]
         return [*upper, np.where(seen, cells, 0.0)]
     *upper, own = read_levels(family, base)
     if unseen == "coarser" and depth > 0:
@@ -96,15 +96,14 @@ def read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:
 
     The table may have fewer parents than the family: the first of them.
     """
-    depth, n_parents = len(family.shape) - 1, len(table.member_arities) - 1
+    n_parents = len(table.member_arities) - 1
+    first = family.depth if family.contexts is None else 0
     levels = []
-    upper = [] if family.contexts is None else [family.contexts.values(at) for at in range(depth)]
-    first = depth - len(upper)
-    for at, values in enumerate([*upper, family.context_values()], start=first):
-        seen = min(at, n_parents)
+    for depth in range(first, family.depth + 1):
+        seen = min(depth, n_parents)
         found = read_rows(
             table if seen == n_parents else _truncate(table, seen),
-            values[:seen],
+            family.prefix_values(depth)[:seen],
             (*family.shape[:seen], family.arity),
         )
         levels.append(found.reshape(-1, family.arity, table.n_classes))
@@ -116,20 +115,6 @@ def to_table(family: FamilyCells, levels: list[Floats]) -> FamilyTable:
     if family.contexts is not None:
         return _tree_table(family, levels)
     return DenseTable(np.ascontiguousarray(levels[-1].reshape(*family.shape, -1)))
-
-
-def _size(family: FamilyCells, depth: int) -> int:
-    if family.contexts is not None:
-        return family.contexts.size(depth)
-    return int(np.prod(family.shape[:depth]))
-
-
-def _above(family: FamilyCells, depth: int) -> Ints:
-    """Return for each node at a depth the node above it."""
-    keys = np.arange(_size(family, depth))
-    if family.contexts is not None:
-        keys = family.contexts.keys[depth - 1]
-    return np.asarray(keys // family.shape[depth - 1], np.int64)
 
 
 def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
@@ -156,11 +141,11 @@ def _coarser(
     family: FamilyCells, cells: Floats, counts: Floats, upper: list[Floats], own: Floats
 ) -> tuple[list[Floats], Floats]:
     """Average trained cells towards the root, then hand the means down to unseen cells."""
-    depth = len(family.shape) - 1
+    depth = family.depth
     sums, masses = [cells * counts[:, :, None]], [counts]
     for d in range(depth, 0, -1):
-        above = _above(family, d)
-        total = np.zeros((_size(family, d - 1), *cells.shape[1:]))
+        above = family.prefix_parents(d)
+        total = np.zeros((family.n_prefixes(d - 1), *cells.shape[1:]))
         mass = np.zeros(total.shape[:2])
         np.add.at(total, above, sums[0])
         np.add.at(mass, above, masses[0])
@@ -168,14 +153,14 @@ def _coarser(
         masses.insert(0, mass)
     rows: list[Floats] = []
     for d in range(depth):
-        default = rows[d - 1][_above(family, d)] if d else None
+        default = rows[d - 1][family.prefix_parents(d)] if d else None
         mean = sums[d] / np.maximum(masses[d], np.finfo(float).tiny)[:, :, None]
         known = masses[d][:, :, None] > 0
         if default is None:
             # A value seen nowhere: the same for all classes unless the base knows better.
             default = upper[0] if upper else own.mean(axis=0, keepdims=True)
         rows.append(np.where(known, mean, default))
-    return rows, rows[-1][_above(family, depth)]
+    return rows, rows[-1][family.prefix_parents(depth)]
 
 
 def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
@@ -191,10 +176,10 @@ def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
     low = 1
     for depth in range(1, len(rows)):
         below = low + n_classes * sizes[depth - 1]
-        above = _above(family, depth)
+        above = family.prefix_parents(depth)
         first = np.searchsorted(above, np.arange(sizes[depth - 1]))
         child.append((below + classes * sizes[depth] + first).ravel())
-        codes = family.contexts.keys[depth - 1] % family.shape[depth - 1]
+        codes = family.contexts.node_value[family.contexts.nodes(depth)]
         value.append(np.tile(codes, n_classes))
         parent.append((low + classes * sizes[depth - 1] + above).ravel())
         low = below

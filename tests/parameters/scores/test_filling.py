@@ -9,9 +9,8 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import Laplace, MEstimate, TreeTable
 from tanager.parameters import tables as tables_module
-from tanager.parameters.discriminative import layout as layout_module
-from tanager.parameters.discriminative.backoff import fill_tables
-from tanager.parameters.discriminative.layout import Layout
+from tanager.parameters.scores import Layout, fill_tables
+from tanager.parameters.scores import layout as layout_module
 from tests.parameters.discriminative.problems import make_rows, make_structure
 
 ARITIES = (4, 3, 5, 3)
@@ -56,7 +55,7 @@ def test_every_cell(posed, unseen, base):
         seen = seen_cells(rows, members)
         answers = spell_out(filled.families[at])
         expected_base = spell_out(generative.families[at])
-        place = {tuple(v): i for i, v in enumerate(family.context_values().T.tolist())}
+        place = {tuple(v): i for i, v in enumerate(family.prefix_values(family.depth).T.tolist())}
         cells = flat[family.cells].reshape(-1, family.arity, 2)
         for values in np.ndindex(*family.shape):
             found = answers[values]
