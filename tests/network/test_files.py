@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torture.model_mutations import damage, forge
 
 import tanager
 from tanager import BayesNetClassifier
@@ -22,7 +23,6 @@ from tanager.network.files import checksum
 from tanager.parameters import Hybrid, Laplace, MEstimate
 from tanager.structure import KDB, TAN, Fixed
 from tanager.training import Training
-from tests.network.fuzzing import damage, forge
 
 
 @pytest.fixture(scope="module")

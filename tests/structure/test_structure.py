@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -51,6 +53,36 @@ def reaches_root(node, choice):
             return True
         node = choice[node - 1]
     return False
+
+
+@pytest.mark.parametrize("parameters", ["laplace", "m-estimate", "hdp"])
+def test_the_order_of_columns_has_no_say_in_a_tree(parameters):
+    rng = np.random.default_rng(3)
+    n, names = 300, ["d", "a", "c", "b", "e"]
+    codes = rng.integers(0, 3, (n, 5))
+    codes[:, 1] = np.where(rng.random(n) < 0.7, codes[:, 0], codes[:, 1])
+    codes[:, 4] = codes[:, 2]  # two columns that say the same
+    y = (codes[:, 0] + codes[:, 2] + rng.integers(0, 2, n)) > 2
+    table = pa.table({name: codes[:, i].astype(str) for i, name in enumerate(names)})
+    first = BayesNetClassifier("tan", parameters, random_state=0).fit(table, y)
+    mi = dict(first.info_["structure"]["mutual_information"])
+    roots = [f for f, parents in first.structure_.parents.items() if not parents]
+    assert mi[roots[0]] == max(mi.values())
+    for _ in range(5):
+        other = table.select(rng.permutation(names).tolist())
+        again = BayesNetClassifier("tan", parameters, random_state=0).fit(other, y)
+        assert dict(again.structure_.parents) == dict(first.structure_.parents)
+        assert again.predict_proba(other) == pytest.approx(first.predict_proba(table), abs=1e-12)
+
+
+def test_the_papers_root_is_the_first_column():
+    structure = TAN(root="first").learn(make_counts(), context())
+    assert structure.parent_indices[0] == ()
+    edges = {frozenset((i, *p)) for i, p in enumerate(structure.parent_indices) if p}
+    other = TAN().learn(make_counts(), context())
+    assert {frozenset((i, *p)) for i, p in enumerate(other.parent_indices) if p} == edges
+    with pytest.raises(ConfigurationError, match="root must be"):
+        TAN(root="last").learn(make_counts(), context())
 
 
 def test_kdb_takes_the_most_informative_earlier_features():

@@ -24,6 +24,9 @@ __all__ = [
     "weight_column",
 ]
 
+# A weight says how many rows a row stands for. Within these bounds no product or
+# square of weights leaves the range of floats.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
 _UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any float
 
 
@@ -54,14 +57,16 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
 
 
 def check_weights(weights: NDArray[np.float64], start: int) -> None:
-    """Refuse negative, infinite and missing weights, by row."""
-    good = np.isfinite(weights) & (weights >= 0)
-    if not good.all():
-        row = int(np.argmin(good))
-        raise DataError(
-            f"sample_weight of row {start + row} is {weights[row]}. "
-            "A weight is a finite number, zero or more. Drop or mend the row."
-        )
+    """Refuse negative, infinite, missing, tiny and huge weights, by row."""
+    good = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
+    if good.all():
+        return
+    row = int(np.argmin(good))
+    if np.isfinite(weights[row]) and weights[row] > 0:
+        allowed = f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Scale the weights."
+    else:
+        allowed = "A weight is a finite number, zero or more. Drop or mend the row."
+    raise DataError(f"sample_weight of row {start + row} is {weights[row]}. {allowed}")
 
 
 def weight_column(column: pa.Array, name: str) -> NDArray[np.float64]:
@@ -112,8 +117,12 @@ def class_factors(
             f"Its classes are: {', '.join(map(repr, known[:20]))}."
         )
     factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
-    if not (np.isfinite(factors) & (factors >= 0)).all():
-        raise ConfigurationError(f"class_weight={dict(class_weight)!r} must be finite and >= 0.")
+    good = (factors == 0) | ((factors >= LEAST_WEIGHT) & (factors <= MOST_WEIGHT))
+    if not good.all():
+        raise ConfigurationError(
+            f"class_weight={dict(class_weight)!r}. Allowed: zero, and from {LEAST_WEIGHT:g} to "
+            f"{MOST_WEIGHT:g}."
+        )
     return factors
 
 

@@ -20,6 +20,7 @@ from tanager.sources import open_source
 __all__ = ["DATA_VARIABLE", "Dataset", "Loaded", "data_folder", "find_dataset", "shipped_names"]
 
 DATA_VARIABLE = "TANAGER_DATA"
+_MAX_ENTRIES = 100_000  # of a folder that holds one table
 
 # Columns that no model may see: they name the row and give its class away.
 _IDENTIFIERS = {"splice": ("Instance_name",)}
@@ -138,15 +139,22 @@ def _read(source: Any) -> Any:
 
 def _existing(source: str | Path) -> Path:
     path = Path(source)
-    if not path.exists():
-        raise DataError(f"{path.name}: no such file or folder.")
+    if not _exists(path):
+        raise DataError(f"{path.name[:100]!r}: no such file or folder.")
     return path
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, a folder that may not be read
+        return False
 
 
 def _digest(source: Any) -> str:
     if isinstance(source, str | Path):
         path = _existing(source)
-        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+        files = [path] if path.is_file() else _files_in(path)
         return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
     import pyarrow as pa
 
@@ -155,6 +163,25 @@ def _digest(source: Any) -> str:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder of tables, which is not the whole disk."""
+    found: list[Path] = []
+    try:
+        for number, path in enumerate(folder.rglob("*")):
+            if number >= _MAX_ENTRIES:
+                raise DataError(
+                    f"the folder {folder.name!r} has more than {_MAX_ENTRIES:,} entries. "
+                    "Name the folder of one table."
+                )
+            if path.is_file():
+                found.append(path)
+    except OSError as error:
+        raise DataError(
+            f"the folder {folder.name!r} cannot be read ({error.strerror}). Check its permissions."
+        ) from error
+    return sorted(found)
 
 
 @lru_cache(maxsize=256)
@@ -193,8 +220,8 @@ def find_dataset(name: str, folder: Path) -> Dataset:
     Identifier columns that a table is known to carry are dropped.
     """
     path = folder / f"{name}.parquet"
-    if not path.exists():
+    if not _exists(path):
         near = [p.stem for p in sorted(folder.glob("*.parquet")) if name.lower() in p.stem.lower()]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise DataError(f"dataset {name!r} is not in the folder of tables.{hint}")
+        raise DataError(f"dataset {name[:100]!r} is not in the folder of tables.{hint}")
     return Dataset(name, path, drop=_IDENTIFIERS.get(name, ()))

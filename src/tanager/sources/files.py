@@ -238,13 +238,21 @@ class IpcTable(TableFile):
             self.schema = plain_schema(reader.schema)
         self.n_rows = None
 
-    def _reader(self) -> Any:
-        source = pa.memory_map(str(self.path))
-        return pa.ipc.open_file(source) if self._is_file else pa.ipc.open_stream(source)
+    def _reader(self, columns: Sequence[str] | None = None) -> Any:
+        # Read, not mapped into memory: a file that another program cuts short
+        # while it is mapped ends the process.
+        source = pa.OSFile(str(self.path))
+        options = pa.ipc.IpcReadOptions(use_threads=False)
+        if columns is not None:
+            names = self.schema.names
+            options.included_fields = sorted(names.index(name) for name in columns)
+        if self._is_file:
+            return pa.ipc.open_file(source, options=options)
+        return pa.ipc.open_stream(source, options=options)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Iterate over the stored batches; memory-mapped, so unread columns cost nothing."""
-        with self._reader() as reader:
+        """Iterate over the stored batches; of other columns only headers are read."""
+        with self._reader(columns) as reader:
             if self._is_file:
                 stored = (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:

@@ -10,7 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources.source import ArraySource, DatasetSource, Source, TableSource, check_names
+from tanager.sources.source import (
+    ArraySource,
+    DatasetSource,
+    Source,
+    TableSource,
+    check_columns,
+    check_names,
+)
 
 __all__ = ["open_source"]
 
@@ -75,11 +82,11 @@ def _open(X: Any) -> Source:
 
         return open_files([X])
     if isinstance(X, pa.Table):
-        return TableSource(X)
+        return _open_table(X)
     if isinstance(X, pa.RecordBatch):
-        return TableSource(pa.Table.from_batches([X]))
+        return _open_table(pa.Table.from_batches([X]))
     if isinstance(X, pa.RecordBatchReader):
-        return TableSource(X.read_all())
+        return _open_table(X.read_all())
     if isinstance(X, list | tuple):
         return _open_list(X)
     if type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns"):
@@ -106,7 +113,16 @@ def _open_stream(X: Any) -> Source:
             f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
             "Pass a table with that column, for example with X.to_frame()."
         ) from error
-    return TableSource(reader.read_all())
+    return _open_table(reader.read_all())
+
+
+def _open_table(table: pa.Table) -> Source:
+    """Open a table that other code made, possibly from a file it did not check."""
+    try:
+        check_columns(table)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"The table cannot be read: {error} Make it again.") from error
+    return TableSource(table)
 
 
 def _open_array(array: np.ndarray[Any, Any]) -> Source:

@@ -300,8 +300,22 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(wanted)
 
 
+def check_columns(table: pa.Table | pa.RecordBatch) -> None:
+    """Refuse columns whose memory is not what their type says, by name.
+
+    Offsets and dictionary codes of a damaged file point outside their buffers,
+    and Arrow follows them: the process dies. A full check costs 1 % of coding.
+    """
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"column {name!r} is damaged: {error}") from error
+
+
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the schema's columns, in its order and of its types."""
+    """Return the batch with the schema's columns, in its order and of its types; checked."""
+    check_columns(batch)
     if batch.schema.equals(schema):
         return batch
     arrays = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import csv
 import gzip
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,8 +131,14 @@ def _open_text(path: Path) -> Any:
 def _header(path: Path) -> tuple[list[str], str]:
     if path.suffix in (".bz2", ".zst", ".lz4"):
         raise DataError(f"{path}: of packed CSV files only .gz is read. Unpack it first.")
-    with _open_text(path) as handle:
-        line = handle.readline()
+    try:
+        with _open_text(path) as handle:
+            line = handle.readline()
+    except (zlib.error, EOFError) as error:
+        raise DataError(
+            f"{path} cannot be unpacked ({error}). The file may be truncated or damaged; write it "
+            "again."
+        ) from error
     if not line.strip():
         raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
     delimiter = next((mark for mark in (",", ";", "\t") if mark in line), ",")

@@ -27,7 +27,7 @@ CONSTANTS = (
 )
 
 USES = {
-    "LL": "tan/m-estimate(m=5)",
+    "LL": "tan(root='first')/m-estimate(m=5)",
     "aCLL, Dirichlet": "acll(assumption='dirichlet')/m-estimate(m=5)",
     "aCLL, uniform": "acll(assumption='uniform')/m-estimate(m=5)",
     "aCLL with its tables": "acll(assumption='dirichlet')/acll(assumption='dirichlet')",

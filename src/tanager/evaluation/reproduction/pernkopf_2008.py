@@ -27,8 +27,8 @@ CL = "discriminative(form='extended', base='ml', max_iter=20)"
 USES = {
     "NB-ML": "naive/ml",
     "NB-CL": f"naive/{CL}",
-    "TAN-CMI-ML": "tan/ml",
-    "TAN-CMI-CL": f"tan/{CL}",
+    "TAN-CMI-ML": "tan(root='first')/ml",
+    "TAN-CMI-CL": f"tan(root='first')/{CL}",
     "TAN-RO-CR-ML (Max)": "order(order='random', n_orders=20)/ml",
     "TAN-OMI-CR-ML": "order(order='cmi')/ml",
     "TAN-OMI-CR-CL": f"order(order='cmi')/{CL}",

@@ -24,7 +24,7 @@ PAPERS_PRIOR = "hdp(shape=2.0, rate=1.0, class_rate=1.0)"
 
 STRUCTURES = {
     "NB": "naive",
-    "TAN": "tan",
+    "TAN": "tan(root='first')",
     **{f"kDB-{k}": f"kdb(k={k})" for k in range(1, 6)},
     "SkDB": "skdb(max_k=5, smoothing='m-estimate')",
 }
@@ -172,8 +172,8 @@ def _learning(bench: Workbench) -> Block:
     curve = LearningCurve(sizes, rounds=2 if bench.quick else 10)
     contenders = bench.available(
         {
-            "TAN-HDP": "tan/hdp",
-            "TAN-m": "tan/m-estimate",
+            "TAN-HDP": "tan(root='first')/hdp",
+            "TAN-m": "tan(root='first')/m-estimate",
             "SkDB-HDP": "skdb(max_k=5)/hdp",
             "SkDB-m": "skdb(max_k=5)/m-estimate",
         }

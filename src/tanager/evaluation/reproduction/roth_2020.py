@@ -58,10 +58,13 @@ TABLE_1 = {
     },
 }
 
-CLOSED = {"NB, ML": "naive/laplace(alpha=1)", "Chow–Liu, ML": "tan/laplace(alpha=1)"}
+CLOSED = {
+    "NB, ML": "naive/laplace(alpha=1)",
+    "Chow–Liu, ML": "tan(root='first')/laplace(alpha=1)",
+}
 TRAINED = {
     "NB, hybrid": "naive/hybrid(training__epochs={epochs})",
-    "Chow–Liu, hybrid": "tan/hybrid(training__epochs={epochs})",
+    "Chow–Liu, hybrid": "tan(root='first')/hybrid(training__epochs={epochs})",
     "TAN Subset": "differentiable(candidates='subset', k=8, training__epochs={epochs})/hybrid",
     "TAN All": "differentiable(candidates='all', training__epochs={epochs})/hybrid",
     "TAN Heuristic": "differentiable(candidates=neighbours, k=8, training__epochs={epochs})/hybrid",

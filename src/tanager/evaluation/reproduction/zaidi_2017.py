@@ -23,7 +23,7 @@ TITLE = (
     "Learning 106, 1289–1329. DOI 10.1007/s10994-016-5619-z."
 )
 
-STRUCTURES = {"NB": "naive", "TAN": "tan", "KDB-1": "kdb(k=1)"}
+STRUCTURES = {"NB": "naive", "TAN": "tan(root='first')", "KDB-1": "kdb(k=1)"}
 FORMS = {"w": "weighted", "d": "direct", "e": "extended"}
 
 # Table 4, all datasets: weighted against generative.

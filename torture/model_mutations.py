@@ -94,3 +94,62 @@ def _forge_tensor(tensors, rng):
         del tensors[name]
     else:
         tensors[name] = np.concatenate([array.reshape(-1), array.reshape(-1)[:3]])
+
+
+def mutate(seed, rng: random.Random) -> bytes:
+    """Damage a file, or forge it where it can still be taken apart."""
+    if rng.random() < 0.7:
+        try:
+            return forge(seed.data, rng)
+        except Exception:
+            return damage(seed.data, rng)  # a parent that was damaged before
+    return damage(seed.data, rng)
+
+
+def seeds() -> list[bytes]:
+    """Return model files of every kind: trees, dense, scores, dates, booleans, few and many."""
+    import datetime
+    import tempfile
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    import tanager
+    from tanager import BayesNetClassifier
+    from tanager.parameters import Discriminative, MEstimate
+    from tanager.structure import KDB
+
+    rng = np.random.default_rng(7)
+    n = 120
+    codes = rng.integers(0, 9, (n, 4))
+    day = datetime.date(2024, 1, 1)
+    table = pa.table(
+        {
+            "word": [f"v{v}" if v else None for v in codes[:, 0]],
+            "number": codes[:, 1] + rng.normal(size=n),
+            "flag": codes[:, 2] % 2 == 0,
+            "day": [day + datetime.timedelta(int(v)) for v in codes[:, 3]],
+            "many": [f"w{v}" for v in rng.integers(0, 60, n)],
+        }
+    )
+    y = np.where(codes[:, 0] + codes[:, 1] > 8, "yes", "no")
+    pairs = [
+        (KDB(k=2), MEstimate(m=1.0), y),
+        ("tan", "hdp", codes[:, 2] % 3),
+        ("tan", Discriminative(level=1), y),
+        ("kdb", Discriminative(), y),
+        ("naive", "laplace", codes[:, 2] > 4),
+        ("skdb", "m-estimate", y),
+        ("tan", "pooled", y),
+    ]
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m"
+        for structure, parameters, labels in pairs:
+            missing = "marginalize" if structure == "tan" else "value"
+            clf = BayesNetClassifier(structure, parameters, missing=missing).fit(table, labels)
+            tanager.save(clf, path)
+            found.append(path.read_bytes())
+        clf.network_.save(path)
+        found.append(path.read_bytes())
+    return found

@@ -1,0 +1,235 @@
+"""A process that opens hostile files one by one, watched from outside.
+
+    python -m torture.victim KIND
+
+Reads one path a line from standard input and answers each with a line of JSON: what
+happened, the time, the peak memory, and what was imported, executed or opened for writing
+on the way. The parent ends it when an answer takes too long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+LIMIT_BYTES = 8 << 30  # of address space: a runaway allocation fails here, not on the machine
+QUIET_EVENTS = {"os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "os.fork",
+                "os.forkpty", "ctypes.dlopen", "socket.connect", "pickle.find_class"}  # fmt: skip
+
+
+class Coverage:
+    """Counts lines of Tanager's readers that no file reached before."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        import tanager
+
+        root = Path(tanager.__file__).parent
+        self._files = {str(path) for name in names for path in root.glob(name)}
+        self._lines: set[tuple[str, int]] = set()
+        self.fresh = 0
+
+    def trace(self, frame: Any, _event: str, _argument: Any) -> Any:
+        """Follow only the files of interest."""
+        return self._line if frame.f_code.co_filename in self._files else None
+
+    def _line(self, frame: Any, event: str, _argument: Any) -> Any:
+        if event == "line":
+            place = (frame.f_code.co_filename, frame.f_lineno)
+            if place not in self._lines:
+                self._lines.add(place)
+                self.fresh += 1
+        return self._line
+
+
+READERS = {
+    "model": ("network/*.py", "classifiers/files.py", "codes/codebook.py", "codes/columns.py"),
+    "input": ("sources/*.py", "codes/*.py"),
+    "experiment": ("evaluation/*.py",),
+}
+
+
+def _compiled_kernel(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether numba is loading one of Tanager's kernels from its own cache."""
+    if event == "pickle.find_class":
+        home = str(arguments[0]).partition(".")[0]
+        return home in (
+            *("tanager", "numba", "llvmlite", "numpy", "copyreg", "builtins", "collections"),
+        )
+    return event == "ctypes.dlopen" and "site-packages" in str(arguments[0])
+
+
+def _writes(mode: object) -> bool:
+    return isinstance(mode, str) and any(mark in mode for mark in "wax+")
+
+
+class Watch:
+    """Notes what a file must never cause, through Python's audit events."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.seen: list[str] = []
+        self._modules: set[str] = set()
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.armed:
+            return
+        if event in QUIET_EVENTS and not _compiled_kernel(event, arguments):
+            self.seen.append(f"{event} {arguments[:1]!r}"[:200])
+        elif event == "open" and _writes(arguments[1]) and not self._own(arguments[0]):
+            self.seen.append(f"open for writing: {arguments[0]!r}"[:200])
+
+    def arm(self) -> None:
+        """Begin to listen."""
+        self.seen, self._modules = [], set(sys.modules)
+        self.armed = True
+
+    def disarm(self) -> list[str]:
+        """Stop listening; return what was heard, and which modules a file brought in."""
+        self.armed = False
+        new = {name.partition(".")[0] for name in set(sys.modules) - self._modules}
+        new = {name for name in new - _PACKAGES if not name.startswith("_")}
+        return [*self.seen, *(f"import {name}" for name in sorted(new))]
+
+    @staticmethod
+    def _own(path: object) -> bool:
+        text = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+        return (
+            text.startswith(("/proc/self/", tempfile.gettempdir()))
+            or "__pycache__" in text
+            or text == os.devnull
+        )
+
+
+_PACKAGES = frozenset(
+    {
+        *sys.stdlib_module_names,
+        *("tanager", "numpy", "scipy", "sklearn", "pyarrow", "numba", "llvmlite", "safetensors"),
+        *("joblib", "threadpoolctl", "pandas", "rich", "typer", "torture", "tests", "packaging"),
+        *("dateutil", "six", "pytz", "tzdata", "cython_runtime"),
+    }
+) - {"this", "antigravity", "turtle", "tkinter", "idlelib"}
+
+
+def probabilities_are_right(p: np.ndarray[Any, Any]) -> bool:
+    """Whether rows are distributions to 1e-9."""
+    return bool(
+        np.isfinite(p).all() and (p >= 0).all() and (np.abs(p.sum(axis=1) - 1) < 1e-9).all()
+    )
+
+
+def load_model(path: Path) -> str:
+    """Load a model, predict, explain and export: whatever loads must also work."""
+    import tanager
+    from tanager.errors import ModelFileError, TanagerError
+
+    try:
+        model = tanager.load(path)
+    except ModelFileError:
+        return "refused"
+    try:
+        p = model.predict_proba(_rows_for(model.network_.codebook))
+    except TanagerError:
+        return "loaded, rows refused"
+    if not probabilities_are_right(p):
+        # A forged table of scores may hold any numbers; probabilities may not.
+        return "wrong probabilities"
+    _ = model.network_.to_dot(), model.network_._repr_html_()
+    return "loaded"
+
+
+def _rows_for(codebook: Any) -> Any:
+    """Return two rows for a model: nothing known, and a value of every column."""
+    import pyarrow as pa
+
+    columns = {}
+    for column in codebook.columns:
+        values = getattr(column, "values", None)
+        if getattr(column, "temporal", False):
+            columns[column.name] = pa.array([None, 0], pa.timestamp("s"))
+        else:
+            value = 0.5 if values is None else (values[0] if len(values) else None)
+            columns[column.name] = pa.array([None, value])
+    return pa.table(columns)
+
+
+def fit_table(path: Path) -> str:
+    """Learn from a damaged table and predict it."""
+    from tanager import BayesNetClassifier
+    from tanager.errors import TanagerError
+    from tanager.sources import open_source
+
+    try:
+        model = BayesNetClassifier("tan", "laplace").fit(str(path), "y")
+        p = model.predict_proba(open_source(str(path), columns=model.feature_names_in_.tolist()))
+    except TanagerError as error:
+        return "refused" if len(str(error)) < 4000 else "a message too long to read"
+    return "ran" if probabilities_are_right(p) else "wrong probabilities"
+
+
+def run_experiment(path: Path) -> str:
+    """Read an experiment file, and run it where it is small."""
+    from tanager.errors import TanagerError
+    from tanager.evaluation import Experiment
+
+    try:
+        experiment = Experiment.from_toml(path, data=path.parent)
+        n_cells = sum(1 for _ in experiment.cells())
+        if n_cells > 24:
+            return "read"
+        experiment.run()
+    except TanagerError:
+        return "refused"
+    return "ran"
+
+
+KINDS: dict[str, Callable[[Path], str]] = {
+    "model": load_model,
+    "input": fit_table,
+    "experiment": run_experiment,
+}
+
+
+def main() -> None:
+    """Serve one kind of file until standard input ends."""
+    work = KINDS[sys.argv[1]]
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    watch, coverage = Watch(), Coverage(READERS[sys.argv[1]])
+    for line in sys.stdin:
+        path = Path(line.rstrip("\n"))
+        start, coverage.fresh = time.monotonic(), 0
+        watch.arm()
+        sys.settrace(coverage.trace)
+        try:
+            outcome = work(path)
+        except BaseException as error:  # anything that gets here broke the promise
+            outcome = f"raised {type(error).__name__}: {error}"[:300]
+        sys.settrace(None)
+        seen = watch.disarm()
+        facts = {
+            "outcome": outcome,
+            "seconds": time.monotonic() - start,
+            "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "seen": seen,
+            "fresh": coverage.fresh,
+        }
+        answer.write(json.dumps(facts) + "\n")
+        answer.flush()
+
+
+if __name__ == "__main__":
+    main()
