@@ -178,6 +178,15 @@ def conditional_mutual_information(joint):
 
 
 @njit(nogil=True, cache=True)
+def information_of_pairs(flat, start, left_arity, right_arity, n_classes, out):
+    """Write I(X_i; X_j | Y) of every pair, counted at ``flat[start[p]:]``, to out (n_pairs,)."""
+    for p in range(start.shape[0]):
+        shape = (left_arity[p], right_arity[p], n_classes)
+        size = left_arity[p] * right_arity[p] * n_classes
+        out[p] = conditional_mutual_information(flat[start[p] : start[p] + size].reshape(shape))
+
+
+@njit(nogil=True, cache=True)
 def extend_keys(codes, members, member_arities, keys):
     """Extend each row's mixed-radix key by its members' codes; -1 where one is unknown."""
     for m in range(members.shape[0]):

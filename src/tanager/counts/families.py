@@ -5,17 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from math import prod
-from typing import cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Chunk, Domain, Rows
+from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
 
-__all__ = ["Family", "build_trees", "merge_trees"]
+__all__ = ["Family", "FamilyCounts", "build_trees", "count_families", "merge_trees"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,14 +28,56 @@ TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
 LEAST_CELLS = 1 << 16  # what one family may always have
 
 
-def build_trees(
+class FamilyCounts(NamedTuple):
+    """Counts of one family by label, which is the class, or fold and class.
+
+    Attributes
+    ----------
+    arities : tuple of int
+        Of the label, the parents in back-off order, the feature.
+    dense : ndarray of that shape, or None
+    codes : (n_variables, n_cells)
+        Where not dense: the cells seen, sorted; possibly without the last parents.
+    cells : (n_cells,)
+        Their counts.
+    """
+
+    arities: tuple[int, ...]
+    dense: Floats | None
+    codes: Ints
+    cells: Floats
+
+    @classmethod
+    def from_dense(cls, counts: Floats) -> FamilyCounts:
+        """Wrap counts (label, *parents, feature)."""
+        return cls(counts.shape, counts, np.zeros((0, 0), np.int64), np.zeros(0))
+
+    def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
+        """Return the tree of all rows, or of all but those of one fold."""
+        n_classes = self.arities[0] // n_folds
+        if self.dense is not None:
+            by_fold = self.dense.reshape(n_folds, n_classes, *self.arities[1:])
+            total = by_fold.sum(axis=0) if n_folds > 1 else by_fold[0]
+            return tree_from_dense(total if left_out is None else total - by_fold[left_out])
+        if n_folds == 1:
+            return _tree(self.codes, self.cells, self.arities)
+        fold, label = np.divmod(self.codes[0], n_classes)
+        kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
+        codes = np.concatenate([label[None, kept], self.codes[1:, kept]])
+        arities = (n_classes, *self.arities[1:])
+        radix = Radix((*arities[: codes.shape[0] - 1], arities[-1]), tuple(range(len(codes) - 1)))
+        keys, cells = collapse(radix.keys(codes), self.cells[kept])
+        return _tree(radix.decode(keys), cells, arities)
+
+
+def count_families(
     rows: Rows,
     families: Sequence[Family],
     context: FitContext,
-    stage: str = "family counts",
+    plan: FoldPlan | None = None,
     max_cells: int | None = None,
-) -> list[ContextTree]:
-    """Count the given families in one pass and return their context trees.
+) -> list[FamilyCounts]:
+    """Count the given families in one pass.
 
     Memory is bounded: a family with more than `max_cells` distinct (context,
     value) pairs is counted without its last parents, which is said in a
@@ -43,22 +86,36 @@ def build_trees(
     """
     if max_cells is None:
         max_cells = max(LEAST_CELLS, TREE_CELLS // max(1, len(families)))
-    gather = _FamilyPass(rows.domain, families, max_cells)
-    trees = context.engine.run(gather, rows, context.progress, stage)
-    for (feature, parents), tree in zip(families, trees, strict=True):
-        depth = tree.seen_depth - 1
-        if tree.n_cells and depth < len(parents):
+    domain = rows.domain
+    gather: Any = FamilyPass(domain if plan is None else plan.domain(domain), families, max_cells)
+    if plan is not None:
+        gather = FoldPass(gather, plan, domain.n_classes)
+    found: list[FamilyCounts] = context.engine.run(gather, rows, context.progress, "family counts")
+    for (feature, parents), counts in zip(families, found, strict=True):
+        depth = len(counts.codes) - 2
+        if counts.dense is None and depth < len(parents):
             warnings.warn(
-                f"Feature {rows.domain.names[feature]!r}: more than {max_cells:,} combinations of "
+                f"Feature {domain.names[feature]!r}: more than {max_cells:,} combinations of "
                 f"its value with the class and {len(parents)} parents occur; only the first "
                 f"{depth} parents were counted. Merge rare values of its parents, or lower k.",
                 UserWarning,
                 stacklevel=2,
             )
-    return trees
+    return found
 
 
-class _FamilyPass:
+def build_trees(
+    rows: Rows,
+    families: Sequence[Family],
+    context: FitContext,
+    max_cells: int | None = None,
+) -> list[ContextTree]:
+    """Count the given families in one pass and return their context trees."""
+    counted = count_families(rows, families, context, max_cells=max_cells)
+    return [counts.tree() for counts in counted]
+
+
+class FamilyPass:
     """Counts families: in dense arrays where they are small, in sorted runs elsewhere."""
 
     def __init__(self, domain: Domain, families: Sequence[Family], max_cells: int) -> None:
@@ -73,6 +130,7 @@ class _FamilyPass:
         self.max_cells = max_cells
 
     def zero(self) -> list[Floats | RunStack]:
+        """Return no counts."""
         return [
             np.zeros(prod(radix.arities))
             if prod(radix.arities) <= DENSE_CELLS
@@ -81,6 +139,7 @@ class _FamilyPass:
         ]
 
     def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
+        """Add a chunk."""
         from tanager.counts._kernels import add_keys
 
         for radix, counts in zip(self.radices, state, strict=True):
@@ -97,6 +156,7 @@ class _FamilyPass:
     def merge(
         self, a: list[Floats | RunStack], b: list[Floats | RunStack]
     ) -> list[Floats | RunStack]:
+        """Add up."""
         for mine, other in zip(a, b, strict=True):
             if isinstance(mine, RunStack):
                 mine.absorb(cast(RunStack, other))
@@ -104,15 +164,17 @@ class _FamilyPass:
                 mine += cast(Floats, other)
         return a
 
-    def finish(self, state: list[Floats | RunStack]) -> list[ContextTree]:
-        trees = []
+    def finish(self, state: list[Floats | RunStack]) -> list[FamilyCounts]:
+        """Wrap the counts."""
+        found = []
         for radix, counts in zip(self.radices, state, strict=True):
             if isinstance(counts, RunStack):
                 keys, cells = counts.total()
-                trees.append(_tree(counts.radix.decode(keys), cells, radix.arities))
+                codes = counts.radix.decode(keys)
+                found.append(FamilyCounts(radix.arities, None, codes, cells))
             else:
-                trees.append(tree_from_dense(counts.reshape(radix.arities)))
-        return trees
+                found.append(FamilyCounts.from_dense(counts.reshape(radix.arities)))
+        return found
 
 
 def merge_trees(a: ContextTree, b: ContextTree) -> ContextTree:

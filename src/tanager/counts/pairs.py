@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Chunk, Domain, Rows
+from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
-from tanager.engines import FitContext
 
-__all__ = ["PairCounts", "pair_groups"]
+__all__ = ["PairCells", "PairCounts", "PairPass", "WidePairPass", "pair_groups", "wide_groups"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PASS_CELLS = 1 << 25  # cells gathered in one pass: 256 MiB a thread
-PAIR_CELLS = 1 << 23  # a pair beyond this is counted sparsely
+PAIR_CELLS = 1 << 23  # a pair beyond this is wide: only the cells seen are held
+WIDE_BYTES = 1 << 28  # of the wide pairs gathered in one pass, were no two rows alike
 
 # Measured: per row, one word of an intersection costs about a 180th of one
 # read-and-increment, and each (value, value, class) loop about three words.
@@ -51,16 +52,65 @@ class PairCounts(NamedTuple):
         start = int(self.start[pair])
         return self.flat[start : start + int(np.prod(shape))].reshape(shape)
 
+    def joints(self) -> Iterator[tuple[int, int, Floats]]:
+        """Iterate over (i, j, counts)."""
+        for at, (i, j) in enumerate(zip(self.left, self.right, strict=True)):
+            yield int(i), int(j), self.joint(at)
+
+
+class PairCells(NamedTuple):
+    """The cells seen of one wide pair.
+
+    Attributes
+    ----------
+    left, right, label, counts : (n_cells,)
+    shape : tuple of int
+        Arities of the left and the right feature, and number of classes.
+    """
+
+    left: Ints
+    right: Ints
+    label: Ints
+    counts: Floats
+    shape: tuple[int, int, int]
+
+    def swapped(self) -> PairCells:
+        """Return the same with the features exchanged."""
+        left, right, n_classes = self.shape
+        return PairCells(self.right, self.left, self.label, self.counts, (right, left, n_classes))
+
+    def without_fold(self, n_classes: int, left_out: int | None) -> PairCells:
+        """Return the cells by class, from cells by (fold, class), one fold perhaps left out."""
+        fold, label = np.divmod(self.label, n_classes)
+        kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
+        codes = np.stack([self.left, self.right, label])[:, kept]
+        codes, cell = np.unique(codes, axis=1, return_inverse=True)
+        counts = np.bincount(cell.ravel(), self.counts[kept], codes.shape[1]).astype(np.float64)
+        return PairCells(codes[0], codes[1], codes[2], counts, (*self.shape[:2], n_classes))
+
+    def margin(self, *columns: Ints) -> Floats:
+        """Return, for each cell, the count of all cells that agree with it in some columns."""
+        _, cell = np.unique(np.stack(columns), axis=1, return_inverse=True)
+        cell = cell.ravel()
+        return np.bincount(cell, self.counts)[cell].astype(np.float64)
+
 
 def pair_groups(domain: Domain) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
-    """Split all pairs i < j into groups that one pass gathers densely, and the sparse rest."""
+    """Split all pairs i < j into groups that one pass gathers densely, and the wide rest."""
     left, right = np.triu_indices(domain.n_features, 1)
     cells = domain.arities[left] * domain.arities[right] * domain.n_classes
     dense = cells <= PAIR_CELLS
-    sparse = [(int(i), int(j)) for i, j in zip(left[~dense], right[~dense], strict=True)]
+    wide = [(int(i), int(j)) for i, j in zip(left[~dense], right[~dense], strict=True)]
     left, right, cells = left[dense], right[dense], cells[dense]
     group = (np.cumsum(cells) - 1) // PASS_CELLS if cells.size else np.zeros(0, np.int64)
-    return [(left[group == g], right[group == g]) for g in np.unique(group)], sparse
+    return [(left[group == g], right[group == g]) for g in np.unique(group)], wide
+
+
+def wide_groups(wide: Sequence[tuple[int, int]], n_rows: int) -> Iterator[list[tuple[int, int]]]:
+    """Split wide pairs into groups whose cells one pass can hold, however many rows differ."""
+    step = max(1, WIDE_BYTES // (48 * max(n_rows, 1)))  # three runs of 16 bytes a cell
+    for low in range(0, len(wide), step):
+        yield list(wide[low : low + step])
 
 
 class PairPass:
@@ -129,44 +179,37 @@ def _compact(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     )
 
 
-def sparse_information(rows: Rows, pair: tuple[int, int], context: FitContext) -> float:
-    """Return I(X_i; X_j | Y) of one many-valued pair, from sorted runs."""
-    codes, counts = context.engine.run(
-        _SparsePairPass(rows.domain, pair), rows, context.progress, "pair counts"
-    )
-    if counts.shape[0] == 0:
-        return 0.0
-    y, i, j = codes
-    n_iy = _marginal(y, i, counts)
-    n_jy = _marginal(y, j, counts)
-    n_y = np.bincount(y, counts)[y]
-    return float((counts * np.log(counts * n_y / (n_iy * n_jy))).sum() / counts.sum())
+class WidePairPass:
+    """Gathers the `PairCells` of the given pairs."""
 
+    def __init__(self, domain: Domain, pairs: Sequence[tuple[int, int]]) -> None:
+        self.radices = [
+            Radix((domain.n_classes, *(int(domain.arities[f]) for f in pair)), pair)
+            for pair in pairs
+        ]
 
-def _marginal(y: Ints, x: Ints, counts: Floats) -> Floats:
-    """Return N(x, y) of each cell."""
-    _, inverse = np.unique(y * (int(x.max()) + 1) + x, return_inverse=True)
-    return np.bincount(inverse, counts)[inverse].astype(np.float64)
+    def zero(self) -> list[RunStack]:
+        """Return no cells."""
+        return [RunStack(radix, np.iinfo(np.int64).max) for radix in self.radices]
 
-
-class _SparsePairPass:
-    """Gathers the seen cells (codes (3, n), counts) of one pair."""
-
-    def __init__(self, domain: Domain, pair: tuple[int, int]) -> None:
-        arities = (domain.n_classes, *(int(domain.arities[f]) for f in pair))
-        self.radix = Radix(arities, pair)
-
-    def zero(self) -> RunStack:
-        return RunStack(self.radix, np.iinfo(np.int64).max)
-
-    def update(self, state: RunStack, chunk: Chunk) -> RunStack:
-        state.add(*collapse(*self.radix.encode(chunk)))
+    def update(self, state: list[RunStack], chunk: Chunk) -> list[RunStack]:
+        """Add a chunk."""
+        for radix, runs in zip(self.radices, state, strict=True):
+            runs.add(*collapse(*radix.encode(chunk)))
         return state
 
-    def merge(self, a: RunStack, b: RunStack) -> RunStack:
-        a.absorb(b)
+    def merge(self, a: list[RunStack], b: list[RunStack]) -> list[RunStack]:
+        """Add up."""
+        for mine, other in zip(a, b, strict=True):
+            mine.absorb(other)
         return a
 
-    def finish(self, state: RunStack) -> tuple[Ints, Floats]:
-        keys, counts = state.total()
-        return self.radix.decode(keys), counts
+    def finish(self, state: list[RunStack]) -> list[PairCells]:
+        """Decode the keys."""
+        found = []
+        for radix, runs in zip(self.radices, state, strict=True):
+            keys, counts = runs.total()
+            label, left, right = radix.decode(keys)
+            n_labels, *arities = radix.arities
+            found.append(PairCells(left, right, label, counts, (arities[0], arities[1], n_labels)))
+        return found

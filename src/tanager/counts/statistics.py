@@ -1,21 +1,31 @@
-"""Counts of the training rows, gathered on demand and kept."""
+"""Counts of the training rows: gathered in few passes, by fold where asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Chunk, Domain, Rows
-from tanager.counts.families import Family, build_trees
-from tanager.counts.pairs import PairCounts, PairPass, pair_groups, sparse_information
+from tanager.codes.hashing import Fold
+from tanager.counts.families import Family, FamilyCounts, count_families
+from tanager.counts.folds import FoldPass, FoldPlan
+from tanager.counts.pairs import (
+    PairCells,
+    PairCounts,
+    PairPass,
+    WidePairPass,
+    pair_groups,
+    wide_groups,
+)
 from tanager.counts.runs import NO_WEIGHTS
-from tanager.counts.tree import ContextTree, tree_from_dense
-from tanager.engines import FitContext, Passes
+from tanager.counts.scores import ConditionalInformation, PairScore
+from tanager.counts.tree import ContextTree
+from tanager.engines import FitContext
 
 __all__ = ["Counts"]
 
@@ -25,9 +35,11 @@ DECIMALS = 10  # to which information is rounded, so that ties are ties whatever
 
 
 class Counts:
-    """Sufficient statistics of the training rows.
+    """Sufficient statistics of the training rows, or of all but one fold of them.
 
-    Each is gathered by one pass over the rows when first asked for, then kept.
+    Singles (N(y), N(x, y)), pairs and families are gathered by one pass each
+    when first asked for, and kept. With `folds` every count has the fold as an
+    axis, so `without` gives the counts of the other folds by a subtraction.
 
     Parameters
     ----------
@@ -35,6 +47,8 @@ class Counts:
         The training rows.
     context : FitContext
         Its engine runs the passes.
+    folds : FoldPlan, optional
+        How rows are dealt into folds; needed for `without`.
 
     Examples
     --------
@@ -43,39 +57,61 @@ class Counts:
     >>> domain = Domain(("a", "b"), np.array([2, 2]), 2)
     >>> codes = np.array([[0, 0, 1, 1], [0, 1, 0, 1]], np.uint8)
     >>> rows = Rows.in_memory(domain, codes, np.array([0, 1, 1, 0], np.uint16))
-    >>> counts = Counts(rows, FitContext())
+    >>> counts = Counts(rows, FitContext(), FoldPlan(seed=1, n_folds=2))
     >>> counts.classes
     array([2., 2.])
     >>> float(counts.cmi()[0, 1].round(4)), float(counts.mi()[0])
     (0.6931, 0.0)
+    >>> (counts.without(0).classes + counts.without(1).classes == counts.classes).all()
+    np.True_
     """
 
-    def __init__(self, rows: Rows, context: FitContext) -> None:
-        self.rows = rows
+    def __init__(self, rows: Rows, context: FitContext, folds: FoldPlan | None = None) -> None:
         self.context = context
-        self._pairs: PairCounts | None = None
+        self.folds = folds
+        self._left_out: int | None = None
+        self._gathered = _Gathered(rows, context, folds)
         self._trees: dict[Family, ContextTree] = {}
+
+    def without(self, fold: int) -> Counts:
+        """Return the counts of all rows but those of one fold; no pass is run for it."""
+        assert self.folds is not None, "Counts without folds leave none out"
+        view = Counts(self._gathered.rows, self.context, self.folds)
+        view._gathered = self._gathered
+        view._left_out = fold
+        return view
 
     @property
     def domain(self) -> Domain:
         """What the codes range over."""
-        return self.rows.domain
+        return self._gathered.rows.domain
+
+    @property
+    def rows(self) -> Rows:
+        """The rows counted."""
+        rows = self._gathered.rows
+        if self._left_out is None or self.folds is None:
+            return rows
+        return rows.subset(Fold(self.folds.seed, self.folds.n_folds, self._left_out, inside=False))
 
     @cached_property
-    def _singles(self) -> tuple[Floats, list[Floats]]:
-        return self.context.engine.run(
-            _SinglePass(self.domain), self.rows, self.context.progress, "value counts"
-        )
-
-    @property
     def classes(self) -> Floats:
         """N(y), shape (n_classes,)."""
-        return self._singles[0]
+        return self._select(self._gathered.singles[0])
 
-    @property
+    @cached_property
     def values(self) -> list[Floats]:
         """N(x_i, y) of each feature, shape (arity, n_classes)."""
-        return self._singles[1]
+        return [self._select(joint) for joint in self._gathered.singles[1]]
+
+    def _select(self, counts: Floats) -> Floats:
+        """Sum counts (..., label) over the folds that belong here, to (..., class)."""
+        n_folds = 1 if self.folds is None else self.folds.n_folds
+        if n_folds == 1:
+            return counts
+        by_fold = counts.reshape(*counts.shape[:-1], n_folds, -1)
+        total: Floats = by_fold.sum(axis=-2)
+        return total if self._left_out is None else total - by_fold[..., self._left_out, :]
 
     def mi(self) -> Floats:
         """Return I(X_i; Y) in nats, shape (n_features,)."""
@@ -87,92 +123,63 @@ class Counts:
 
     @cached_property
     def _cmi(self) -> Floats:
-        from tanager.counts._kernels import conditional_mutual_information
+        return self.score_pairs(ConditionalInformation()).round(DECIMALS)
 
-        n = self.domain.n_features
-        matrix = np.zeros((n, n))
-        for i, j, joint in self._dense_pairs():
-            matrix[i, j] = matrix[j, i] = conditional_mutual_information(joint)
-        for i, j in pair_groups(self.domain)[1]:
-            matrix[i, j] = matrix[j, i] = sparse_information(self.rows, (i, j), self.context)
-        return matrix.round(DECIMALS)
+    def score_pairs(self, score: PairScore) -> Floats:
+        """Return a score of every ordered pair i, j, shape (n_features, n_features).
 
-    def map_pairs(self, function: Callable[[Floats], float]) -> Floats:
-        """Apply a function of N(x_i, x_j, y) to every ordered pair i, j of features.
-
-        Returns its values, shape (n_features, n_features), zero on the diagonal.
-        Pairs with too many values to be counted densely are left at zero.
+        Zero on the diagonal. Pairs of few values come from dense counts, the
+        others from the cells seen; both in as few passes as memory allows.
         """
         n = self.domain.n_features
         matrix = np.zeros((n, n))
-        for i, j, joint in self._dense_pairs():
-            matrix[i, j] = function(joint)
-            matrix[j, i] = function(np.ascontiguousarray(joint.transpose(1, 0, 2)))
+        for pairs in self._gathered.each_pairs():
+            flat = self._select(pairs.flat.reshape(-1, pairs.domain.n_classes)).ravel()
+            start = pairs.start // (pairs.domain.n_classes // self.domain.n_classes)
+            here = PairCounts(pairs.left, pairs.right, start, flat, self.domain)
+            found = score.joints(here)
+            size = pairs.left.shape[0]
+            matrix[pairs.left, pairs.right] = found[:size]
+            matrix[pairs.right, pairs.left] = found[:size] if score.symmetric else found[size:]
+        for (i, j), cells in self._gathered.each_wide():
+            if self.folds is not None:
+                cells = cells.without_fold(self.domain.n_classes, self._left_out)
+            matrix[i, j] = score.cells(cells)
+            matrix[j, i] = matrix[i, j] if score.symmetric else score.cells(cells.swapped())
         return matrix
 
     def pair(self, i: int, j: int) -> Floats:
-        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes)."""
-        tree_shape = (self.domain.n_classes, self.domain.arities[i], self.domain.arities[j])
-        pairs = self._pairs
-        if pairs is not None:
-            low, high = min(i, j), max(i, j)
-            joint = pairs.joint(_triangular(low, high, self.domain.n_features))
-            return joint if i < j else joint.transpose(1, 0, 2)
-        tree = build_trees(self.rows, [(j, (i,))], self.context, "pair counts")[0]
-        leaf, above = tree.levels[2], tree.levels[1]
-        dense = np.zeros(tree_shape)
-        node = leaf.cell_nodes()
-        dense[above.value[leaf.parent[node]], leaf.value[node], leaf.cell_value] = leaf.cell_count
-        return dense.transpose(1, 2, 0)
+        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes); the caller minds the size."""
+        kept = self.kept_pair(i, j)
+        if kept is not None:
+            return kept
+        counts = self._gathered.families([(j, (i,))])[0]
+        dense = counts.dense
+        if dense is None:
+            dense = np.zeros(counts.arities)
+            dense[tuple(counts.codes)] = counts.cells
+        return self._select(dense.transpose(1, 2, 0))
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
-        """Return N(x_i, x_j, y) where the pair counts are at hand, without another pass.
+        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes), where it is at hand.
 
-        They are after `cmi` or `map_pairs`, unless they are too many to be kept.
+        It is after `cmi` or `score_pairs`, unless the pairs are too many to be kept.
         """
-        return self.pair(i, j) if self._pairs is not None else None
-
-    def _dense_pairs(self) -> Iterator[tuple[int, int, Floats]]:
-        """Iterate over (i, j, counts) of the dense pairs; kept where one pass holds all."""
-        if self._pairs is not None:
-            yield from _each(self._pairs)
-            return
-        groups, sparse = pair_groups(self.domain)
-        for left, right in groups:
-            pairs = self._run_with_singles(PairPass(self.domain, left, right), "pair counts")
-            if len(groups) == 1 and not sparse:
-                self._pairs = pairs
-            yield from _each(pairs)
-
-    def _run_with_singles(self, pass_: PairPass, stage: str) -> PairCounts:
-        """Run a pass, and gather N(y) and N(x, y) on the way if they are not known."""
-        engine, progress = self.context.engine, self.context.progress
-        if "_singles" in self.__dict__:
-            return engine.run(pass_, self.rows, progress, stage)
-        both = Passes(_SinglePass(self.domain), pass_)
-        self._singles, pairs = engine.run(both, self.rows, progress, stage)
-        return cast(PairCounts, pairs)
+        joint = self._gathered.kept_pair(i, j)
+        return None if joint is None else self._select(joint)
 
     def trees(self, structure: Families) -> list[ContextTree]:
         """Return the context tree of each family of a structure.
 
-        Families with at most one parent come from the pair counts where those
-        are at hand; the others are counted in one more pass.
+        Families with at most one parent come from the singles and pairs where
+        those are at hand; the others are counted in one more pass.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        known = self._trees
-        for feature, parents in families:
-            if (feature, parents) in known:
-                continue
-            if not parents and "_singles" in self.__dict__:
-                known[feature, parents] = tree_from_dense(self.values[feature].T)
-            elif len(parents) == 1 and self._pairs is not None:
-                joint = self.pair(parents[0], feature)
-                known[feature, parents] = tree_from_dense(joint.transpose(2, 0, 1))
-        rest = [family for family in families if family not in known]
-        if rest:
-            known.update(zip(rest, build_trees(self.rows, rest, self.context), strict=True))
-        return [known[family] for family in families]
+        missing = [family for family in families if family not in self._trees]
+        n_folds = 1 if self.folds is None else self.folds.n_folds
+        for family, counts in zip(missing, self._gathered.families(missing), strict=True):
+            self._trees[family] = counts.tree(n_folds, self._left_out)
+        return [self._trees[family] for family in families]
 
 
 class Families(Protocol):
@@ -187,9 +194,73 @@ class Families(Protocol):
         """The parents of each."""
 
 
-def _each(pairs: PairCounts) -> Iterator[tuple[int, int, Floats]]:
-    for at, (i, j) in enumerate(zip(pairs.left, pairs.right, strict=True)):
-        yield int(i), int(j), pairs.joint(at)
+class _Gathered:
+    """What was counted, by (fold, class): shared by the counts of all folds."""
+
+    def __init__(self, rows: Rows, context: FitContext, plan: FoldPlan | None) -> None:
+        self.rows = rows
+        self._context = context
+        self._plan = plan
+        self._domain = rows.domain if plan is None else plan.domain(rows.domain)
+        self._pairs: PairCounts | None = None
+        self._families: dict[Family, FamilyCounts] = {}
+
+    def _run(self, pass_: Any, stage: str) -> Any:
+        if self._plan is not None:
+            pass_ = FoldPass(pass_, self._plan, self.rows.domain.n_classes)
+        return self._context.engine.run(pass_, self.rows, self._context.progress, stage)
+
+    @cached_property
+    def singles(self) -> tuple[Floats, list[Floats]]:
+        """N(label) and, of each feature, N(x, label)."""
+        found: tuple[Floats, list[Floats]] = self._run(_SinglePass(self._domain), "value counts")
+        return found
+
+    def each_pairs(self) -> Iterator[PairCounts]:
+        """Iterate over the dense pairs, a pass for each group; kept where one pass holds all."""
+        if self._pairs is not None:
+            yield self._pairs
+            return
+        groups, wide = pair_groups(self._domain)
+        for left, right in groups:
+            pairs = self._run(PairPass(self._domain, left, right), "pair counts")
+            if len(groups) == 1 and not wide:
+                self._pairs = pairs
+            yield pairs
+
+    def each_wide(self) -> Iterator[tuple[tuple[int, int], PairCells]]:
+        """Iterate over the wide pairs and their cells, a pass for each group."""
+        for group in wide_groups(pair_groups(self._domain)[1], self.rows.n_rows):
+            yield from zip(
+                group, self._run(WidePairPass(self._domain, group), "pair counts"), strict=True
+            )
+
+    def kept_pair(self, i: int, j: int) -> Floats | None:
+        """Return N(x_i, x_j, label) where all pairs are kept."""
+        if self._pairs is None:
+            return None
+        low, high = min(i, j), max(i, j)
+        joint = self._pairs.joint(_triangular(low, high, self._domain.n_features))
+        return joint if i < j else joint.transpose(1, 0, 2)
+
+    def families(self, families: list[Family]) -> list[FamilyCounts]:
+        """Return the counts of some families, counted anew only where need be."""
+        known = self._families
+        for feature, parents in families:
+            if (feature, parents) in known or len(parents) > 1:
+                continue
+            if not parents:
+                known[feature, parents] = FamilyCounts.from_dense(self.singles[1][feature].T)
+            else:
+                joint = self.kept_pair(parents[0], feature)
+                if joint is not None:
+                    by_label = np.ascontiguousarray(joint.transpose(2, 0, 1))
+                    known[feature, parents] = FamilyCounts.from_dense(by_label)
+        rest = [family for family in families if family not in known]
+        if rest:
+            counted = count_families(self.rows, rest, self._context, self._plan)
+            known.update(zip(rest, counted, strict=True))
+        return [known[family] for family in families]
 
 
 def _triangular(i: int, j: int, n: int) -> int:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Rows
-from tanager.counts import ContextTree, Counts, build_trees
+from tanager.codes.hashing import Sample, smallest_hash
+from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.folds import Folds
@@ -156,18 +157,15 @@ class MEstimate(CountLearner):
         n_holdout = min(rows.n_rows // 10, self.max_holdout)
         if n_holdout == 0:
             return MEstimate(1.0)
-        generator = context.generator(*b"m-estimate")
-        chosen = np.zeros(rows.n_rows, np.bool_)
-        chosen[generator.choice(rows.n_rows, n_holdout, replace=False)] = True
-        rest = rows.take(~chosen)
-        families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        trees = build_trees(rest, families, context, "hold-out counts")
-        codes, labels, weights = rows.take(chosen).gather()[:3]
+        seed = context.row_seed(*b"m-estimate")
+        bound = smallest_hash(seed, n_holdout, (chunk.indices for chunk in rows.chunks()))
+        rest = Counts(rows.subset(Sample(seed, bound, inside=False)), context)
+        codes, labels, weights = rows.subset(Sample(seed, bound)).gather()[:3]
         losses = {}
         for m in self.candidates:
-            tables = MEstimate(m).from_counts(_classes_of(rest, context), trees, context)
+            tables = MEstimate(m).from_counts(rest.classes, rest.trees(structure), context)
             log_prob = log_posterior(tables.log_joint(structure, codes, counts.domain.arities))
-            loss = -log_prob[np.arange(n_holdout), labels]
+            loss = -log_prob[np.arange(len(labels)), labels]
             losses[m] = float(np.average(loss, weights=_positive(weights)))
         best = min(losses, key=lambda m: losses[m])
         context.record("parameters").update(m=best, holdout_log_loss=losses)
@@ -248,10 +246,6 @@ class FriedmanEstimate(CountLearner):
         """Return the log frequencies of the classes."""
         frequencies = np.maximum(class_counts / class_counts.sum(), self.least)
         return np.log(frequencies / frequencies.sum())
-
-
-def _classes_of(rows: Rows, context: FitContext) -> Floats:
-    return Counts(rows, context).classes
 
 
 def _positive(weights: Floats | None) -> Floats | None:

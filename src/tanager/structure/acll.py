@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts import ContextTree, Counts, build_trees
-from tanager.counts.pairs import pair_groups
+from tanager.counts import ContextTree, Counts, PairCells, PairCounts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.acll_constants import (
@@ -103,11 +103,7 @@ class ACLL(StructureLearner):
         )
         beta = constants.beta
         alone = np.array([family_score(joint[None], beta, floor) for joint in counts.values])
-        scores = counts.map_pairs(lambda joint: family_score(joint, beta, floor))
-        wide = [pair for i, j in pair_groups(domain)[1] for pair in ((i, j), (j, i))]
-        for parent, child in wide:
-            tree = build_trees(counts.rows, [(child, (parent,))], context)[0]
-            scores[parent, child] = _tree_score(tree, beta, floor)
+        scores = counts.score_pairs(_EdgeScore(beta, floor))
         gains = scores - alone  # [parent, child]
         parents = maximum_arborescence(gains)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
@@ -148,22 +144,37 @@ class FamilyWeights(NamedTuple):
 def family_weights(tree: ContextTree, beta: float, pseudo_count: float) -> FamilyWeights:
     """Gather a family's weights from the cells of its tree's last level."""
     last = tree.levels[-1]
-    node = last.cell_nodes()
-    at, keys = node, []
-    for level in reversed(tree.levels[1:]):
-        keys.append(level.value[at])
-        at = level.parent[at]
-    label = keys.pop()  # the class is the first split
-    parents = np.array([*reversed(keys), np.zeros_like(label)])
-    _, context = np.unique(parents, axis=1, return_inverse=True)
-    cells, cell = np.unique(
-        np.array([context.ravel(), last.cell_value]), axis=1, return_inverse=True
+    label, *parents = tree.values(tree.depth)[:, last.cell_nodes()]  # the class is the first split
+    context = np.zeros_like(label)
+    if parents:
+        _, context = np.unique(np.stack(parents), axis=1, return_inverse=True)
+    return _weigh(
+        context.ravel(),
+        last.cell_value,
+        label,
+        last.cell_count,
+        (tree.arity, tree.context_arities[0]),
+        beta,
+        pseudo_count,
     )
-    weight = np.zeros((cells.shape[1], tree.context_arities[0]))
-    np.add.at(weight, (cell.ravel(), label), last.cell_count)
+
+
+def _weigh(
+    context: NDArray[np.int64],
+    value: NDArray[np.int64],
+    label: NDArray[np.int64],
+    count: NDArray[np.float64],
+    shape: tuple[int, int],
+    beta: float,
+    pseudo_count: float,
+) -> FamilyWeights:
+    """Return the weights of the cells seen; `shape` is (arity, n_classes)."""
+    arity, n_classes = shape
+    cells, cell = np.unique(np.stack([context, value]), axis=1, return_inverse=True)
+    weight = np.zeros((cells.shape[1], n_classes))
+    np.add.at(weight, (cell.ravel(), label), count)
     weight += beta * weight.sum(axis=1, keepdims=True)
-    n_contexts = int(cells[0].max(initial=-1)) + 1
-    mass = np.full((n_contexts, weight.shape[1]), tree.arity * pseudo_count)
+    mass = np.full((int(cells[0].max(initial=-1)) + 1, n_classes), arity * pseudo_count)
     np.add.at(mass, cells[0], np.maximum(weight - pseudo_count, 0.0))
     return FamilyWeights(cell.ravel(), label, cells[0], cells[1], weight, np.log(mass))
 
@@ -175,11 +186,34 @@ def _prior_score(class_counts: NDArray[np.float64], beta: float, pseudo_count: f
     return float((weight * np.log(clipped / clipped.sum())).sum())
 
 
-def _tree_score(tree: ContextTree, beta: float, pseudo_count: float) -> float:
-    """Return a family's score from its tree: for families too wide to be counted densely."""
-    cells = family_weights(tree, beta, pseudo_count)
-    log_theta = np.log(np.maximum(cells.weight, pseudo_count)) - cells.log_mass[cells.context]
-    return float((cells.weight * log_theta).sum())
+@dataclass(frozen=True)
+class _EdgeScore:
+    """The score of the family with parent i and child j."""
+
+    beta: float
+    pseudo_count: float
+    symmetric: bool = False
+
+    def joints(self, pairs: PairCounts) -> NDArray[np.float64]:
+        from tanager.structure._acll_kernels import family_score
+
+        joints = [joint for _, _, joint in pairs.joints()]
+        swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
+        return np.array([family_score(j, self.beta, self.pseudo_count) for j in joints + swapped])
+
+    def cells(self, cells: PairCells) -> float:
+        _, context = np.unique(cells.left, return_inverse=True)
+        found = _weigh(
+            context,
+            cells.right,
+            cells.label,
+            cells.counts,
+            cells.shape[1:],
+            self.beta,
+            self.pseudo_count,
+        )
+        log_theta = np.log(np.maximum(found.weight, self.pseudo_count))
+        return float((found.weight * (log_theta - found.log_mass[found.context])).sum())
 
 
 def resolve_constants(

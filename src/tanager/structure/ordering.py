@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Chunk, Domain
-from tanager.counts import Counts
-from tanager.counts.pairs import pair_groups
+from tanager.counts import Counts, PairCells, PairCounts
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
@@ -130,15 +129,7 @@ def order_by_single_condition(counts: Counts) -> Ints:
     Equation 6; the first is the one most informative by itself. From the pair
     counts: one pass over the rows.
     """
-    from tanager.structure._information_kernels import class_information
-
-    given = counts.map_pairs(class_information).round(DECIMALS)
-    wide = pair_groups(counts.domain)[1]
-    for j in sorted({i for pair in wide for i in pair}):
-        patterns = _Patterns(counts.domain, counts.rows.gather())
-        patterns.refine(j)
-        for i in {a for pair in wide if j in pair for a in pair} - {j}:
-            given[i, j] = patterns.information(i)
+    given = counts.score_pairs(_ClassInformation()).round(DECIMALS)
     n = counts.domain.n_features
     best = counts.mi()
     outside = np.ones(n, bool)
@@ -149,3 +140,23 @@ def order_by_single_condition(counts: Counts) -> Ints:
         outside[chosen] = False
         best = given[:, chosen] if place == 0 else np.maximum(best, given[:, chosen])
     return order
+
+
+class _ClassInformation:
+    """I(Y; X_i | X_j)."""
+
+    symmetric = False
+
+    def joints(self, pairs: PairCounts) -> NDArray[np.float64]:
+        from tanager.structure._information_kernels import class_information
+
+        joints = [joint for _, _, joint in pairs.joints()]
+        swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
+        return np.array([class_information(joint) for joint in joints + swapped])
+
+    def cells(self, cells: PairCells) -> float:
+        if cells.counts.shape[0] == 0:
+            return 0.0
+        left, right, label, count, _ = cells
+        ratio = count * cells.margin(right) / cells.margin(left, right) / cells.margin(right, label)
+        return float((count * np.log(ratio)).sum() / count.sum())

@@ -1,0 +1,58 @@
+"""Scores of pairs of features, over dense and wide pairs alike."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts.pairs import PairCells, PairCounts
+
+__all__ = ["ConditionalInformation", "PairScore"]
+
+Floats = NDArray[np.float64]
+
+
+class PairScore(Protocol):
+    """A function of N(x_i, x_j, y), for `Counts.score_pairs`."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether exchanging the features leaves it as it is."""
+
+    def joints(self, pairs: PairCounts) -> Floats:
+        """Return the scores of (i, j), shape (n_pairs,); with (j, i) behind if not symmetric."""
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair from the cells seen."""
+
+
+class ConditionalInformation:
+    """I(X_i; X_j | Y) in nats: the plug-in estimate, cells without a count left out."""
+
+    symmetric = True
+
+    def joints(self, pairs: PairCounts) -> Floats:
+        """Return the scores of dense pairs."""
+        from tanager.counts._kernels import information_of_pairs
+
+        out = np.empty(pairs.left.shape[0])
+        information_of_pairs(
+            pairs.flat,
+            pairs.start,
+            pairs.domain.arities[pairs.left],
+            pairs.domain.arities[pairs.right],
+            pairs.domain.n_classes,
+            out,
+        )
+        return out
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair."""
+        if cells.counts.shape[0] == 0:
+            return 0.0
+        with_left = cells.margin(cells.left, cells.label)
+        with_right = cells.margin(cells.right, cells.label)
+        ratio = cells.counts * cells.margin(cells.label) / (with_left * with_right)
+        return float((cells.counts * np.log(ratio)).sum() / cells.counts.sum())
