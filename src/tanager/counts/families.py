@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk, Domain, Rows
 from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.runs import Radix, RunStack, collapse, recode
@@ -140,8 +141,6 @@ class FamilyPass:
 
     def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
         """Add a chunk."""
-        from tanager.counts._kernels import add_keys
-
         for radix, counts in zip(self.radices, state, strict=True):
             keys, weights = radix.encode(chunk)
             if isinstance(counts, RunStack):
@@ -150,7 +149,7 @@ class FamilyPass:
                     run = recode(radix, counts.radix, *run)
                 counts.add(*run)
             else:
-                add_keys(keys[0], weights, counts)
+                native.count_keys(keys[0], weights, counts)
         return state
 
     def merge(
@@ -203,8 +202,6 @@ def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
     codes (n_variables, n_cells): class, parents, feature; possibly without the
     last parents, whose levels then stay empty.
     """
-    from tanager.counts._kernels import gather_level
-
     arity = arities[-1]
     n_cells = cells.shape[0]
     depth = codes.shape[0] - 1
@@ -225,7 +222,7 @@ def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
         up_start = np.empty(child.shape[0], np.int64)
         up_value, up_count = np.empty_like(value), np.empty(value.shape[0])
         cell_parent = np.empty(value.shape[0], np.int64)
-        n = gather_level(
+        n = native.gather_level(
             child, start, value, count, arity, up_start, up_value, up_count, cell_parent
         )
         levels.append(Level(parent, codes[d - 1][opens[d]], start, value, count, cell_parent))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
 
@@ -136,15 +137,13 @@ class PairPass:
 
     def update(self, state: Floats, chunk: Chunk) -> Floats:
         """Add a chunk."""
-        from tanager.counts._kernels import add_pair_counts, add_pair_counts_by_bits
-
         arities, n_classes = self.domain.arities, self.domain.n_classes
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         bits = self.by_bits if chunk.weights is None else np.zeros_like(self.by_bits)
         if bits.any():
             which = (self.left[bits], self.right[bits], self.start[bits])
             held, left, right = _compact(which[0], which[1])
-            add_pair_counts_by_bits(
+            native.count_pairs_by_bits(
                 np.ascontiguousarray(chunk.codes[held]),
                 chunk.labels,
                 arities[held],
@@ -156,7 +155,9 @@ class PairPass:
             )
         if not bits.all():
             which = (self.left[~bits], self.right[~bits], self.start[~bits])
-            add_pair_counts(chunk.codes, chunk.labels, weights, arities, n_classes, *which, state)
+            native.count_pairs(
+                chunk.codes, chunk.labels, weights, arities, n_classes, *which, state
+            )
         return state
 
     def merge(self, a: Floats, b: Floats) -> Floats:

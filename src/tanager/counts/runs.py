@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk
 
 __all__ = ["NO_WEIGHTS", "Radix", "RunStack"]
@@ -57,15 +58,13 @@ class Radix:
         Rows of no weight (their class has none, or it rounds to none) are left
         out too: only what has a count exists.
         """
-        from tanager.counts._kernels import extend_keys
-
         keys = np.zeros((len(self.parts()), chunk.n_rows), np.int64)
         keys[0] = chunk.labels
         for part, positions in zip(keys, self.parts(), strict=True):
             variables = [at for at in positions if at > 0]
             members = np.array([self.members[at - 1] for at in variables], np.int64)
             arities = np.array([self.arities[at] for at in variables], np.int64)
-            extend_keys(chunk.codes, members, arities, part)
+            native.extend_keys(chunk.codes, members, arities, part)
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         kept = (keys >= 0).all(axis=0)
         if weights.size:
@@ -99,8 +98,6 @@ class Radix:
 
 def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
     """Sort keys (n_parts, n) and sum the weights of equal ones."""
-    from tanager.counts._kernels import run_lengths
-
     if keys.shape[0] == 1:
         if weights.size:
             order = np.argsort(keys[0], kind="stable")
@@ -108,7 +105,7 @@ def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
         else:
             ordered = np.sort(keys[0])
         out, counts = np.empty_like(ordered), np.empty(ordered.shape[0])
-        n = run_lengths(ordered, weights, out, counts)
+        n = native.collapse_keys(ordered, weights, out, counts)
         return out[None, :n].copy(), counts[:n].copy()
     if keys.shape[1] == 0:
         return keys, np.empty(0)
@@ -172,8 +169,6 @@ class RunStack:
         self.add(keys, counts)
 
     def _merge_last_two(self) -> None:
-        from tanager.counts._kernels import merge_runs
-
         (keys_b, counts_b), (keys_a, counts_a) = self._runs.pop(), self._runs.pop()
         if keys_a.shape[0] > 1:
             joined = np.concatenate([keys_a, keys_b], axis=1)
@@ -181,7 +176,7 @@ class RunStack:
             return
         keys = np.empty(keys_a.shape[1] + keys_b.shape[1], np.int64)
         counts = np.empty(keys.shape[0])
-        n = merge_runs(keys_a[0], counts_a, keys_b[0], counts_b, keys, counts)
+        n = native.merge_runs(keys_a[0], counts_a, keys_b[0], counts_b, keys, counts)
         self._runs.append((keys[None, :n].copy(), counts[:n].copy()))
 
     def _empty(self) -> tuple[Ints, Floats]:

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.counts.pairs import PairCells, PairCounts
 
 __all__ = ["ConditionalInformation", "PairScore"]
@@ -35,10 +36,8 @@ class ConditionalInformation:
 
     def joints(self, pairs: PairCounts) -> Floats:
         """Return the scores of dense pairs."""
-        from tanager.counts._kernels import information_of_pairs
-
         out = np.empty(pairs.left.shape[0])
-        information_of_pairs(
+        native.score_information(
             pairs.flat,
             pairs.start,
             pairs.domain.arities[pairs.left],

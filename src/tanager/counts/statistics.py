@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk, Domain, Rows
 from tanager.codes.hashing import Fold
 from tanager.counts.families import Family, FamilyCounts, count_families
@@ -280,11 +281,9 @@ class _SinglePass:
         return np.zeros(self.domain.n_classes), np.zeros(int(self.start[-1]))
 
     def update(self, state: tuple[Floats, Floats], chunk: Chunk) -> tuple[Floats, Floats]:
-        from tanager.counts._kernels import add_value_counts
-
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         state[0][:] += np.bincount(chunk.labels, chunk.weights, self.domain.n_classes)
-        add_value_counts(
+        native.count_values(
             chunk.codes,
             chunk.labels,
             weights,

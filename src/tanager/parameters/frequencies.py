@@ -7,7 +7,6 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Rows
 from tanager.codes.hashing import Sample, smallest_hash
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext

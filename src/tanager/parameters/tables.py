@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Codes
 from tanager.codes.rows import EqualByArrays
 from tanager.counts import Contexts
@@ -54,11 +55,9 @@ class DenseTable(EqualByArrays):
 
         `members` are the rows of `codes` that hold the parents, then the child.
         """
-        from tanager.parameters._kernels import add_dense_terms
-
         flat = np.append(self.log_prob.ravel(), np.zeros(self.n_classes))
         ends = np.array([0, members.shape[0]])
-        add_dense_terms(codes, arities, members, ends, flat, np.zeros(1, np.int64), out)
+        native.add_dense_terms(codes, arities, members, ends, flat, np.zeros(1, np.int64), out)
 
     def to_dense(self) -> DenseTable:
         """Return itself."""
@@ -101,10 +100,8 @@ class TreeTable(EqualByArrays):
 
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
-        from tanager.parameters._kernels import add_tree_terms
-
         tree = self.contexts
-        add_tree_terms(
+        native.add_tree_terms(
             codes,
             arities,
             members,
@@ -196,12 +193,10 @@ class Tables(EqualByArrays):
         A family with an unknown member contributes nothing: exact only where no
         kept feature depends on what is unknown (`Network` sees to the rest).
         """
-        from tanager.parameters._kernels import add_dense_terms
-
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
         packed = self._pack(structure)
-        add_dense_terms(codes, arities, *packed, out)
+        native.add_dense_terms(codes, arities, *packed, out)
         for at, table in enumerate(self.families):
             if isinstance(table, TreeTable):
                 table.add_terms(codes, arities, family_members(structure, at), out)
@@ -257,15 +252,11 @@ def _pack(tables: Tables, structure: Structure) -> _Packed:
 
 def log_posterior(log_joint: Floats) -> Floats:
     """Turn a log-joint (n_rows, n_classes) into log-posteriors, in place; returns it."""
-    from tanager.parameters._kernels import normalize_in_place
-
-    normalize_in_place(log_joint, True)
+    native.normalize(log_joint, True)
     return log_joint
 
 
 def posterior(log_joint: Floats) -> Floats:
     """Turn a log-joint (n_rows, n_classes) into posteriors, in place; returns it."""
-    from tanager.parameters._kernels import normalize_in_place
-
-    normalize_in_place(log_joint, False)
+    native.normalize(log_joint, False)
     return log_joint

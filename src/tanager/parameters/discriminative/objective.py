@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.engines import FitContext
 from tanager.parameters.discriminative.forms import Form
 from tanager.parameters.discriminative.rows import PackedRows, PackedTable
@@ -29,7 +30,7 @@ class _State(NamedTuple):
 
 
 class ObjectivePass:
-    """Sums loss and derivatives over packed rows; see `_kernels`.
+    """Sums loss and derivatives over packed rows; see src/native/scores.c.
 
     The same object serves every evaluation of one optimisation: set the scores,
     then run it.
@@ -62,10 +63,12 @@ class ObjectivePass:
 
     def update(self, state: _State, chunk: PackedRows) -> _State:
         """Add a chunk's rows."""
-        from tanager.parameters.discriminative._kernels import evaluate
-
-        evaluate(
-            chunk,
+        native.evaluate_scores(
+            chunk.joint,
+            chunk.slots,
+            chunk.labels,
+            chunk.weights,
+            chunk.folds,
             self._packing.starts,
             self._tables,
             self._scores,

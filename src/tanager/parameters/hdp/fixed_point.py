@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tanager import native
 from tanager.counts import ContextTree
 from tanager.parameters.hdp.estimate import Estimate
 from tanager.parameters.hdp.prior import Prior
@@ -39,14 +40,17 @@ def solve(
     tree: ContextTree, flat: TiedTree, prior: Prior, tolerance: float, max_sweeps: int
 ) -> Estimate:
     """Estimate one family; `max_sweeps` bounds the work, `tolerance` the last change."""
-    from tanager.parameters.hdp._kernels import solve_fixed_point
-
     alpha = np.full(flat.n_groups, START)
     phi = np.empty(flat.cell_count.shape[0])
     escape = np.empty(flat.node_group.shape[0])
     trace = np.zeros(max_sweeps)
-    n_sweeps = solve_fixed_point(
-        flat,
+    n_sweeps = native.solve_fixed_point(
+        flat.level_node,
+        flat.level_cell,
+        flat.node_start,
+        flat.node_group,
+        flat.cell_parent,
+        flat.cell_count,
         tree.arity,
         prior.root_concentration,
         prior.shape,
