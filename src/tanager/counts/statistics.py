@@ -26,7 +26,7 @@ from tanager.counts.pairs import (
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.counts.scores import ConditionalInformation, PairScore
 from tanager.counts.tree import ContextTree
-from tanager.engines import FitContext
+from tanager.engines import FitContext, Passes
 
 __all__ = ["Counts"]
 
@@ -224,10 +224,19 @@ class _Gathered:
             return
         groups, wide = pair_groups(self._domain)
         for left, right in groups:
-            pairs = self._run(PairPass(self._domain, left, right), "pair counts")
+            pairs = self._with_singles(PairPass(self._domain, left, right))
             if len(groups) == 1 and not wide:
                 self._pairs = pairs
             yield pairs
+
+    def _with_singles(self, pass_: PairPass) -> PairCounts:
+        """Run a pass over pairs, and gather the singles on the way if they are not known."""
+        if "singles" in self.__dict__:
+            pairs: PairCounts = self._run(pass_, "pair counts")
+        else:
+            both = Passes(_SinglePass(self._domain), pass_)
+            self.__dict__["singles"], pairs = self._run(both, "pair counts")
+        return pairs
 
     def each_wide(self) -> Iterator[tuple[tuple[int, int], PairCells]]:
         """Iterate over the wide pairs and their cells, a pass for each group."""
