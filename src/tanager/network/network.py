@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,6 +170,30 @@ class Network:
         from tanager.network.exports.json import to_json
 
         return to_json(self, unknowns=unknowns)
+
+    def to_sql(
+        self,
+        *,
+        table: str | Sequence[str] = "rows",
+        dialect: str = "duckdb",
+        keep: Sequence[str] | None = None,
+        contributions: bool = False,
+        unknowns: bool = True,
+    ) -> str:
+        """Return one SQL statement that scores every row of a table.
+
+        Parameters are those of `tanager.network.exports.sql.to_sql`.
+        """
+        from tanager.network.exports.sql import to_sql
+
+        return to_sql(
+            self,
+            table=table,
+            dialect=dialect,
+            keep=keep,
+            contributions=contributions,
+            unknowns=unknowns,
+        )
 
     def to_javascript(self, *, kind: str = "script", unknowns: bool = True) -> str:
         """Return the model and its scorer as one JavaScript file, a script or a module."""

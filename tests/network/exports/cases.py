@@ -142,7 +142,7 @@ def nasty_case() -> Case:
     y = rng.integers(0, len(NASTY), n)
     columns = {}
     for at, name in enumerate(NASTY):
-        values = (y + rng.integers(0, 4, n) * (at + 1)) % len(NASTY)
+        values = (at + y % 3 + rng.integers(0, 2, n)) % len(NASTY)
         columns[name] = pa.array([NASTY[v] if rng.random() > 0.1 else None for v in values])
     table = pa.table(columns)
     labels = np.array(NASTY, dtype=object)[y]

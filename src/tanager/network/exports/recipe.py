@@ -170,6 +170,28 @@ class Recipe:
         """Return the number of combinations of some inputs' values."""
         return prod(self.inputs[i].arity for i in inputs)
 
+    def spelled(self, at: int) -> Floats:
+        """Return the table of family `at` over the codes themselves, (*parents, arity, C)."""
+        table = self.families[at].log_prob
+        for axis, parent in enumerate(self.families[at].parents):
+            coarse = self.inputs[parent].as_parent
+            if coarse is not None:
+                table = np.take(table, coarse, axis=axis)
+        return table
+
+    def step_table(self, step: Step) -> Floats:
+        """Return the product of a step's tables as logs, (*separator, values, n_classes)."""
+        axes = (*step.separator, step.input)
+        total = np.zeros([*(self.inputs[i].arity for i in axes), self.n_classes])
+        for at in step.families:
+            members = (*self.families[at].parents, at)
+            table = np.moveaxis(self.spelled(at), -1, 0)
+            order = [members.index(i) for i in axes if i in members]
+            table = table.transpose(0, *(1 + o for o in order))
+            shape = [self.inputs[i].arity if i in members else 1 for i in axes]
+            total += np.moveaxis(table.reshape(-1, *shape), 0, -1)
+        return total
+
     def check_width(self, max_cells: int, remedy: str) -> None:
         """Refuse a network whose unknown inputs cannot be summed out within a bound."""
         if all(not family.parents for family in self.families):

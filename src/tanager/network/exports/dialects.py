@@ -1,0 +1,245 @@
+"""SQL as its engines speak it: quoting, numbers, lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["DIALECTS", "Dialect", "name_quoted"]
+
+_MAX_ARGUMENTS = 100  # of one function: SQLite allows 127
+_EXACT_DIGITS = 15  # decimal texts up to here are read exactly by any engine
+
+
+class Dialect:
+    """Standard SQL, a table as nested CASE; engines with lists of numbers override.
+
+    Texts are ``'...'`` with quotes doubled. A backslash, which some engines read
+    as the start of an escape, never stands in one.
+    """
+
+    double = "DOUBLE PRECISION"
+    text = "VARCHAR"
+    materialized = ""
+    greatest = "GREATEST"
+    character = "CHR"
+    has_lists = False
+    holds_nul = True
+    max_columns = 1000
+    name_bytes = 10_000
+
+    def literal(self, text: str) -> str:
+        """Return a text as an expression."""
+        parts, plain = [], ""
+        for letter in text:
+            if letter in "\\\x00":
+                parts += [self._quoted(plain), f"{self.character}({ord(letter)})"]
+                plain = ""
+            else:
+                plain += letter
+        if not parts:
+            return self._quoted(plain)
+        return self.join([*parts, self._quoted(plain)])
+
+    def join(self, parts: Sequence[str]) -> str:
+        """Return texts one after the other."""
+        return f"CONCAT({', '.join(parts)})"
+
+    @staticmethod
+    def _quoted(text: str) -> str:
+        doubled = text.replace("'", "''")
+        return f"'{doubled}'"
+
+    def number(self, value: float) -> str:
+        """Return a number that must be exact to the last bit, such as a cut."""
+        shown = repr(float(value))
+        digits = shown.partition("e")[0].lstrip("-").replace(".", "").strip("0")
+        if len(digits) <= _EXACT_DIGITS and (value == 0 or 1e-7 <= abs(value) < 1e22):
+            return self.real(shown)
+        # Not every engine rounds long decimals correctly; whole numbers below 2^53
+        # and powers of two are exact everywhere.
+        mantissa, exponent = math.frexp(value)
+        shown, exponent = str(int(mantissa * 2**53)), exponent - 53
+        result = self.real(shown)
+        while exponent:
+            step = min(abs(exponent), 50)
+            sign = "*" if exponent > 0 else "/"
+            result = f"{result} {sign} {self.real(str(2**step))}"
+            exponent -= step if exponent > 0 else -step
+        return f"({result})"
+
+    def real(self, shown: str) -> str:
+        """Return a decimal text as a double."""
+        return f"CAST({shown} AS {self.double})"
+
+    def constant(self, value: float) -> str:
+        """Return a number to 12 digits, as tables have them."""
+        shown = f"{value:.12g}"
+        return shown if "e" in shown or "." in shown else f"{shown}.0"
+
+    def to_double(self, column: str) -> str:
+        """Return a column of numbers as doubles; missing is NULL."""
+        return f"CAST({column} AS {self.double})"
+
+    def to_text(self, column: str) -> str:
+        """Return a column as text."""
+        return f"CAST({column} AS {self.text})"
+
+    def epoch(self, column: str) -> str:
+        """Return a column of dates or times as seconds since 1970."""
+        return f"CAST(EXTRACT(EPOCH FROM {column}) AS {self.double})"
+
+    def top(self, items: Sequence[str]) -> str:
+        """Return the largest of some numbers."""
+        if len(items) == 1:
+            return items[0]
+        if len(items) <= _MAX_ARGUMENTS:
+            return f"{self.greatest}({', '.join(items)})"
+        parts = [items[at : at + _MAX_ARGUMENTS] for at in range(0, len(items), _MAX_ARGUMENTS)]
+        return self.top([self.top(part) for part in parts])
+
+    def look_up(self, numbers: Sequence[float | None], index: str) -> str:
+        """Return the number at an index; None gives NULL."""
+        return self._halve([None if x is None else self.constant(x) for x in numbers], index, 0)
+
+    def _halve(self, shown: Sequence[str | None], index: str, low: int) -> str:
+        if len(set(shown)) == 1:
+            return shown[0] or "NULL"
+        middle = len(shown) // 2
+        left = self._halve(shown[:middle], index, low)
+        right = self._halve(shown[middle:], index, low + middle)
+        return f"CASE WHEN {index}<{low + middle} THEN {left} ELSE {right} END"
+
+    def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
+        """Return columns that hold several numbers: names and expressions."""
+        return [(f"{name}_{at}", item) for at, item in enumerate(items)]
+
+    def item(self, name: str, at: int) -> str:
+        """Return one number of a pack."""
+        return f"{name}_{at}"
+
+    def holder(self, name: str, at: int) -> str:
+        """Return the column that holds one number of a pack."""
+        return name if self.has_lists else f"{name}_{at}"
+
+    def dot(self, name: str, weights: Sequence[float]) -> str:
+        """Return the weighted sum of a pack."""
+        parts = [f"{self.constant(w)}*{self.item(name, at)}" for at, w in enumerate(weights)]
+        return balanced_sum(parts)
+
+
+class SQLite(Dialect):
+    """SQLite 3.35 or later, with its mathematical functions."""
+
+    double = "REAL"
+    text = "TEXT"
+    materialized = "MATERIALIZED "
+    greatest = "MAX"
+    character = "CHAR"
+    max_columns = 1900
+
+    def join(self, parts: Sequence[str]) -> str:
+        return f"({' || '.join(parts)})"
+
+    def to_double(self, column: str) -> str:
+        # Imported text files have blanks where a value is missing, which would be 0.
+        blank = f"typeof({column}) = 'text' AND trim({column}) = ''"
+        return f"CASE WHEN NOT ({blank}) THEN CAST({column} AS REAL) END"
+
+    def to_text(self, column: str) -> str:
+        # A column's own collation, such as NOCASE, would reach through the CAST.
+        return f"CAST({column} AS TEXT) COLLATE BINARY"
+
+    def epoch(self, column: str) -> str:
+        part = "CAST(strftime('{}', {}) AS REAL)"
+        whole, fine, rough = (part.format(mark, column) for mark in ("%s", "%f", "%S"))
+        return f"({whole} + {fine} - {rough})"
+
+
+class Postgres(Dialect):
+    """PostgreSQL 12 or later."""
+
+    text = "TEXT"
+    materialized = "MATERIALIZED "
+    has_lists = True
+    holds_nul = False  # no text of PostgreSQL has the character 0
+    name_bytes = 63
+
+    def literal(self, text: str) -> str:
+        # E'' reads a backslash in one way under every setting.
+        escaped = text.replace("\\", "\\\\").replace("'", "''")
+        return f"E'{escaped}'" if "\\" in text else f"'{escaped}'"
+
+    def to_double(self, column: str) -> str:
+        return f"NULLIF(CAST({column} AS {self.double}), 'NaN')"
+
+    def look_up(self, numbers: Sequence[float | None], index: str) -> str:
+        # An array without NULLs is indexed at once; past its end the answer is NULL.
+        shown = ["'NaN'" if x is None else self.constant(x) for x in numbers]
+        found = f"(ARRAY[{','.join(shown)}]::float8[])[{index}+1]"
+        return f"NULLIF({found}, 'NaN')" if None in numbers else found
+
+    def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
+        return [(name, f"ARRAY[{','.join(items)}]::float8[]")]
+
+    def item(self, name: str, at: int) -> str:
+        return f"{name}[{at + 1}]"
+
+
+class DuckDB(Dialect):
+    """DuckDB 1.0 or later."""
+
+    double = "DOUBLE"
+    has_lists = True
+
+    def join(self, parts: Sequence[str]) -> str:
+        return f"({' || '.join(parts)})"
+
+    def to_double(self, column: str) -> str:
+        return f"NULLIF(CAST({column} AS DOUBLE), CAST('NaN' AS DOUBLE))"
+
+    def epoch(self, column: str) -> str:
+        return f"CAST(epoch({column}) AS DOUBLE)"
+
+    def look_up(self, numbers: Sequence[float | None], index: str) -> str:
+        shown = ["NULL" if x is None else self.constant(x) for x in numbers]
+        return f"(CAST([{','.join(shown)}] AS DOUBLE[]))[{index}+1]"
+
+    def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
+        return [(name, f"[{','.join(items)}]")]
+
+    def item(self, name: str, at: int) -> str:
+        return f"{name}[{at + 1}]"
+
+    def dot(self, name: str, weights: Sequence[float]) -> str:
+        shown = ",".join(self.constant(w) for w in weights)
+        return f"list_dot_product({name}, CAST([{shown}] AS DOUBLE[]))"
+
+
+DIALECTS: dict[str, type[Dialect]] = {
+    "duckdb": DuckDB,
+    "sqlite": SQLite,
+    "postgres": Postgres,
+    "case": Dialect,
+}
+
+
+def balanced_sum(parts: Sequence[str]) -> str:
+    """Return a sum whose nesting stays shallow: engines allow about 1,000 levels."""
+    if len(parts) <= 50:
+        return " + ".join(parts)
+    middle = len(parts) // 2
+    return f"({balanced_sum(parts[:middle])}) + ({balanced_sum(parts[middle:])})"
+
+
+def name_quoted(name: Any) -> str:
+    """Return a column's or a table's name in quotes."""
+    if "\x00" in name:
+        raise ConfigurationError(
+            f"The name {name!r} has the character 0, which no name in SQL has. Rename the column."
+        )
+    doubled = str(name).replace('"', '""')
+    return f'"{doubled}"'

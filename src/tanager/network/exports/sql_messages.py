@@ -1,0 +1,206 @@
+r"""Sums over unknown features in SQL.
+
+Every step of the recipe sends one message, the logarithm of a sum over its
+input's values v, as a function of its separator's values u and of the class c:
+
+.. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
+
+K are the step's tables, T the messages it receives where the values agree with
+what is known, and t the largest of T, so that nothing underflows. Steps that
+wait for no one else share their stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+
+from tanager.errors import MemoryBoundError
+from tanager.network.exports.dialects import Dialect, balanced_sum
+from tanager.network.exports.recipe import Recipe
+
+__all__ = ["message_stages"]
+
+# What is less likely than this by comparison counts as this, in messages and in
+# tables: the product of both stays within a double.
+_FLOOR = "-250.0"
+_SMALLEST = 1e-190
+_OUT = "-1e300"  # instead of a message's value that does not agree with what is known
+
+
+def message_stages(recipe: Recipe, dialect: Dialect, carried: Sequence[str]) -> list[str]:
+    """Return the stages from ``plain`` to ``summed``: the carried columns, and l1, l2 and so on."""
+    messages = _Messages(recipe, dialect)
+    for rank, steps in enumerate(_levels(recipe)):
+        for part in (messages.gather, messages.peak, messages.weigh, messages.send):
+            messages.open(f"{part.__name__}{rank}")
+            for s in steps:
+                part(s)
+    messages.open("summed")
+    messages.conclude()
+    return messages.write(list(carried))
+
+
+@dataclass
+class _Stage:
+    """One common table expression: what it adds, and what it reads."""
+
+    name: str
+    added: list[tuple[str, str]] = field(default_factory=list)
+    reads: set[str] = field(default_factory=set)
+
+
+class _Messages:
+    """Collects stages; `gather`, `peak`, `weigh` and `send` add one step's columns each."""
+
+    def __init__(self, recipe: Recipe, dialect: Dialect) -> None:
+        self.recipe = recipe
+        self.dialect = dialect
+        self.classes = range(recipe.n_classes)
+        self.stages: list[_Stage] = []
+        # The inputs other than its own over which what a step receives varies.
+        self.beside = [
+            tuple(
+                sorted({i for m in step.messages for i in recipe.steps[m].separator} - {step.input})
+            )
+            for step in recipe.steps
+        ]
+
+    def open(self, name: str) -> None:
+        self.stages.append(_Stage(name))
+
+    def gather(self, s: int) -> None:
+        """T: the sum of what arrives, where it agrees with what is known."""
+        step = self.recipe.steps[s]
+        for c in self.classes if step.messages else ():
+            for at, other in enumerate(self._grid(self.beside[s])):
+                items = []
+                for (v,) in self._grid((step.input,)):
+                    codes = dict(zip((*self.beside[s], step.input), (*other, v), strict=True))
+                    parts = [self._message(m, codes, c) for m in step.messages]
+                    agrees = " AND ".join(self._agrees(i, v) for i, v in codes.items())
+                    items.append(f"CASE WHEN {agrees} THEN {balanced_sum(parts)} ELSE {_OUT} END")
+                self._add_pack(f"g{s}_{c}_{at}", items)
+
+    def peak(self, s: int) -> None:
+        """t: the largest of T."""
+        step = self.recipe.steps[s]
+        for c in self.classes if step.messages else ():
+            packs = range(len(self._grid(self.beside[s])))
+            items = [item for at in packs for item in self._items(f"g{s}_{c}_{at}", step.input)]
+            self._add(f"t{s}_{c}", self.dialect.top(items))
+
+    def weigh(self, s: int) -> None:
+        """exp(T - t); of a step that receives nothing, whether each value agrees."""
+        step = self.recipe.steps[s]
+        if not step.messages:
+            values = range(self.recipe.inputs[step.input].arity)
+            agree = [
+                f"CASE WHEN {self._agrees(step.input, v)} THEN 1.0 ELSE 0.0 END" for v in values
+            ]
+            self._add_pack(f"w{s}", agree)  # the same for every class
+            return
+        for c in self.classes:
+            for at in range(len(self._grid(self.beside[s]))):
+                top = self._read(f"t{s}_{c}")
+                items = [
+                    f"EXP({self.dialect.greatest}({item} - {top}, {_FLOOR}))"
+                    for item in self._items(f"g{s}_{c}_{at}", step.input)
+                ]
+                self._add_pack(f"w{s}_{c}_{at}", items)
+
+    def send(self, s: int) -> None:
+        """m: the message of a step."""
+        step = self.recipe.steps[s]
+        table = np.maximum(np.exp(self.recipe.step_table(step)), _SMALLEST)
+        places = {other: at for at, other in enumerate(self._grid(self.beside[s]))}
+        for c in self.classes:
+            items = []
+            for u in self._grid(step.separator):
+                weights = table[(*u, slice(None), c)].tolist()
+                if not step.messages:
+                    items.append(f"LN({self._dot(f'w{s}', weights)})")
+                    continue
+                codes = dict(zip(step.separator, u, strict=True))
+                at = places[tuple(codes[i] for i in self.beside[s])]
+                total = self._dot(f"w{s}_{c}_{at}", weights)
+                items.append(f"{self._read(f't{s}_{c}')} + LN({total})")
+            self._add_pack(f"m{s}_{c}", items)
+
+    def conclude(self) -> None:
+        """Add the log-odds: the prior's, and what the steps without a separator sent."""
+        prior = self.recipe.log_prior
+        last = [s for s, step in enumerate(self.recipe.steps) if not step.separator]
+        for c in self.classes[1:]:
+            parts = [self.dialect.constant(float(prior[c] - prior[0]))]
+            parts += [f"({self._message(s, {}, c)} - {self._message(s, {}, 0)})" for s in last]
+            self._add(f"l{c}", balanced_sum(parts))
+
+    def write(self, carried: list[str]) -> list[str]:
+        """Return the stages as text, each with the columns that later ones read."""
+        needed: set[str] = set()
+        kept: list[list[str]] = []
+        for stage in reversed(self.stages):
+            needed -= {name for name, _ in stage.added}
+            kept.append(sorted(needed))
+            needed |= stage.reads
+        written, source = [], "plain WHERE l1 IS NULL"
+        for stage, columns in zip(self.stages, reversed(kept), strict=True):
+            if not stage.added:
+                continue
+            shown = [*carried, *columns, *(f"{what} AS {name}" for name, what in stage.added)]
+            if len(shown) > self.dialect.max_columns:
+                raise MemoryBoundError(
+                    f"Summing out unknown features takes {len(shown):,} columns at a time in this "
+                    f"dialect, beyond the bound of {self.dialect.max_columns:,}. Export with "
+                    "unknowns=False, or use another dialect or a structure with fewer parents."
+                )
+            how, listed = self.dialect.materialized, ",\n  ".join(shown)
+            written.append(f"{stage.name} AS {how}(SELECT\n  {listed}\n FROM {source})")
+            source = stage.name
+        return written
+
+    def _grid(self, inputs: Sequence[int]) -> list[tuple[int, ...]]:
+        """Return every combination of some inputs' codes, the last varying fastest."""
+        return list(product(*(range(self.recipe.inputs[i].arity) for i in inputs)))
+
+    def _agrees(self, i: int, value: int) -> str:
+        return f"{self._read(f'c{i}')} IN ({value},{self.recipe.inputs[i].arity})"
+
+    def _message(self, s: int, codes: dict[int, int], c: int) -> str:
+        at = 0
+        for i in self.recipe.steps[s].separator:
+            at = at * self.recipe.inputs[i].arity + codes[i]
+        return self._item(f"m{s}_{c}", at)
+
+    def _items(self, name: str, i: int) -> list[str]:
+        return [self._item(name, at) for at in range(self.recipe.inputs[i].arity)]
+
+    def _item(self, name: str, at: int) -> str:
+        self.stages[-1].reads.add(self.dialect.holder(name, at))
+        return self.dialect.item(name, at)
+
+    def _dot(self, name: str, weights: Sequence[float]) -> str:
+        self.stages[-1].reads.update(self.dialect.holder(name, at) for at in range(len(weights)))
+        return self.dialect.dot(name, weights)
+
+    def _read(self, column: str) -> str:
+        self.stages[-1].reads.add(column)
+        return column
+
+    def _add(self, name: str, what: str) -> None:
+        self.stages[-1].added.append((name, what))
+
+    def _add_pack(self, name: str, items: Sequence[str]) -> None:
+        self.stages[-1].added += self.dialect.pack(name, items)
+
+
+def _levels(recipe: Recipe) -> list[list[int]]:
+    """Return the steps by how many others they have to wait for, one after the other."""
+    rank: list[int] = []
+    for step in recipe.steps:
+        rank.append(1 + max((rank[m] for m in step.messages), default=-1))
+    return [[s for s, r in enumerate(rank) if r == level] for level in range(max(rank) + 1)]

@@ -1,0 +1,229 @@
+"""Statements for DuckDB, SQLite and PostgreSQL, run by them."""
+
+import sqlite3
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network import Network
+from tanager.network.exports.dialects import DuckDB, SQLite
+from tanager.parameters import Tables
+from tanager.structure import KDB
+from tests.network.exports.cases import (
+    COMBINATIONS,
+    NASTY,
+    all_cases,
+    check,
+    make_case,
+    nasty_case,
+    punch,
+    typed_case,
+)
+from tests.network.exports.postgres import Server, find_programs, find_user
+
+
+def with_key(case):
+    """Return the rows with a key that no column of theirs has."""
+    return case.rows.append_column("row key", pa.array(range(case.rows.num_rows)))
+
+
+def in_order(rows):
+    """Return the result's probabilities by the rows' key."""
+    found = sorted(rows)
+    assert [row[0] for row in found] == list(range(len(found)))
+    return np.array([row[1:] for row in found], float)
+
+
+def run_duckdb(case, **options):
+    connection = duckdb.connect(config={"threads": 1})
+    rows = with_key(case)  # noqa: F841  (found by its name)
+    statement = case.network.to_sql(table="rows", dialect="duckdb", keep=["row key"], **options)
+    return in_order(connection.execute(statement).fetchall())
+
+
+def run_sqlite(case, dialect="sqlite", **options):
+    connection = sqlite3.connect(":memory:")
+    rows = with_key(case)
+    quoted = ['"' + name.replace('"', '""') + '"' for name in rows.column_names]
+    connection.execute(f"CREATE TABLE rows ({', '.join(quoted)})")
+    marks = ", ".join("?" for _ in quoted)
+    cells = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+    connection.executemany(f"INSERT INTO rows VALUES ({marks})", cells)
+    statement = case.network.to_sql(table="rows", dialect=dialect, keep=["row key"], **options)
+    try:
+        return in_order(connection.execute(statement).fetchall())
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
+def test_duckdb_gives_the_same_posterior(structure, parameters):
+    for case in all_cases(structure, parameters):
+        check(case, run_duckdb(case))
+
+
+@pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
+def test_sqlite_gives_the_same_posterior(structure, parameters):
+    for case in all_cases(structure, parameters):
+        check(case, run_sqlite(case))
+
+
+@pytest.fixture(scope="session")
+def server():
+    if find_programs() is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    if find_user() is None:
+        pytest.skip("PostgreSQL does not run as root, and there is no other user here")
+    running = Server()
+    yield running
+    running.stop()
+
+
+def run_postgres(case, server, **options):
+    statement = case.network.to_sql(table="rows", dialect="postgres", keep=["row key"], **options)
+    found = server.query(with_key(case), statement)
+    return in_order([[int(row[0]), *(cell or "nan" for cell in row[1:])] for row in found])
+
+
+@pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
+def test_postgres_gives_the_same_posterior(structure, parameters, server):
+    for case in all_cases(structure, parameters):
+        check(case, run_postgres(case, server))
+
+
+def test_standard_sql_gives_the_same_posterior():
+    for case in (all_cases("tan", "hdp")[6], nasty_case(), typed_case()):
+        connection = duckdb.connect(config={"threads": 1})
+        table = with_key(case).to_pandas().replace({float("nan"): None})
+        rows = pa.table({name: table[name].tolist() for name in table.columns})  # noqa: F841
+        statement = case.network.to_sql(dialect="case", keep=["row key"])
+        check(case, in_order(connection.execute(statement).fetchall()))
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite"])
+def test_contributions_are_the_terms_of_the_log_odds(dialect):
+    run = {"duckdb": run_duckdb, "sqlite": run_sqlite}[dialect]
+    for case in all_cases("tan", "hdp")[:4:2]:
+        network = case.network
+        n_classes = case.expected.shape[1]
+        got = run(case, contributions=True)
+        check(case, got[:, :n_classes])
+        codes = network.codebook.encode(case.rows)
+        terms = network.log_terms(codes)[:, list(network.structure.selected)]
+        odds = (terms[:, :, 1:] - terms[:, :, :1]).reshape(len(got), -1)
+        known = codes < network.codebook.domain.arities[:, None]
+        blocked = np.zeros(len(got), bool)
+        for child, parents in zip(
+            network.structure.selected, network.structure.parent_indices, strict=True
+        ):
+            blocked |= known[child] & ~known[list(parents)].all(axis=0)
+        assert blocked.any()
+        assert not blocked.all()
+        parts = got[:, n_classes:]
+        assert np.allclose(parts[~blocked], odds[~blocked], rtol=0, atol=1e-9)
+        assert np.isnan(parts[blocked]).any(axis=1).all()
+
+
+def test_rows_with_unknown_values_are_null_on_request():
+    case = all_cases("tan", "hdp")[0]
+    full, short = run_duckdb(case), run_duckdb(case, unknowns=False)
+    answered = ~np.isnan(short).any(axis=1)
+    assert 0 < answered.sum() < len(short)
+    assert np.allclose(short[answered], full[answered], rtol=0, atol=1e-12)
+    assert np.isnan(short[~answered]).all()
+
+
+def test_by_default_the_columns_that_are_read_come_back():
+    case = nasty_case()
+    rows = case.rows  # noqa: F841  (found by its name)
+    result = duckdb.connect().execute(case.network.to_sql(unknowns=False))
+    names = [column[0] for column in result.description]
+    assert names[: len(NASTY)] == list(NASTY)
+    assert names[len(NASTY) :] == [f"p_{name}" for name in sorted(NASTY)]
+
+
+def test_a_schema_and_a_hostile_table_name_are_quoted():
+    case = typed_case()
+    name = 'rows"; DROP TABLE rows; --'
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA store")
+    connection.register("given", case.rows)
+    quoted = name.replace('"', '""')
+    connection.execute(f'CREATE TABLE store."{quoted}" AS SELECT * FROM given')
+    statement = case.network.to_sql(table=("store", name), keep=[])
+    got = np.array(connection.execute(statement).fetchall())
+    assert np.allclose(np.sort(got, axis=0), np.sort(case.expected, axis=0), rtol=0, atol=1e-9)
+
+
+def test_dates_are_read_as_dates(server):
+    rng = np.random.default_rng(3)
+    seconds = rng.integers(0, 2_000_000_000, 300) + 0.25
+    times = (seconds * 1e6).astype("datetime64[us]")
+    y = (seconds > 1e9).astype(int)
+    table = pa.table({"when": pa.array(times), "other": rng.normal(size=300)})
+    network = BayesNetClassifier("tan", "hdp").fit(table, y).network_
+    rows = table.slice(0, 40).append_column("row key", pa.array(range(40)))
+    expected = np.exp(network.log_joint(table.slice(0, 40)))
+    expected /= expected.sum(axis=1, keepdims=True)
+    statement = network.to_sql(keep=["row key"])
+    got = in_order(duckdb.sql(statement).fetchall())
+    assert np.allclose(got, expected, rtol=0, atol=1e-9)
+    connection = sqlite3.connect(":memory:")
+    connection.execute('CREATE TABLE rows ("when", other, "row key")')
+    texts = [str(moment) for moment in times[:40]]
+    cells = zip(texts, rows["other"].to_pylist(), range(40), strict=True)
+    connection.executemany("INSERT INTO rows VALUES (?, ?, ?)", cells)
+    statement = network.to_sql(keep=["row key"], dialect="sqlite")
+    got = in_order(connection.execute(statement).fetchall())
+    connection.close()
+    assert np.allclose(got, expected, rtol=0, atol=1e-9)
+    statement = network.to_sql(keep=["row key"], dialect="postgres")
+    cast = statement.replace('FROM "when"', 'FROM "when"::timestamp')
+    as_text = rows.set_column(0, "when", pa.array(texts))
+    got = in_order([[int(row[0]), *row[1:]] for row in server.query(as_text, cast)])
+    assert np.allclose(got, expected, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False))
+def test_numbers_are_exact_in_every_engine(value):
+    if abs(value) > 1e300 or 0 < abs(value) < 1e-290:
+        return
+    lite = sqlite3.connect(":memory:")
+    assert lite.execute(f"SELECT {SQLite().number(value)}").fetchone()[0] == value
+    lite.close()
+    assert duckdb.sql(f"SELECT {DuckDB().number(value)}").fetchall()[0][0] == value
+
+
+def test_many_features_do_not_underflow():
+    rng = np.random.default_rng(0)
+    n, width = 120, 150
+    y = rng.integers(0, 2, n)
+    x = (rng.random((n, width)) < np.where(y, 0.001, 0.999)[:, None]).astype(int)
+    clf = BayesNetClassifier("tan", "laplace", categorical_features="all").fit(x, y)
+    table = pa.table({f"x{i}": pa.array(x[:6, i], pa.float64()) for i in range(width)})
+    holes = punch(table, 0.3, rng)
+    case = make_case("wide", clf.network_, pa.concat_tables([table, holes]), rng)
+    check(case, run_duckdb(case))
+    check(case, run_sqlite(case))
+
+
+def test_what_one_statement_cannot_sum_out_is_refused():
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 12, (400, 14))
+    clf = BayesNetClassifier(KDB(k=3), "laplace", categorical_features="all")
+    network = clf.fit(x, rng.integers(0, 2, 400)).network_
+    with pytest.raises(MemoryBoundError, match="unknowns=False"):
+        network.to_sql()
+    assert network.to_sql(unknowns=False).startswith("WITH")
+    scores = Tables(network.log_prior, network.tables.families, normalized=False)
+    with pytest.raises(ConfigurationError, match="unknowns=False"):
+        Network(network.codebook, network.structure, scores).to_sql()
+    with pytest.raises(ConfigurationError, match="duckdb, sqlite, postgres, case"):
+        network.to_sql(dialect="oracle")
