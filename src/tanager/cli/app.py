@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tanager import __version__
-from tanager.cli import demo, draw, fit, laboratory, predict, show
+from tanager.cli import demo, draw, export, fit, laboratory, predict, show
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.escaping import visible
 
@@ -52,7 +52,7 @@ def tanager(
     """
 
 
-for group in (fit, predict, show, draw, demo, laboratory):
+for group in (fit, predict, show, draw, export, demo, laboratory):
     group.register(app)
 
 
@@ -118,7 +118,8 @@ def _tell(error: BaseException) -> int:
         _say("out of memory. Use fewer parents, fewer columns, or files instead of one table.")
         return FAILED
     if isinstance(error, ModuleNotFoundError):
-        _say(f"{error}. Install it, for example with: pip install 'tanager[report]'")
+        extra = "export" if str(error.name).startswith("onnx") else "report"
+        _say(f"{error}. Install it, for example with: pip install 'tanager[{extra}]'")
         return FAILED
     _say(f"{type(error).__name__}: {error}. Run again with --debug to see where.")
     return FAILED

@@ -1,7 +1,8 @@
-"""``tanager draw`` and ``tanager export``: a model for other eyes and other programs."""
+"""``tanager draw``: a model for other eyes."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,9 +18,8 @@ PICTURES = (".svg", ".png", ".pdf")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
+    """Add the command to the program."""
     app.command()(draw)
-    app.command()(export)
 
 
 def draw(
@@ -38,6 +38,7 @@ def draw(
     network = Network.load(model)
     if output.suffix == ".dot":
         write_text(output, network.to_dot())
+        print(f"Hint: tanager export {model} -o {output} writes the same.", file=sys.stderr)
         return
     if table is None:
         from tanager.report import plot_structure
@@ -47,27 +48,6 @@ def draw(
         from tanager.report import plot_table
 
         save_figure(plot_table(network, table), output)
-
-
-def export(
-    model: Model,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The file: .bif, .xml, .xmlbif, .bifxml or .dot."),
-    ],
-) -> None:
-    """Export the network for other programs: BIF, XMLBIF or Graphviz."""
-    _check_ending(output, (".bif", ".xml", ".xmlbif", ".bifxml", ".dot"))
-    from tanager.network import Network
-
-    network = Network.load(model)
-    if output.suffix == ".bif":
-        text = network.to_bif()
-    elif output.suffix == ".dot":
-        text = network.to_dot()
-    else:
-        text = network.to_xmlbif()
-    write_text(output, text)
 
 
 def save_figure(ax: Any, output: Path) -> None:

@@ -201,6 +201,39 @@ class Network:
 
         return to_javascript(self, kind=kind, unknowns=unknowns)
 
+    def to_onnx(
+        self,
+        *,
+        opset: int = 21,
+        float32: bool = False,
+        contributions: bool = False,
+        unknowns: bool = True,
+        missing_text: str | None = None,
+    ) -> Any:
+        """Return the network as an `onnx.ModelProto`; needs onnx.
+
+        Parameters are those of `tanager.network.exports.onnx.to_onnx`.
+        """
+        from tanager.network.exports.onnx import to_onnx
+
+        return to_onnx(
+            self,
+            opset=opset,
+            float32=float32,
+            contributions=contributions,
+            unknowns=unknowns,
+            missing_text=missing_text,
+        )
+
+    def to_c(self, *, name: str = "tanager", unknowns: bool = True) -> str:
+        """Return a C99 header with a scorer that allocates nothing.
+
+        Parameters are those of `tanager.network.exports.c.to_c`.
+        """
+        from tanager.network.exports.c import to_c
+
+        return to_c(self, name=name, unknowns=unknowns)
+
     def _repr_html_(self) -> str:
         from tanager.network.html import network_html
 

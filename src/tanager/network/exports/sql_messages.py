@@ -120,7 +120,7 @@ class _Messages:
         for c in self.classes:
             items = []
             for u in self._grid(step.separator):
-                weights = table[(*u, slice(None), c)].tolist()
+                weights = table[u][:, c].tolist()
                 if not step.messages:
                     items.append(f"LN({self._dot(f'w{s}', weights)})")
                     continue

@@ -1,0 +1,171 @@
+"""``tanager export``: a model for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from tanager.cli.console import Model
+from tanager.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tanager.network import Network
+
+__all__ = ["register"]
+
+
+class _Format(NamedTuple):
+    """A format: the file endings that mean it, the options it has, and how it is written."""
+
+    endings: tuple[str, ...]
+    options: tuple[str, ...]
+    write: Callable[[Network, dict[str, Any]], str | bytes]
+
+
+def _javascript(network: Network, options: dict[str, Any]) -> str:
+    return network.to_javascript(**options)
+
+
+def _onnx(network: Network, options: dict[str, Any]) -> bytes:
+    written: bytes = network.to_onnx(**options).SerializeToString()
+    return written
+
+
+_FORMATS = {
+    "bif": _Format((".bif",), (), lambda network, _: network.to_bif()),
+    "xmlbif": _Format((".xml", ".xmlbif", ".bifxml"), (), lambda network, _: network.to_xmlbif()),
+    "dot": _Format((".dot", ".gv"), (), lambda network, _: network.to_dot()),
+    "sql": _Format(
+        (".sql",),
+        ("dialect", "table", "keep", "contributions", "unknowns"),
+        lambda network, options: network.to_sql(**options),
+    ),
+    "onnx": _Format(
+        (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text"), _onnx
+    ),
+    "json": _Format((".json",), ("unknowns",), lambda network, options: network.to_json(**options)),
+    "javascript": _Format((".js", ".cjs"), ("unknowns",), _javascript),
+    "module": _Format(
+        (".mjs",),
+        ("unknowns",),
+        lambda network, options: network.to_javascript(kind="module", **options),
+    ),
+    "c": _Format(
+        (".h", ".c"), ("name", "unknowns"), lambda network, options: network.to_c(**options)
+    ),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(export)
+
+
+def export(
+    model: Model,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The file; its ending says the format: .sql, .onnx, .json, .js, .mjs, .h, .bif, "
+            ".xml or .dot.",
+        ),
+    ],
+    format_: Annotated[
+        str | None, typer.Option("--format", help=f"Instead of the ending: {', '.join(_FORMATS)}.")
+    ] = None,
+    dialect: Annotated[
+        str | None, typer.Option("--dialect", help="SQL: duckdb (default), sqlite, postgres, case.")
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", help="SQL: the table's name, or schema.table; 'rows' by default."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="SQL: a column to give back, such as a key; once for each."),
+    ] = None,
+    contributions: Annotated[
+        bool,
+        typer.Option("--contributions", help="SQL, ONNX: also what each feature contributes."),
+    ] = False,
+    complete_rows: Annotated[
+        bool,
+        typer.Option(
+            "--complete-rows", help="Score no rows with unknown values: shorter and simpler."
+        ),
+    ] = False,
+    float32: Annotated[
+        bool, typer.Option("--float32", help="ONNX: numbers in single precision.")
+    ] = False,
+    opset: Annotated[int | None, typer.Option("--opset", help="ONNX: 18 or later.")] = None,
+    missing_text: Annotated[
+        str | None,
+        typer.Option("--missing-text", help="ONNX: the text for missing; empty by default."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="C: what every name starts with.")
+    ] = None,
+) -> None:
+    """Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.
+
+    Rows get the probabilities that predict gives, unknown values included.
+    """
+    kind = _choose(output, format_)
+    given = {
+        "dialect": dialect,
+        "table": table.split(".") if table else None,
+        "keep": keep or None,
+        "contributions": contributions or None,
+        "unknowns": False if complete_rows else None,
+        "float32": float32 or None,
+        "opset": opset,
+        "missing_text": missing_text,
+        "name": name,
+    }
+    options = {option: value for option, value in given.items() if value is not None}
+    _check_options(kind, options)
+    from tanager.network import Network
+
+    written = _FORMATS[kind].write(Network.load(model), options)
+    _write(output, written)
+
+
+def _choose(output: Path, kind: str | None) -> str:
+    if kind is not None:
+        if kind not in _FORMATS:
+            raise ConfigurationError(
+                f"--format {kind} is not known. Allowed: {', '.join(_FORMATS)}."
+            )
+        return kind
+    for name, known in _FORMATS.items():
+        if output.suffix.lower() in known.endings:
+            return name
+    endings = ", ".join(ending for known in _FORMATS.values() for ending in known.endings)
+    raise ConfigurationError(
+        f"--output {output}: the ending {output.suffix!r} is not known. Allowed: {endings}. "
+        "Or name the format with --format."
+    )
+
+
+def _check_options(kind: str, options: dict[str, Any]) -> None:
+    for option in options:
+        if option not in _FORMATS[kind].options:
+            flag = "complete-rows" if option == "unknowns" else option.replace("_", "-")
+            owners = [name for name, known in _FORMATS.items() if option in known.options]
+            raise ConfigurationError(
+                f"--{flag} has no meaning for the format {kind}; it is for {', '.join(owners)}. "
+                "Leave it out."
+            )
+
+
+def _write(output: Path, content: str | bytes) -> None:
+    from tanager.atomic import replacing
+
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    with replacing(output) as part:
+        part.write_bytes(data)

@@ -1,0 +1,235 @@
+"""Networks as one C header: no allocation, no state, no dependency but the standard library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.exports.recipe import Input, Recipe, make_recipe
+from tanager.network.exports.variables import distinct
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["to_c"]
+
+MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
+_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+_PLAIN = re.compile(r"[A-Za-z0-9 _.,:;=<>+\-()\[\]!#&%]")
+
+
+def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> str:
+    """Return a C99 header with ``int NAME_score(const NAME_row *row, double *p)``.
+
+    Parameters
+    ----------
+    network : Network
+    name : str, default="tanager"
+        What every name in the header starts with: two models in one program
+        need two names.
+    unknowns : bool, default=True
+        Whether rows with unknown values are scored, whichever these are. That
+        takes memory on the stack; False gives NaN for such rows.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise ConfigurationError(
+            f"name={name!r} is no name in C. Use letters, digits and underscores."
+        )
+    recipe = make_recipe(network)
+    spread = unknowns and any(family.parents for family in recipe.families)
+    if spread:
+        remedy = "Export with unknowns=False: rows with unknown values then get NaN."
+        recipe.check_width(MAX_STACK_CELLS, remedy)
+        _check_stack(recipe, remedy)
+    parts = [_head(recipe), _row(recipe), _arrays(recipe)]
+    parts.append(_source("scorer.h"))
+    parts.append(_coding(recipe))
+    if spread:
+        parts += [_steps(recipe), _source("scorer_sums.h")]
+    joint = _source("scorer_joint.h")
+    exact = (
+        "for (c = 0; c < @_N_CLASSES; c++)\n                    joint[c] = @_log_prior[c];\n"
+        "                @_sum(codes, joint);\n                return 0;"
+    )
+    parts.append(joint.replace("@_ON_UNKNOWN", exact if spread else "return -1;"))
+    parts.append("#endif\n")
+    return "\n".join(parts).replace("@", name)
+
+
+def _source(name: str) -> str:
+    return files("tanager.network.exports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _head(recipe: Recipe) -> str:
+    classes = "\n".join(
+        f" *   {at}  {_literal(str(label))}" for at, label in enumerate(recipe.classes)
+    )
+    return (
+        "/* A Bayesian network classifier, written by Tanager.\n *\n"
+        " *     @_row row = {...};\n *     double p[@_N_CLASSES];\n *     @_score(&row, p);\n *\n"
+        f" * p[c] is the probability of class c of {_literal(recipe.target)}:\n{classes}\n *\n"
+        " * Numbers: NaN is missing. Texts (UTF-8): NULL is missing. Any value may be missing or\n"
+        " * never seen in training; the probabilities are exact all the same. */\n"
+        "#ifndef @_MODEL_H\n#define @_MODEL_H\n\n"
+        "#include <math.h>\n#include <stddef.h>\n#include <string.h>\n\n"
+        f"#define @_N_CLASSES {recipe.n_classes}\n#define @_N_FEATURES {len(recipe.inputs)}\n"
+    )
+
+
+def _row(recipe: Recipe) -> str:
+    """Return the struct of a row, one field a feature."""
+    fields = []
+    for given, field in zip(recipe.inputs, _fields(recipe), strict=True):
+        kind = "const char *" if given.kind == "text" else "double "
+        note = " seconds since 1970" if given.temporal else ""
+        fields.append(f"    {kind}{field}; /* {_literal(given.name)}{note} */")
+    labels = ",\n    ".join(_literal(str(label)) for label in recipe.classes)
+    return (
+        "typedef struct {\n" + "\n".join(fields) + "\n} @_row;\n\n"
+        f"static const char *const @_classes[@_N_CLASSES] = {{\n    {labels}}};\n\n"
+        "static inline const char *@_label(int c)\n{\n    return @_classes[c];\n}\n"
+    )
+
+
+def _fields(recipe: Recipe) -> list[str]:
+    """Return a field's name for every input; a prefix keeps them apart from C's own words."""
+    words = [re.sub(r"[^A-Za-z0-9]+", "_", given.name).strip("_") for given in recipe.inputs]
+    return distinct([f"x_{word}" if word else "x" for word in words])
+
+
+def _arrays(recipe: Recipe) -> str:
+    """Return the tables, and what relates them."""
+    logs = [x for family in recipe.families for x in family.log_prob.ravel().tolist()]
+    sizes = [family.log_prob.size for family in recipe.families]
+    parents = [p for family in recipe.families for p in family.parents]
+    maps = [given.as_parent or range(given.arity) for given in recipe.inputs]
+    return "\n".join(
+        [
+            _integers("arity", [given.arity for given in recipe.inputs]),
+            _integers("parent_arity", [given.parent_arity for given in recipe.inputs]),
+            _integers("as_parent", [code for codes in maps for code in codes]),
+            _integers("as_parent_start", _starts(len(codes) for codes in maps)),
+            _integers("parents", parents),
+            _integers("parent_start", _starts(len(family.parents) for family in recipe.families)),
+            _integers("order", recipe.order),
+            _integers("table_start", _starts(sizes), kind="long"),
+            _doubles("log_prior", recipe.log_prior.tolist()),
+            _doubles("tables", logs, digits=15),
+        ]
+    )
+
+
+def _coding(recipe: Recipe) -> str:
+    """Return the function from a row to codes, with the arrays it looks into."""
+    arrays, lines = [], []
+    for at, (given, field) in enumerate(zip(recipe.inputs, _fields(recipe), strict=True)):
+        if given.kind == "text":
+            # A text in C ends at its first character 0: others can never come.
+            known = [(v, code) for code, v in enumerate(given.values) if "\x00" not in v]
+            texts = ",\n    ".join(_literal(text) for text, _ in known) or '""'
+            arrays.append(f"static const char *const @_texts{at}[] = {{\n    {texts}}};")
+            arrays.append(_integers(f"text_codes{at}", [code for _, code in known]))
+            call = f"text(@_texts{at}, @_text_codes{at}, {len(known)}"
+        else:
+            numbers = _numbers(given)
+            arrays.append(_doubles(f"values{at}", numbers))
+            kind = "number" if given.kind == "number" else "category"
+            call = f"{kind}(@_values{at}, {len(numbers)}"
+        unknown = "" if given.kind == "number" else f", {given.arity}"
+        lines.append(f"    codes[{at}] = @_{call}, {given.missing}{unknown}, row->{field});")
+    head = "static inline void @_code(const @_row *row, int *codes)\n{\n"
+    return "\n".join(arrays) + "\n\n" + head + "\n".join(lines) + "\n}\n"
+
+
+def _numbers(given: Input) -> Sequence[float]:
+    if any(isinstance(v, int) and abs(v) > _SAFE_INTEGER for v in given.values):
+        raise ConfigurationError(
+            f"The column {given.name!r} has whole numbers past 2^53, which a double in C does not "
+            "hold. Make the column text, and fit again."
+        )
+    return given.cuts if given.kind == "number" else [float(v) for v in given.values]
+
+
+def _steps(recipe: Recipe) -> str:
+    """Return how unknown features are summed out: arrays, and where messages stand."""
+    steps = recipe.steps
+    sizes = _message_sizes(recipe)
+    arrays = [
+        f"#define @_N_STEPS {len(steps)}",
+        f"#define @_N_MESSAGES {max(sum(sizes), 1)}",
+        _integers("step_feature", [step.input for step in steps]),
+        _integers("separators", [i for step in steps for i in step.separator]),
+        _integers("separator_start", _starts(len(step.separator) for step in steps)),
+        _integers("step_families", [f for step in steps for f in step.families]),
+        _integers("step_family_start", _starts(len(step.families) for step in steps)),
+        _integers("step_messages", [m for step in steps for m in step.messages]),
+        _integers("step_message_start", _starts(len(step.messages) for step in steps)),
+        _integers("message_start", _starts(sizes)[:-1]),
+    ]
+    place = (
+        "\nstatic inline int @_message_at(int s, const int *codes)\n{\n    int at = 0, k;\n"
+        "    for (k = @_separator_start[s]; k < @_separator_start[s + 1]; k++)\n"
+        "        at = at * @_arity[@_separators[k]] + codes[@_separators[k]];\n"
+        "    return @_message_start[s] + at * @_N_CLASSES;\n}\n"
+    )
+    return "\n".join(arrays) + "\n" + place
+
+
+def _message_sizes(recipe: Recipe) -> list[int]:
+    """Return how many numbers each step sends; the last of a component adds to the joint."""
+    return [
+        recipe.size(step.separator) * recipe.n_classes if step.separator else 0
+        for step in recipe.steps
+    ]
+
+
+def _check_stack(recipe: Recipe, remedy: str) -> None:
+    total = sum(_message_sizes(recipe))
+    if total > MAX_STACK_CELLS:
+        raise MemoryBoundError(
+            f"Summing out unknown features takes {total:,} numbers on the stack, beyond the bound "
+            f"of {MAX_STACK_CELLS:,}. {remedy}"
+        )
+
+
+def _starts(sizes: Iterable[int]) -> list[int]:
+    starts = [0]
+    for size in sizes:
+        starts.append(starts[-1] + size)
+    return starts
+
+
+def _integers(name: str, values: Sequence[int], kind: str = "int") -> str:
+    return _array(name, [str(v) for v in values] or ["0"], kind)
+
+
+def _doubles(name: str, values: Sequence[float], digits: int = 17) -> str:
+    shown = [_double(v, digits) for v in values] or ["0.0"]
+    return _array(name, shown, "double")
+
+
+def _double(value: Any, digits: int) -> str:
+    shown = repr(float(value)) if digits == 17 else f"{value:.{digits}g}"
+    return shown if any(mark in shown for mark in ".e") else f"{shown}.0"
+
+
+def _array(name: str, shown: Sequence[str], kind: str) -> str:
+    lines = [",".join(shown[at : at + 12]) for at in range(0, len(shown), 12)]
+    body = ",\n    ".join(lines)
+    return f"static const {kind} @_{name}[] = {{\n    {body}}};"
+
+
+def _literal(text: str) -> str:
+    """Return a text as a C string that no compiler reads otherwise, in code and in comments.
+
+    All but plain characters are octal: quotes, backslashes, question marks
+    (trigraphs), asterisks and slashes (comments), and the @ of this template.
+    """
+    letters = []
+    for byte in text.encode("utf-8", errors="replace"):
+        letter = chr(byte)
+        letters.append(letter if _PLAIN.fullmatch(letter) else f"\\{byte:03o}")
+    return '"' + "".join(letters) + '"'

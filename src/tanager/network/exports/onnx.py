@@ -1,0 +1,325 @@
+"""Networks as ONNX: look-ups for complete rows, exact sums for those with unknown values.
+
+Codes are a matrix (rows, inputs) of doubles, code `arity` for unknown. One
+product with a matrix of strides gives every family's place in one long table::
+
+    columns ──► codes ──► places ──► Gather ──► sum ──► Softmax
+                  └── rows where a known input has an unknown parent ──► messages ──┘
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError
+from tanager.network.exports.onnx_graph import Graph
+from tanager.network.exports.onnx_messages import sum_out
+from tanager.network.exports.recipe import Input, Recipe, make_recipe
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["ML_OPSET", "OPSET", "Scores", "add_scores", "class_array", "to_onnx"]
+
+OPSET = 21
+ML_OPSET = 3
+MAX_STEP_CELLS = 1 << 16  # of one row's sum: 512 kB
+ML = "ai.onnx.ml"
+_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+
+
+def to_onnx(
+    network: Network,
+    *,
+    opset: int = OPSET,
+    float32: bool = False,
+    contributions: bool = False,
+    unknowns: bool = True,
+    missing_text: str | None = None,
+) -> Any:
+    """Return the network as an `onnx.ModelProto`; needs onnx.
+
+    Parameters
+    ----------
+    network : Network
+    opset : int, default=21
+        At least 18.
+    float32 : bool, default=False
+        Take numbers and give probabilities in single precision. Cuts are rounded
+        down, so that every number of single precision gets its true interval.
+    contributions : bool, default=False
+        Add the output ``terms``, (rows, features, classes): each feature's part
+        of the log-joint. The difference of two classes is its contribution to
+        their log-odds.
+    unknowns : bool, default=True
+        Whether rows with unknown values are scored, whichever these are. False
+        gives NaN for such rows.
+    missing_text : str, optional
+        The text that means missing, as ONNX has no null. By default the empty one.
+
+    Notes
+    -----
+    One input a column, of shape (rows, 1): texts as strings, all else as numbers,
+    NaN for missing. Outputs: ``label`` (rows) and ``probabilities`` (rows,
+    classes).
+    """
+    from onnx import helper, numpy_helper
+
+    if opset < 18:
+        raise ConfigurationError(f"opset={opset} is too old. Use 18 or later.")
+    recipe = make_recipe(network)
+    check_sums(recipe, unknowns)
+    graph = Graph(_prefix(recipe), np.float32 if float32 else np.float64)
+    inputs, columns = [], []
+    for given in recipe.inputs:
+        dtype = _input_type(given, graph)
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        inputs.append(helper.make_tensor_value_info(given.name, kind, [None, 1]))
+        columns.append(given.name)
+    scores = add_scores(graph, recipe, columns, missing_text, contributions, unknowns)
+    outputs = []
+    for name, what, dtype, shape in _outputs(recipe, graph, scores):
+        graph.give(what, name)
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        outputs.append(helper.make_tensor_value_info(name, kind, shape))
+    nodes = [
+        helper.make_node(n.kind, n.inputs, n.outputs, domain=n.domain, **n.attributes)
+        for n in graph.nodes
+    ]
+    constants = [numpy_helper.from_array(a, name) for name, a in graph.constants.items()]
+    body = helper.make_graph(nodes, "tanager", inputs, outputs, constants)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(ML, ML_OPSET)]
+    model = helper.make_model(body, producer_name="tanager", opset_imports=imports)
+    model.ir_version = helper.find_min_ir_version_for(imports)
+    return model
+
+
+class Scores:
+    """Names of the results of a graph."""
+
+    def __init__(self, probabilities: str, label: str, terms: str | None) -> None:
+        self.probabilities = probabilities
+        self.label = label
+        self.terms = terms
+
+
+def check_sums(recipe: Recipe, unknowns: bool) -> None:
+    """Refuse what a graph cannot sum out."""
+    if not unknowns or all(not family.parents for family in recipe.families):
+        return
+    remedy = "Export with unknowns=False: rows with unknown values then get NaN."
+    if not recipe.normalized:
+        raise ConfigurationError(
+            "The tables of this network are scores, not probabilities, and ONNX cannot sum unknown "
+            f"values out of them. {remedy}"
+        )
+    recipe.check_width(MAX_STEP_CELLS, remedy)
+
+
+def add_scores(
+    graph: Graph,
+    recipe: Recipe,
+    columns: list[str],
+    missing_text: str | None = None,
+    contributions: bool = False,
+    unknowns: bool = True,
+) -> Scores:
+    """Add everything from columns (rows, 1) to probabilities, labels and, if asked, terms."""
+    codes = _add_codes(graph, recipe, columns, missing_text)
+    terms, joint = _add_look_ups(graph, recipe, codes)
+    if unknowns and any(family.parents for family in recipe.families):
+        terms, joint = _add_sums(graph, recipe, codes, terms, joint, contributions)
+    probabilities = graph.add("Softmax", joint, axis=1)
+    best = graph.add("ArgMax", joint, axis=1, keepdims=0)
+    labels = class_array(recipe)
+    label = graph.add("Gather", graph.constant(labels, labels.dtype), best)
+    return Scores(probabilities, label, terms if contributions else None)
+
+
+def class_array(recipe: Recipe) -> NDArray[Any]:
+    """Return the labels as ONNX has them: texts, int64, doubles or booleans."""
+    labels = np.array(recipe.classes)
+    return labels.astype(object) if labels.dtype.kind == "U" else labels
+
+
+def _outputs(recipe: Recipe, graph: Graph, scores: Scores) -> list[tuple[str, str, Any, list[Any]]]:
+    names = {given.name for given in recipe.inputs}
+    free = [_unused(name, names) for name in ("label", "probabilities", "terms")]
+    n_inputs, n_classes = len(recipe.inputs), recipe.n_classes
+    labels = class_array(recipe).dtype
+    found: list[tuple[str, str, Any, list[Any]]] = [
+        (free[0], scores.label, labels, [None]),
+        (free[1], scores.probabilities, graph.real, [None, n_classes]),
+    ]
+    if scores.terms is not None:
+        found.append((free[2], scores.terms, graph.real, [None, n_inputs, n_classes]))
+    return found
+
+
+def _unused(name: str, names: set[str]) -> str:
+    while name in names:
+        name += "_"
+    return name
+
+
+def _prefix(recipe: Recipe) -> str:
+    """Return what the graph's own names start with, and no column's name does."""
+    if any(not given.name for given in recipe.inputs):
+        raise ConfigurationError(
+            "A column has an empty name, which ONNX keeps for inputs that are left out. Rename it."
+        )
+    prefix = "tanager_"
+    while any(given.name.startswith(prefix) for given in recipe.inputs):
+        prefix += "_"
+    return prefix
+
+
+def _input_type(given: Input, graph: Graph) -> Any:
+    if given.kind == "text":
+        return np.dtype(object)
+    if given.kind == "integer" and any(abs(v) > _SAFE_INTEGER for v in given.values):
+        return np.int64
+    return graph.real
+
+
+def _add_codes(graph: Graph, recipe: Recipe, columns: list[str], missing_text: str | None) -> str:
+    """Return the codes as doubles, (rows, inputs)."""
+    numbers = [at for at, given in enumerate(recipe.inputs) if given.kind == "number"]
+    others = [at for at, given in enumerate(recipe.inputs) if given.kind != "number"]
+    parts = []
+    if numbers:
+        parts.append(_add_intervals(graph, recipe, columns, numbers))
+    for at in others:
+        given = recipe.inputs[at]
+        wide = any(isinstance(v, int) and abs(v) > _SAFE_INTEGER for v in given.values)
+        if given.kind == "text" or wide:
+            parts.append(_add_labels(graph, given, columns[at], missing_text))
+        else:
+            parts.append(_add_values(graph, given, columns[at]))
+    codes = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+    order = [*numbers, *others]
+    if order == sorted(order):
+        return codes
+    places = graph.constant(np.argsort(order), np.int64)
+    return graph.add("Gather", codes, places, axis=1)
+
+
+def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: list[int]) -> str:
+    """Return the codes of numbers: how many cuts are less than each."""
+    inputs = [recipe.inputs[at] for at in numbers]
+    values = [columns[at] for at in numbers]
+    matrix = graph.add("Concat", *values, axis=1) if len(values) > 1 else values[0]
+    width = max(1, *(len(given.cuts) for given in inputs))
+    cuts = np.full((len(inputs), width), np.inf)
+    for row, given in zip(cuts, inputs, strict=True):
+        row[: len(given.cuts)] = given.cuts
+    if graph.real is np.float32:
+        cuts = _round_down(cuts)
+    deep = graph.add("Unsqueeze", matrix, graph.integers(2))
+    above = graph.cast(graph.add("Greater", deep, graph.reals(cuts)), graph.real)
+    codes = graph.cast(graph.reduce("ReduceSum", above, 2), np.float64)
+    missing = graph.constant([given.missing for given in inputs], np.float64)
+    return graph.add("Where", graph.add("IsNaN", matrix), missing, codes)
+
+
+def _round_down(cuts: NDArray[np.float64]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        narrow = cuts.astype(np.float32)
+    down = np.nextafter(narrow, np.float32(-np.inf))
+    return np.where(narrow.astype(np.float64) > cuts, down, narrow)
+
+
+def _add_values(graph: Graph, given: Input, column: str) -> str:
+    """Return the codes of numbers that are categories."""
+    values = np.array([float(v) for v in given.values])
+    known = graph.reals(np.append(values, np.nan))  # past the last there is no match
+    less = graph.cast(graph.add("Greater", column, graph.reals(values)), np.int64)
+    place = graph.reduce("ReduceSum", less, 1, keep=True)
+    same = graph.add("Equal", graph.add("Gather", known, place), column)
+    unknown = graph.constant([float(given.arity)], np.float64)
+    codes = graph.add("Where", same, graph.cast(place, np.float64), unknown)
+    missing = graph.constant([float(given.missing)], np.float64)
+    return graph.add("Where", graph.add("IsNaN", column), missing, codes)
+
+
+def _add_labels(graph: Graph, given: Input, column: str, missing_text: str | None) -> str:
+    """Return the codes of texts, and of integers too large for a double."""
+    keys: dict[str, Any] = {"keys_int64s": list(given.values)}
+    codes = list(range(len(given.values)))
+    if given.kind == "text":
+        mark = "" if missing_text is None else missing_text
+        if mark in given.values:
+            raise ConfigurationError(
+                f"The column {given.name!r} has the value {mark!r}, which is to mean missing. "
+                "Give another text as missing_text."
+            )
+        keys = {"keys_strings": [*given.values, mark]}
+        codes.append(given.missing)
+    found = graph.add(
+        "LabelEncoder", column, domain=ML, values_int64s=codes, default_int64=given.arity, **keys
+    )
+    return graph.cast(found, np.float64)
+
+
+def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
+    """Return every family's terms (rows, inputs, classes) and the log-joint (rows, classes).
+
+    An unknown input adds nothing; a known one below an unknown parent makes NaN.
+    """
+    n, n_classes = len(recipe.inputs), recipe.n_classes
+    strides = np.zeros((n, n))
+    starts, tables, start = [], [], 0
+    for at, family in enumerate(recipe.families):
+        members = (*family.parents, at)
+        arities = [recipe.inputs[m].arity for m in members]
+        table = np.full([*(arity + 1 for arity in arities), n_classes], np.nan)
+        table[tuple(slice(arity) for arity in arities)] = recipe.spelled(at)
+        table[..., -1, :] = 0.0
+        stride = 1
+        for member, arity in zip(reversed(members), reversed(arities), strict=True):
+            strides[member, at] = stride
+            stride *= arity + 1
+        starts.append(start)
+        tables.append(table.reshape(-1, n_classes))
+        start += len(tables[-1])
+    places = graph.add("MatMul", codes, graph.constant(strides, np.float64))
+    places = graph.add("Add", places, graph.constant(starts, np.float64))
+    whole = graph.reals(np.concatenate(tables))
+    terms = graph.add("Gather", whole, graph.cast(places, np.int64))
+    joint = graph.add("Add", graph.reduce("ReduceSum", terms, 1), graph.reals(recipe.log_prior))
+    return terms, joint
+
+
+def _add_sums(
+    graph: Graph, recipe: Recipe, codes: str, terms: str, joint: str, contributions: bool
+) -> tuple[str, str]:
+    """Replace the NaN rows of terms and log-joint by exact ones."""
+    n, n_classes = len(recipe.inputs), recipe.n_classes
+    first = graph.add("Gather", joint, graph.constant(0, np.int64), axis=1)
+    rows = graph.add("NonZero", graph.add("IsNaN", first))  # (1, rows with sums)
+    places = graph.add("Transpose", rows, perm=[1, 0])
+    some = graph.add("Gather", codes, graph.reshape(rows, -1))
+    if not contributions:
+        return terms, graph.add("ScatterND", joint, places, sum_out(graph, recipe, some))
+    # Each row once with nothing known, then with one input more, parents first.
+    known = np.zeros((n + 1, n), dtype=bool)
+    for at, feature in enumerate(recipe.order):
+        known[at + 1 :, feature] = True
+    arities = graph.constant([given.arity for given in recipe.inputs], np.float64)
+    deep = graph.add("Unsqueeze", some, graph.integers(1))
+    partial = graph.add("Where", graph.constant(known, np.bool_), deep, arities)
+    sums = sum_out(graph, recipe, graph.reshape(partial, -1, n))
+    sums = graph.reshape(sums, -1, n + 1, n_classes)
+    after = graph.add("Gather", sums, graph.integers(*range(1, n + 1)), axis=1)
+    before = graph.add("Gather", sums, graph.integers(*range(n)), axis=1)
+    steps = graph.add("Sub", after, before)
+    order = graph.constant(np.argsort(recipe.order), np.int64)
+    exact = graph.add("Gather", steps, order, axis=1)
+    last = graph.add("Gather", sums, graph.constant(n, np.int64), axis=1)
+    return (
+        graph.add("ScatterND", terms, places, exact),
+        graph.add("ScatterND", joint, places, last),
+    )
