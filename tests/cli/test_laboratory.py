@@ -114,7 +114,10 @@ def test_the_program_fails_in_one_line():
     command = [sys.executable, "-c", "from tanager.cli import main; main()", "report", "no.jsonl"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "tanager: no.jsonl: no such run file.\n"
+    assert done.stderr == (
+        "tanager: no.jsonl: No such file or directory. "
+        "Check the path, its permissions and the disk.\n"
+    )
 
 
 def test_wrong_usage_exits_with_two(tables):

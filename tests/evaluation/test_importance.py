@@ -31,6 +31,11 @@ def test_a_feature_that_is_not_known_is_unseen(data):
         gone = [[*row[:i], "never seen", *row[i + 1 :]] for row in X]
         assert found[i] == pytest.approx(log_loss(clf.predict_proba(gone), y) - before)
     assert found.argmax() == 0
+    gappy = [[*row[:2], "?" if at % 3 == 0 else row[2]] for at, row in enumerate(X)]
+    before = log_loss(clf.predict_proba(gappy), y)
+    gone = [["?", *row[1:]] for row in gappy]
+    rise = loss_without_features(clf, gappy, y)[0]
+    assert rise == pytest.approx(log_loss(clf.predict_proba(gone), y) - before)
     with pytest.raises(DataError, match="X has 400 rows, but y has 3"):
         loss_without_features(clf.network_, X, y[:3])
 
@@ -38,6 +43,7 @@ def test_a_feature_that_is_not_known_is_unseen(data):
 def test_an_edge_less_is_the_other_networks_loss(data):
     X, y = data
     network = BayesNetClassifier("tan", "laplace").fit(X, y).network_
+    X = [["?" if at % 5 == 0 else row[0], *row[1:]] for at, row in enumerate(X)]
     codes = network.codebook.encode(X)
     found = loss_without_edges(network, codes, y)
     assert len(found) == 2

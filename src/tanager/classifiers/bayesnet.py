@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -280,6 +282,26 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         network = self.network_
         return network.log_terms(network.codebook.encode(as_table(X)))
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> None:
+        """Write the model's own page: one HTML file to see it, ask it and trust it.
+
+        Parameters
+        ----------
+        path : path
+            The page.
+        X, y : table and classes, optional
+            Rows to measure on; `y` may be the name of a column of X. Rows of the
+            fit itself are recognised, and predicted by cross-validation.
+        **options
+            As `tanager.report.render_model_report` has them.
+        """
+        check_is_fitted(self)
+        # Pages are made above this layer, so the name is looked up when it is needed.
+        pages = import_module("tanager.report.model_page")
+        pages.write_model_report(self, path, X, y, **options)
 
     @property
     def structure_(self) -> Structure:

@@ -1,4 +1,4 @@
-"""The commands of the laboratory: compare, evaluate, report, reproduce."""
+"""The commands of the laboratory: compare, evaluate, reproduce."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command()(compare)
     app.command()(evaluate)
-    app.command()(report)
     app.command()(reproduce)
 
 
@@ -154,18 +153,6 @@ def evaluate(
     from tanager.cli.tables import print_evaluation
 
     print_evaluation(results, as_json=as_json)
-
-
-def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run file of `compare`.")],
-    html: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
-) -> None:
-    """Write the report of a run as one self-contained HTML page."""
-    from tanager.evaluation import Results
-    from tanager.report import write_report
-
-    write_report(Results.read(run), html)
-    print(f"{html}: {html.stat().st_size / 1024:.0f} kB")
 
 
 def reproduce(

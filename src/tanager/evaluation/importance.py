@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from tanager.errors import DataError
 from tanager.network import Network, NetworkInformation
 from tanager.parameters import log_posterior
+from tanager.parameters.tables import family_members
 
-__all__ = ["loss_without_edges", "loss_without_features", "row_losses"]
+__all__ = [
+    "loss_without_edges",
+    "loss_without_features",
+    "losses_without_features",
+]
 
 Floats = NDArray[np.float64]
 
@@ -56,41 +62,119 @@ def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
     codes, labels = network.codebook.encode(X), network.codebook.encode_labels(y)
     if codes.shape[1] != labels.shape[0]:
         raise DataError(f"X has {codes.shape[1]} rows, but y has {labels.shape[0]}.")
-    return _without_features(network, codes, labels)
+    return losses_without_features(network, codes, labels)
 
 
-def _without_features(network: Network, codes: Any, labels: NDArray[Any]) -> Floats:
-    before = row_losses(network, codes, labels).mean()
+def losses_without_features(
+    network: Network,
+    codes: Any,
+    labels: NDArray[Any],
+    features: Sequence[int] | None = None,
+) -> Floats:
+    """Return what `loss_without_features` does, of rows that are already coded.
+
+    `features` are those to try, by default all of the structure; the others
+    stay zero.
+    """
+    changes = _Changes(network, codes)
+    before = _losses(changes.log_joint, labels).mean()
     out = np.zeros(codes.shape[0])
-    for feature in network.structure.selected:
-        fewer = codes.copy()
-        fewer[feature] = network.codebook.domain.arities[feature]
-        out[feature] = row_losses(network, fewer, labels).mean() - before
+    for feature in network.structure.selected if features is None else features:
+        out[feature] = _losses(changes.without_feature(feature), labels).mean() - before
     return out
 
 
 def loss_without_edges(
-    network: Network, codes: Any, labels: NDArray[Any]
+    network: Network,
+    codes: Any,
+    labels: NDArray[Any],
+    edges: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], float]:
     """Return how much the log-loss of coded rows rises without each edge (parent, feature).
 
-    Without the edge the feature's table is that of the network's own joint
-    distribution (`NetworkInformation.without_edge`). Edges into families too
-    large to be spelled out are absent.
+    `edges` are those to try, by default all. Without the edge the feature's
+    table is that of the network's own joint distribution
+    (`NetworkInformation.without_edge`). Edges into families too large to be
+    spelled out are absent.
     """
     information = NetworkInformation(network)
-    before = row_losses(network, codes, labels).mean()
+    changes = _Changes(network, codes)
+    before = _losses(changes.log_joint, labels).mean()
+    if edges is None:
+        edges = [(p, f) for f, parents in network.structure.parents.items() for p in parents]
     out = {}
-    for feature, parents in network.structure.parents.items():
-        for parent in parents:
-            fewer = information.without_edge(parent, feature)
-            if fewer is not None:
-                out[parent, feature] = float(row_losses(fewer, codes, labels).mean() - before)
+    for parent, feature in edges:
+        fewer = information.without_edge(parent, feature)
+        if fewer is not None:
+            out[parent, feature] = float(
+                _losses(changes.with_family_of(fewer, feature), labels).mean() - before
+            )
     return out
 
 
-def row_losses(network: Network, codes: Any, labels: NDArray[Any]) -> Floats:
-    """Return -log P(true class | row) of coded rows, shape (n_rows,)."""
-    log_posteriors = log_posterior(network.log_joint_of_codes(codes))
+class _Changes:
+    """The log-joint of rows after small changes of a network.
+
+    In rows that are known in full only the families that a change touches are
+    looked up again; rows with unknown values are scored anew.
+    """
+
+    def __init__(self, network: Network, codes: Any) -> None:
+        self.network = network
+        self.codes = codes
+        self.arities = network.codebook.domain.arities
+        self.log_joint = network.log_joint_of_codes(codes)
+        selected = list(network.structure.selected)
+        gaps = (codes[selected] >= self.arities[selected, None]).any(axis=0)
+        self.full, self.gappy = np.flatnonzero(~gaps), np.flatnonzero(gaps)
+        self.known = np.ascontiguousarray(codes[:, self.full])
+        self.children: dict[int, list[int]] = {feature: [] for feature in selected}
+        for at, parents in enumerate(network.structure.parent_indices):
+            for parent in parents:
+                self.children[parent].append(at)
+
+    def without_feature(self, feature: int) -> Floats:
+        """Return the log-joint with one feature not known."""
+        out = self.log_joint.copy()
+        at = self.network.structure.selected.index(feature)
+        touched = [at, *self.children[feature]]
+        out[self.full] -= self._terms(self.network, touched, self.known)
+        if self.children[feature]:
+            changed = self.known.copy()
+            summed = np.full((self.full.size, out.shape[1]), -np.inf)
+            for value in range(int(self.arities[feature])):
+                changed[feature] = value
+                np.logaddexp(summed, self._terms(self.network, touched, changed), out=summed)
+            out[self.full] += summed
+        if self.gappy.size:
+            changed = np.ascontiguousarray(self.codes[:, self.gappy])
+            changed[feature] = self.arities[feature]
+            out[self.gappy] = self.network.log_joint_of_codes(changed)
+        return out
+
+    def with_family_of(self, other: Network, feature: str) -> Floats:
+        """Return the log-joint with one feature's family as another network has it."""
+        out = self.log_joint.copy()
+        at = self.network.structure.features.index(feature)
+        out[self.full] += self._terms(other, [at], self.known)
+        out[self.full] -= self._terms(self.network, [at], self.known)
+        if self.gappy.size:
+            out[self.gappy] = other.log_joint_of_codes(
+                np.ascontiguousarray(self.codes[:, self.gappy])
+            )
+        return out
+
+    def _terms(self, network: Network, families: Sequence[int], codes: Any) -> Floats:
+        """Return the sum of some families' terms, (n_rows, n_classes)."""
+        out = np.zeros((codes.shape[1], self.log_joint.shape[1]))
+        for at in families:
+            members = family_members(network.structure, at)
+            network.tables.families[at].add_terms(codes, self.arities, members, out)
+        return out
+
+
+def _losses(log_joint: Floats, labels: NDArray[Any]) -> Floats:
+    """Return -log P(true class | row), shape (n_rows,); no row is worse than the floor."""
+    log_posteriors = log_posterior(log_joint.copy())
     of_truth = log_posteriors[np.arange(labels.shape[0]), labels]
     return -np.maximum(of_truth, _FLOOR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,25 @@ class Network:
         from tanager.network.exports.c import to_c
 
         return to_c(self, name=name, unknowns=unknowns)
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> None:
+        """Write the network's own page: one HTML file to see it, ask it and trust it.
+
+        Parameters
+        ----------
+        path : path
+            The page.
+        X, y : table and classes, optional
+            Rows to measure on, which the network must not have been fitted on: it
+            cannot be fitted again. `BayesNetClassifier.report` can.
+        **options
+            As `tanager.report.render_model_report` has them.
+        """
+        # Pages are made far above this layer, so the name is looked up when it is needed.
+        pages = import_module("tanager.report.model_page")
+        pages.write_model_report(self, path, X, y, **options)
 
     def _repr_html_(self) -> str:
         from tanager.network.html import network_html

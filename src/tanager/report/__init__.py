@@ -1,4 +1,8 @@
-"""Pictures of models and experiments, and pages. Needs the extra `report`."""
+"""Pictures and pages of models and experiments.
+
+The page of a model needs nothing more; pictures and the page of an experiment
+need the extra `report`.
+"""
 
 from tanager.report.explanation import plot_calibration, plot_explanation
 from tanager.report.figures import (
@@ -10,6 +14,7 @@ from tanager.report.figures import (
     plot_reliability,
     plot_surface,
 )
+from tanager.report.model_page import render_model_report, write_model_report
 from tanager.report.page import render_report, write_report
 from tanager.report.structure import plot_structure, plot_table
 
@@ -25,6 +30,8 @@ __all__ = [
     "plot_structure",
     "plot_surface",
     "plot_table",
+    "render_model_report",
     "render_report",
+    "write_model_report",
     "write_report",
 ]

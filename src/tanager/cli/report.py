@@ -1,0 +1,119 @@
+"""``tanager report``: the page of a model, or that of a comparison."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tanager.cli.console import human_size
+from tanager.errors import ConfigurationError
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(report)
+
+
+def report(
+    subject: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A model file; or the run file of `compare`."),
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATA]", help="Rows to measure the model on: Parquet, Arrow or CSV."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The column of the true classes in DATA.")
+    ] = None,
+    html: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    card: Annotated[
+        Path | None,
+        typer.Option("--card", help="Notes for the model card, in simple Markdown.", exists=True),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
+    folds: Annotated[
+        int,
+        typer.Option(
+            "--folds", help="Of cross-validation, where DATA are the rows of the fit; 0: none."
+        ),
+    ] = 5,
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows", help="Write so many rows of DATA into the page, to be loaded there."
+        ),
+    ] = 0,
+    learning_curve: Annotated[
+        bool, typer.Option("--learning-curve", help="Fit again on parts of DATA.")
+    ] = False,
+) -> None:
+    """Write a page: of a model, to see it, ask it and trust it; or of a comparison.
+
+    One HTML file that needs neither server nor network. With DATA it measures
+    the model too; rows that the model was fitted on are recognised, and
+    predicted by cross-validation. The page holds aggregates, never rows, unless
+    --rows asks for them.
+    """
+    if not _is_model(subject):
+        if data or target or card or rows or learning_curve:
+            raise ConfigurationError(
+                f"{subject} is no model file. The page of a comparison takes its run file alone; "
+                "DATA, --target, --card, --rows and --learning-curve are for the page of a model."
+            )
+        from tanager.evaluation import Results
+        from tanager.report import write_report
+
+        write_report(Results.read(subject), html)
+    else:
+        _write_model_page(subject, data, target, html, card, title, folds, rows, learning_curve)
+    print(f"{html}: {human_size(html.stat().st_size)}")
+
+
+def _write_model_page(
+    model: Path,
+    data: list[str] | None,
+    target: str | None,
+    html: Path,
+    card: Path | None,
+    title: str | None,
+    folds: int,
+    rows: int,
+    learning_curve: bool,
+) -> None:
+    from tanager.report import write_model_report
+
+    if data and target is None:
+        raise ConfigurationError("DATA needs --target: the column of the true classes.")
+    if target is not None and not data:
+        raise ConfigurationError("--target names a column of DATA: give the rows too.")
+    write_model_report(
+        model,
+        html,
+        list(data) if data else None,
+        target,
+        title=title,
+        notes=card.read_text(encoding="utf-8") if card is not None else None,
+        folds=folds,
+        loadable_rows=rows,
+        with_learning_curve=learning_curve,
+        progress=_tell if sys.stderr.isatty() else None,
+    )
+
+
+def _tell(text: str) -> None:
+    print(f"tanager: {text} …", file=sys.stderr)
+
+
+def _is_model(path: Path) -> bool:
+    """Tell a model file (safetensors: a length, then JSON) from a run file (lines of JSON)."""
+    with path.open("rb") as file:
+        head = file.read(9)
+    return len(head) == 9 and head[:1] != b"{" and head[8:] == b"{"

@@ -1,0 +1,75 @@
+"""The part of a network that a page can ask: all of it, or the most useful that fits."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from tanager.network import Network
+from tanager.parameters import Tables
+from tanager.structure import Structure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MAX_ASKED", "MAX_CELLS", "asked_network"]
+
+MAX_CELLS = 60_000  # probabilities of the scorer: about 1.2 MB of text
+MAX_ASKED = 80  # features; more controls nobody would fill in
+
+
+def asked_network(
+    network: Network,
+    order: Sequence[int],
+    *,
+    max_cells: int = MAX_CELLS,
+    max_features: int = MAX_ASKED,
+) -> Network:
+    """Return the network of the most important features that fit, with all their ancestors.
+
+    Features that are left out stand below those kept, so they sum to one: for
+    any values of the kept features the posterior is exactly that of the whole
+    network with all others unknown.
+
+    Parameters
+    ----------
+    network : Network
+    order : sequence of int
+        Positions in the structure, the most important first.
+    max_cells, max_features : int
+        Bounds of all tables together, and of the number of features.
+    """
+    structure = network.structure
+    place = {feature: at for at, feature in enumerate(structure.selected)}
+    parents = [[place[p] for p in ps] for ps in structure.parent_indices]
+    size = [prod(t.member_arities) * t.n_classes for t in network.tables.families]
+    kept: set[int] = set()
+    cells = 0
+    for at in order:
+        family = _with_ancestors(at, parents) - kept
+        cost = sum(size[member] for member in family)
+        if cells + cost <= max_cells and len(kept) + len(family) <= max_features:
+            kept |= family
+            cells += cost
+    if len(kept) == len(structure.selected):
+        return network
+    chosen = sorted(kept)
+    smaller = Structure(
+        structure.names,
+        tuple(structure.selected[at] for at in chosen),
+        tuple(structure.parent_indices[at] for at in chosen),
+    )
+    families = tuple(network.tables.families[at] for at in chosen)
+    return Network(
+        network.codebook, smaller, Tables(network.log_prior, families, network.tables.normalized)
+    )
+
+
+def _with_ancestors(at: int, parents: Sequence[Sequence[int]]) -> set[int]:
+    found, waiting = {at}, [at]
+    while waiting:
+        for parent in parents[waiting.pop()]:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    return found

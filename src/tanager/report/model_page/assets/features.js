@@ -1,0 +1,77 @@
+/* Section three: one feature at a time, in full. */
+function startFeatures() {
+  const list = el("ul"), most = Math.max(1e-12, ...DATA.features.map((f) => f.bits));
+  const search = el("input", { type: "search", placeholder: `Find among ${DATA.features.length} features`, "aria-label": "Find a feature" });
+  const buttons = new Map();
+  for (const i of DATA.order) {
+    const f = DATA.features[i];
+    const button = el("button", { type: "button", "aria-pressed": "false", title: f.name, onclick: () => showFeature(i) },
+      el("span", {}, short(f.name, 60)),
+      el("span", { class: "meter", "aria-hidden": "true" }, el("i", { style: `width:${Math.max(0, (100 * f.bits) / most).toFixed(1)}%` })));
+    buttons.set(i, button);
+    list.append(el("li", {}, button));
+  }
+  search.addEventListener("input", () => {
+    const text = search.value.toLowerCase();
+    for (const [i, button] of buttons) button.parentNode.hidden = !DATA.features[i].name.toLowerCase().includes(text);
+  });
+  if (DATA.features.length > 10) $("picker").append(search);
+  $("picker").append(list);
+
+  window.showFeature = (i, jump) => {
+    for (const [at, button] of buttons) button.setAttribute("aria-pressed", at === i);
+    state.feature = i;
+    state.given = -1;
+    drawFeature();
+    if (jump) { $("effect").scrollIntoView({ block: "center" }); buttons.get(i).focus({ preventScroll: true }); }
+  };
+  showFeature(DATA.order[0]);
+}
+
+function drawFeature() {
+  const f = DATA.features[state.feature], panel = clear($("effect"));
+  panel.append(el("h3", {}, f.name), factsLine(f));
+  if (!f.p) {
+    panel.append(el("p", { class: "quiet" }, "Left out of this page to keep it small: only the features that matter most have a picture here."));
+    return;
+  }
+  const tools = el("div", { class: "bar" }), host = el("figure"), words = el("p", { class: "quiet" });
+  if (DATA.classes.length > 2)
+    tools.append(el("label", {}, "Class ", choice("Class", DATA.classes, state.class, (c) => { state.class = c; drawFeature(); })));
+  if (f.given) {
+    const names = f.parents.map((p) => short(DATA.features[p].name));
+    const options = ["whatever " + names.join(" and ") + " is",
+      ...f.given.map((g) => g.is.map((value, at) => names[at] + ": " + value).join(", ") + " (" + percent(g.share) + ")")];
+    tools.append(el("label", {}, "Given ", choice("Given", options, state.given + 1, (at) => { state.given = at - 1; drawFeature(); })));
+  }
+  if (tools.childNodes.length) panel.append(tools);
+  panel.append(host);
+  drawn(host, (node, width) => node.append(effectChart(f, state.class, state.given, width, false)));
+  const against = DATA.classes.length === 2 ? DATA.classes[1 - state.class] : "all other classes";
+  words.textContent = `How many log-odds the value adds to ${short(DATA.classes[state.class], 40)} against ${short(against, 40)}. ` +
+    (state.given >= 0 ? "Dashed: whatever the parents are." : f.n ? (f.kind === "category" ? "Thin lines" : "Shaded") + ": 95 % intervals of the rows' own counts; where they leave the model's value out, model and rows disagree." +
+      (f.kind === "category" ? "" : " Below: how many rows there are.")
+      : DATA.rows ? "Intervals for as many rows as the model was fitted on." : "");
+  panel.append(words);
+  if (f.missing != null) {
+    const e = effects(f.p, f.n, DATA.rows, state.class)[f.missing];
+    panel.append(el("p", { class: "quiet" }, `A missing value says ${signed(e.odds)} (${factor(e.odds)}).`));
+  } else panel.append(el("p", { class: "quiet" }, "No row of the fit lacked it: a missing value is unknown, and is summed out."));
+  panel.append(effectTable(f));
+}
+
+function effectTable(f) {
+  const details = el("details", {}, el("summary", {}, "All numbers as a table"));
+  details.addEventListener("toggle", () => {
+    if (!details.open || details.childNodes.length > 1) return;
+    const context = state.given >= 0 ? f.given[state.given] : null, p = context ? context.p : f.p;
+    const list = effects(p, context ? null : f.n, context ? null : DATA.rows, state.class);
+    const totals = DATA.classes.map((_, c) => p.reduce((sum, v) => sum + v[c], 0));
+    const some = DATA.classes.length > 6 ? [state.class] : DATA.classes.map((_, c) => c);
+    const head = ["value", ...(finite(list[0].rows) ? ["rows"] : []), ...some.map((c) => `P(value | ${short(DATA.classes[c], 16)})`), "log-odds", ...(finite(list[0].low) ? ["95 % interval"] : [])];
+    const rows = list.map((e, v) => [label(f, v), ...(finite(e.rows) ? [whole(e.rows)] : []), ...some.map((c) => fixed(p[v][c] / totals[c], 4)),
+      signed(e.odds, 3), ...(finite(e.low) ? [`${signed(e.low)} to ${signed(e.high)}`] : [])]);
+    details.append(table(head, rows, { name: "Numbers of " + f.name }));
+  });
+  return details;
+}

@@ -1,0 +1,248 @@
+/* Section four: the model itself, asked with any inputs known or unknown. */
+function startAsking() {
+  const host = $("asking"), model = tanager.load($("model").textContent);
+  const F = model.features, C = model.classes.length;
+  const codes = F.map((f) => f.arity), raw = F.map(() => undefined), controls = [];
+  const names = model.classes.map(String);
+  let against = -1;
+
+  const answer = el("div", { class: "panel answer" }), why = el("div", { class: "panel" }), next = el("div", { class: "panel" });
+  const said = el("p", { class: "status", role: "status" });
+
+  /* One raw value of one feature, as the scorer codes it. undefined: unknown; null: missing. */
+  const codeOf = (i, value) => (value === undefined ? F[i].arity : model.code({ [F[i].name]: value })[i]);
+  function set(i, value) {
+    try { codes[i] = codeOf(i, value); } catch { return false; }
+    raw[i] = value;
+    controls[i].show();
+    return true;
+  }
+  const setAll = (row) => { F.forEach((f, i) => set(i, Object.hasOwn(row, f.name) ? row[f.name] : undefined)); update(); };
+
+  /* A number in the middle of an interval, with few digits. */
+  function typical(f, v) {
+    const cuts = f.cuts, last = cuts.length;
+    if (!last) return 0;
+    if (v === 0) return cuts[0];
+    const low = cuts[v - 1], high = v < last ? cuts[v] : low + (last > 1 ? (low - cuts[0]) / (last - 1) || 1 : Math.abs(low) || 1);
+    const middle = (low + high) / 2;
+    for (let digits = 1; digits < 17; digits++) {
+      const short = +middle.toPrecision(digits);
+      if (short > low && short <= high) return short;
+    }
+    return high;
+  }
+
+  function control(f, i) {
+    const id = "in-" + i, said = el("output", { for: id });
+    const name = el("div", { class: "name" }, el("label", { for: id, title: f.name }, short(f.name, 60)), said);
+    const box = el("div", { class: "control unknown" }, name);
+    const unknown = f.arity, missing = f.missing < f.arity;
+    const words = () => (codes[i] === unknown ? (raw[i] === undefined ? "unknown" : "never seen: unknown") : codes[i] === f.missing ? "missing" : f.kind === "number" ? f.labels[codes[i]] : "");
+    if (f.kind === "number" && !f.temporal) {
+      const cells = f.cuts.length + 1;
+      const number = el("input", { type: "number", step: "any", id, placeholder: "unknown", autocomplete: "off" });
+      const slide = el("input", { type: "range", min: 0, max: Math.max(1, cells - 1), step: 1, "aria-label": f.name + ", by interval" });
+      number.addEventListener("input", () => { set(i, number.value === "" ? undefined : +number.value); update(); });
+      slide.addEventListener("input", () => { set(i, typical(f, Math.min(cells - 1, +slide.value))); update(); });
+      const pair = el("div", { class: "pair" }, number, slide);
+      box.append(pair);
+      const quick = el("div", { class: "quick" });
+      if (missing) quick.append(el("button", { type: "button", class: "plain", onclick: () => { set(i, null); update(); } }, "missing"), " ");
+      const forget = el("button", { type: "button", class: "plain", onclick: () => { set(i, undefined); update(); } }, "unknown");
+      quick.append(forget);
+      box.append(quick);
+      return { box, focus: () => number.focus(), show: () => {
+        if (document.activeElement !== number || codes[i] >= cells) number.value = raw[i] == null ? "" : raw[i];
+        slide.value = codes[i] < cells ? codes[i] : Math.floor(cells / 2);
+        slide.setAttribute("aria-valuetext", words());
+        said.textContent = words();
+        box.classList.toggle("unknown", codes[i] === unknown);
+        forget.hidden = raw[i] === undefined;
+      } };
+    }
+    const values = f.kind === "number" ? f.labels.slice(0, f.cuts.length + 1).map((_, v) => typical(f, v)) : f.values;
+    const select = el("select", { id }, el("option", { value: -1 }, "unknown"), missing ? el("option", { value: -2 }, "missing") : null,
+      values.map((value, v) => el("option", { value: v }, short(f.labels[v], 60))));
+    select.addEventListener("change", () => { const v = +select.value; set(i, v === -1 ? undefined : v === -2 ? null : values[v]); update(); });
+    box.append(select);
+    return { box, focus: () => select.focus(), show: () => {
+      select.value = codes[i] === unknown ? -1 : codes[i] === f.missing ? -2 : codes[i];
+      said.textContent = "";
+      box.classList.toggle("unknown", codes[i] === unknown);
+    } };
+  }
+
+  const entropy = (p) => p.reduce((sum, x) => (x > 0 ? sum - x * Math.log2(x) : sum), 0);
+
+  function showAnswer(p) {
+    clear(answer).append(el("h3", {}, `${short(DATA.target, 40)} given what is known`));
+    if (!p) { answer.append(el("p", { class: "quiet" }, "Too many features that hang together are unknown: fill in some more.")); return; }
+    const order = p.map((_, c) => c);
+    if (C > 10) order.sort((a, b) => p[b] - p[a]);
+    const bars = el("div", { class: "posterior" });
+    for (const c of order.slice(0, 10))
+      bars.append(el("span", { title: names[c] }, short(names[c], 40)), el("span", { class: "meter", "aria-hidden": "true" }, el("i", { style: `width:${(100 * p[c]).toFixed(2)}%` })), el("span", { class: "num", "data-class": c }, percent(p[c])));
+    answer.append(bars);
+    if (C > 10) answer.append(el("p", { class: "quiet" }, `and ${C - 10} less probable classes`));
+    const known = codes.filter((code, i) => code < F[i].arity).length;
+    answer.append(el("p", { class: "quiet" }, `${known} of ${F.length} known. Uncertainty ${fixed(entropy(p), 2)} of ${fixed(Math.log2(C), 2)} bits.`));
+  }
+
+  /* The waterfall: exact terms from the prior to the posterior log-odds of two classes. */
+  function showWhy(p) {
+    clear(why);
+    if (!p) return;
+    const terms = model.terms(codes), best = C === 2 ? state.class : p.indexOf(Math.max(...p));
+    const target = against >= 0 && against < C ? against : best;
+    let rival = -1;
+    p.forEach((x, c) => { if (c !== target && (rival < 0 || x > p[rival])) rival = c; });
+    const head = el("div", { class: "bar", style: "justify-content:space-between" }, el("h3", { style: "margin:0" }, "Why"));
+    if (C > 2) head.append(el("label", {}, "for ", choice("Class to explain", [...names, "the most probable"], against < 0 ? C : against, (c) => { against = c === C ? -1 : c; update(); })));
+    why.append(head);
+    const prior = model.log_prior[target] - model.log_prior[rival];
+    const steps = F.map((f, i) => ({ name: f.name, value: codes[i] < f.arity ? f.labels[codes[i]] : "", step: terms[i][target] - terms[i][rival], known: codes[i] < f.arity }))
+      .filter((s) => s.known).sort((a, b) => Math.abs(b.step) - Math.abs(a.step));
+    const most = 9, shown = steps.slice(0, most), rest = steps.slice(most);
+    if (rest.length) shown.push({ name: rest.length + " others", value: "", step: rest.reduce((sum, s) => sum + s.step, 0) });
+    const figure = el("figure");
+    why.append(figure);
+    drawn(figure, (node, width) => node.append(waterfall(prior, shown, names[target], names[rival], width)));
+    why.append(el("figcaption", {}, `Log-odds of ${short(names[target], 30)} against ${short(names[rival], 30)}: the terms add up exactly. Parents are added before their children.`));
+  }
+
+  function waterfall(prior, steps, target, rival, width) {
+    const row = 25, top = 4, names = Math.min(170, width * 0.42), right = 48;
+    const ends = [prior];
+    for (const s of steps) ends.push(ends[ends.length - 1] + s.step);
+    const total = ends[ends.length - 1], low = Math.min(0, ...ends), high = Math.max(0, ...ends);
+    const x = scale(low, high === low ? low + 1 : high, names + 10, width - right), height = top + row * (steps.length + 2);
+    const chart = sv("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img",
+      "aria-label": `From ${signed(prior)} before any feature to ${signed(total)} log-odds of ${target} against ${rival}: ` + steps.map((s) => `${s.name} ${s.value} ${signed(s.step)}`).join("; ") });
+    chart.append(sv("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height }));
+    const bar = (at, from, to, kind, text, value, tipText) => {
+      const y = top + row * at, a = Math.min(x(from), x(to));
+      chart.append(tipped(sv("g", {}, sv("text", { class: "strong", x: names, y: y + 16, "text-anchor": "end" }, text),
+        sv("rect", { class: kind, x: a, y: y + 4, width: Math.max(1.5, Math.abs(x(to) - x(from))), height: row - 9, rx: 2 }),
+        sv("text", { x: Math.max(x(from), x(to)) + 5, y: y + 16 }, signed(value))), tipText));
+      if (at <= steps.length) chart.append(sv("line", { class: "link", x1: x(to), x2: x(to), y1: y + row - 5, y2: y + row + 4 }));
+    };
+    const letters = Math.floor(names / 6.5);
+    bar(0, 0, prior, "total", "before", prior, "the shares of the classes");
+    steps.forEach((s, at) => bar(at + 1, ends[at], ends[at + 1], s.step >= 0 ? "up" : "down", short(s.value ? s.name + " " + s.value : s.name, letters), s.step, `${s.name} ${s.value}\n${signed(s.step)} log-odds (${factor(s.step)})`));
+    bar(steps.length + 1, 0, total, "total", "in all", total, factor(total));
+    return chart;
+  }
+
+  /* The most useful next question: whose answer lowers the expected entropy most. */
+  let turn = 0;
+  function showNext(p) {
+    const mine = ++turn;
+    clear(next).append(el("h3", {}, "The most useful next question"));
+    if (!p) return;
+    const now = entropy(p), open = F.map((_, i) => i).filter((i) => codes[i] === F[i].arity && F[i].arity > 1 && F[i].arity <= 400);
+    const list = el("ul", { class: "questions" }), gains = [];
+    next.append(list);
+    if (!open.length) { list.append(el("li", {}, "Everything is known.")); return; }
+    const base = model.logJoint(codes), top = Math.max(...base), mass = base.reduce((s, l) => s + Math.exp(l - top), 0);
+    const ask = (i) => {
+      const asked = codes.slice();
+      let left = 0;
+      for (let v = 0; v < F[i].arity; v++) {
+        asked[i] = v;
+        const log = model.logJoint(asked);
+        if (!log) return null;
+        const weights = log.map((l) => Math.exp(l - top)), sum = weights.reduce((a, b) => a + b);
+        if (sum > 0) left += (sum / mass) * entropy(weights.map((w) => w / sum));
+      }
+      return now - left;
+    };
+    const work = () => {
+      if (mine !== turn) return;
+      const until = performance.now() + 12;
+      while (open.length && performance.now() < until) {
+        const i = open.shift(), gain = ask(i);
+        if (gain != null) gains.push([gain, i]);
+      }
+      if (open.length) { setTimeout(work); return; }
+      gains.sort((a, b) => b[0] - a[0]);
+      clear(list).append(...gains.slice(0, 4).map(([gain, i]) => el("li", {},
+        el("button", { type: "button", class: "plain", onclick: () => lookAt(i) }, short(F[i].name, 40)),
+        el("span", { class: "num" }, `−${fixed(Math.max(0, gain), 3)} bits`))));
+      next.dataset.ready = mine;
+    };
+    setTimeout(work);
+  }
+  function lookAt(i) {
+    const more = controls[i].box.closest("details");
+    if (more) more.open = true;
+    document.querySelectorAll(".hinted").forEach((node) => node.classList.remove("hinted"));
+    controls[i].box.classList.add("hinted");
+    controls[i].focus();
+  }
+
+  let waiting = 0;
+  function update() {
+    cancelAnimationFrame(waiting);
+    waiting = requestAnimationFrame(() => {
+      const p = model.posterior(codes);
+      showAnswer(p);
+      showWhy(p);
+      showNext(p);
+    });
+  }
+
+  const known = () => Object.fromEntries(F.flatMap((f, i) => (raw[i] === undefined ? [] : [[f.name, raw[i]]])));
+  async function copy(text, what) {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = document.body.appendChild(el("textarea", { value: text, style: "position:fixed;opacity:0", "aria-hidden": "true" }));
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    said.textContent = what + " copied.";
+  }
+  const tools = el("div", { class: "bar" },
+    el("button", { type: "button", onclick: () => { setAll({}); said.textContent = "Everything is unknown."; } }, "Forget all"),
+    el("button", { type: "button", onclick: () => {
+      const hash = "#ask=" + encodeURIComponent(JSON.stringify(known()));
+      history.replaceState(null, "", hash);
+      copy(location.href, "Link");
+    } }, "Copy as link"),
+    el("button", { type: "button", onclick: () => {
+      const p = model.posterior(codes);
+      copy(JSON.stringify({ known: known(), probabilities: p && Object.fromEntries(names.map((n, c) => [n, p[c]])) }, null, 1), "JSON");
+    } }, "Copy as JSON"));
+  if (DATA.loadable) {
+    const number = el("input", { type: "number", min: 0, max: DATA.loadable.length - 1, value: 0, "aria-label": "Number of the row", style: "width:6rem" });
+    const load = () => {
+      const row = DATA.loadable[+number.value];
+      if (!row) { said.textContent = `There are rows 0 to ${DATA.loadable.length - 1}.`; return; }
+      F.forEach((f, i) => {
+        codes[i] = row[1][i];
+        raw[i] = codes[i] >= f.arity ? undefined : codes[i] === f.missing ? null : f.kind === "number" ? typical(f, codes[i]) : f.values[codes[i]];
+        controls[i].show();
+      });
+      update();
+      said.textContent = `Row ${number.value} is of the class ${names[row[0]]}.`;
+    };
+    tools.append(el("span", {}, number, " ", el("button", { type: "button", onclick: load }, "Load row")));
+  }
+
+  F.forEach((f, i) => controls.push(control(f, i)));
+  const order = DATA.asked, first = order.length > 16 ? 12 : order.length;
+  const grid = (some) => el("div", { class: "controls" }, some.map((i) => controls[i].box));
+  const form = el("div", { class: "panel" }, tools, said, grid(order.slice(0, first)));
+  if (first < order.length) form.append(el("details", {}, el("summary", {}, `${order.length - first} more features`), grid(order.slice(first))));
+  host.append(form, el("div", { class: "result" }, answer, next, why));
+  controls.forEach((c) => c.show());
+  const read = () => {
+    if (!location.hash.startsWith("#ask=")) return false;
+    try { setAll(JSON.parse(decodeURIComponent(location.hash.slice(5)))); } catch { said.textContent = "The link could not be read."; return false; }
+    return true;
+  };
+  if (read()) $("ask").scrollIntoView();
+  addEventListener("hashchange", read);
+  update();
+  window.asking = { model, codes, set, setAll, update, posterior: () => model.posterior(codes) };
+}

@@ -1,0 +1,192 @@
+"""The model card: what the model is, from what, by which choices."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tanager import __version__
+
+if TYPE_CHECKING:
+    from tanager.network import Network
+    from tanager.report.model_page.rows import Rows
+
+__all__ = ["card_html", "describe_model", "render_notes"]
+
+# What stages report about themselves, and what stands elsewhere on the page.
+_NO_CHOICE = frozenset(
+    (
+        "seconds",
+        "cpu_seconds",
+        "passes",
+        "peak_memory_mb",
+        "mutual_information",
+        "fingerprint",
+        "rows",
+    )
+)
+
+Group = tuple[str, list[tuple[str, str]]]
+
+
+def describe_model(
+    model: Any, network: Network, rows: Rows | None, checksum: str | None, n_bytes: int | None
+) -> list[Group]:
+    """Return groups of facts: (title, [(name, text), ...])."""
+    info = getattr(model, "info_", {}) or {}
+    groups = [
+        ("Data", _data(network, rows, info)),
+        ("Model", _model(network, checksum, n_bytes)),
+        ("Options", _options(model)),
+        ("The fit, and what it chose", _choices(info)),
+        ("Versions", _versions()),
+    ]
+    history = getattr(network, "history", None)
+    if history:
+        groups.insert(3, ("Edits", _edits(history)))
+    return [(title, facts) for title, facts in groups if facts]
+
+
+def _data(network: Network, rows: Rows | None, info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    codebook = network.codebook
+    facts = []
+    fitted = info.get("codes", {}).get("rows")
+    if fitted:
+        facts.append(("Rows of the fit", f"{int(fitted):,}"))
+    if rows is not None:
+        n = rows.labels.shape[0]
+        sample = "" if n == rows.n_source else f"{n:,} drawn from "
+        facts.append(("Rows measured on", f"{sample}{rows.n_source:,}"))
+    kinds = [column.kind for column in codebook.columns]
+    facts.append(("Target", codebook.target.name or "class"))
+    facts.append(("Classes", _list([str(label) for label in codebook.classes])))
+    facts.append(
+        (
+            "Features",
+            f"{kinds.count('numeric')} numeric, {kinds.count('categorical')} categorical",
+        )
+    )
+    policy = "a value of its own" if codebook.missing == "value" else "unknown, and summed out"
+    facts.append(("A missing value is", policy))
+    return facts
+
+
+def _model(network: Network, checksum: str | None, n_bytes: int | None) -> list[tuple[str, str]]:
+    structure, tables = network.structure, network.tables
+    cells = sum(
+        getattr(t, "log_prob", getattr(t, "cell_log_prob", np.zeros(0))).size
+        for t in tables.families
+    )
+    used = set(structure.selected)
+    left = [name for at, name in enumerate(structure.names) if at not in used]
+    facts = [
+        ("Features in the network", f"{len(used)} of {len(structure.names)}"),
+        ("Edges between features", f"{sum(map(len, structure.parent_indices)):,}"),
+        ("Probabilities", f"{cells + tables.log_prior.size:,}"),
+        ("Tables", "probabilities" if tables.normalized else "scores with the right posterior"),
+    ]
+    if left:
+        facts.append(("Features left out", _list(left)))
+    if n_bytes is not None:
+        facts.append(("Model file", f"{n_bytes:,} bytes"))
+    if checksum is not None:
+        facts.append(("SHA-256 of the content", checksum))
+    return facts
+
+
+def _options(model: Any) -> list[tuple[str, str]]:
+    if not hasattr(model, "get_params"):
+        return []
+    return [(name, _one_line(value)) for name, value in model.get_params(deep=False).items()]
+
+
+def _choices(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    stages = [stage for stage in info.values() if isinstance(stage, Mapping)]
+    seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages)
+    facts = [("Seconds of the fit", f"{seconds:.2f}")] if seconds else []
+    for stage, content in info.items():
+        if isinstance(content, Mapping):
+            for name, value in content.items():
+                if name not in _NO_CHOICE:
+                    text = _choice(value)
+                    if text:
+                        facts.append((f"{stage}: {name.replace('_', ' ')}", text))
+    return facts
+
+
+def _choice(value: Any) -> str:
+    """Return a choice in a few words; nothing for what is no choice to read."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, bool | int | str):
+        return str(value)[:200]
+    if isinstance(value, list | tuple) and 0 < len(value) <= 12:
+        texts = [_choice(item) for item in value]
+        return ", ".join(texts) if all(texts) and max(map(len, texts)) < 60 else ""
+    return ""
+
+
+def _versions() -> list[tuple[str, str]]:
+    return [
+        ("Tanager", __version__),
+        ("Python", platform.python_version()),
+        ("NumPy", np.__version__),
+    ]
+
+
+def _edits(history: Sequence[Any]) -> list[tuple[str, str]]:
+    return [(str(at), _one_line(edit)) for at, edit in enumerate(history, 1)]
+
+
+def _list(names: Sequence[str], most: int = 20) -> str:
+    more = f", … {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(name if len(name) <= 60 else f"{name[:59]}…" for name in names[:most]) + more
+
+
+def _one_line(value: Any) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= 300 else f"{text[:299]}…"
+
+
+def card_html(groups: Sequence[Group]) -> str:
+    """Return the groups as definition lists."""
+    parts = []
+    for title, facts in groups:
+        rows = "".join(f"<dt>{escape(n)}</dt><dd>{escape(text)}</dd>" for n, text in facts)
+        parts.append(f"<div class='facts'><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
+    return "".join(parts)
+
+
+def render_notes(text: str) -> str:
+    r"""Return notes in simple Markdown as HTML: headings, lists, paragraphs, bold, code.
+
+    Anything else stays the text it is; no markup of the notes reaches the page.
+
+    >>> render_notes("# Use\n\nFor **screening** only, <b>never</b> alone.")
+    '<h3>Use</h3><p>For <b>screening</b> only, &lt;b&gt;never&lt;/b&gt; alone.</p>'
+    """
+    parts = []
+    for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n").strip()):
+        lines = [line.strip() for line in block.splitlines() if line.strip()]
+        while lines and (heading := re.match(r"#{1,6}\s+(.*)", lines[0])):
+            parts.append(f"<h3>{_inline(heading[1])}</h3>")
+            lines = lines[1:]
+        if lines and all(re.match(r"[-*]\s+", line) for line in lines):
+            items = "".join(f"<li>{_inline(re.sub(r'^[-*] +', '', line))}</li>" for line in lines)
+            parts.append(f"<ul>{items}</ul>")
+        elif lines:
+            parts.append(f"<p>{_inline(' '.join(lines))}</p>")
+    return "".join(parts)
+
+
+def _inline(text: str) -> str:
+    text = escape(text, quote=False)
+    text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)

@@ -1,0 +1,183 @@
+"""What a page knows of each feature: its values, their probabilities and counts.
+
+From P(value, class) the page draws log-odds; from N(value, class) intervals and
+the density of rows. Everything is an aggregate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.columns import NumericColumn
+
+if TYPE_CHECKING:
+    from tanager.codes.columns import Column
+    from tanager.network import Network, NetworkInformation
+    from tanager.report.model_page.classes import ShownClasses
+    from tanager.report.model_page.rows import Rows
+
+__all__ = ["MAX_DETAILED", "describe_features", "short_numbers"]
+
+MAX_DETAILED = 80  # features with a picture; the others are named with their information
+MAX_VALUES = 30  # categories with a bar; the others share one
+MAX_CONTEXTS = 12  # parent values with a curve
+CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
+
+Floats = NDArray[np.float64]
+
+
+def describe_features(
+    network: Network,
+    information: NetworkInformation,
+    classes: ShownClasses,
+    rows: Rows | None,
+    order: list[int],
+) -> list[dict[str, Any]]:
+    """Return plain facts of every feature of the structure, in the structure's order.
+
+    Parameters
+    ----------
+    order : list of int
+        Positions in the structure, the most important first: those are told in
+        detail.
+    """
+    detailed = set(order[:MAX_DETAILED])
+    return [
+        _feature(network, information, classes, rows, at, detailed=at in detailed)
+        for at in range(len(network.structure.selected))
+    ]
+
+
+def _feature(
+    network: Network,
+    information: NetworkInformation,
+    classes: ShownClasses,
+    rows: Rows | None,
+    at: int,
+    *,
+    detailed: bool,
+) -> dict[str, Any]:
+    structure, feature = network.structure, network.structure.selected[at]
+    column = network.codebook.columns[feature]
+    place = {f: i for i, f in enumerate(structure.selected)}
+    facts: dict[str, Any] = {
+        "name": column.name,
+        "kind": _kind(column),
+        "arity": column.arity,
+        "parents": [place[p] for p in structure.parent_indices[at]],
+    }
+    joint = information.joint(column.name)
+    if not detailed or joint is None:
+        return facts
+    shown = classes.gather(joint)
+    groups = _groups(column, shown.sum(axis=1))
+    facts.update(_values(column, groups))
+    facts["p"] = short_numbers(_merge(shown, groups))
+    if rows is not None:
+        counts = rows.value_counts(feature, column.arity, network.codebook.domain.n_classes)
+        facts["n"] = _merge(classes.gather(counts), groups).astype(int).tolist()
+    contexts = _contexts(network, information, classes, at, groups)
+    if contexts:
+        facts["given"] = contexts
+    return facts
+
+
+def _kind(column: Column) -> str:
+    if isinstance(column, NumericColumn):
+        return "time" if column.temporal else "number"
+    return "category"
+
+
+def _groups(column: Column, share: Floats) -> NDArray[np.int64]:
+    """Return the place of each value; categories past the most probable share the last."""
+    n_values = column.arity
+    if isinstance(column, NumericColumn) or n_values <= MAX_VALUES:
+        return np.arange(n_values)
+    kept = np.sort(np.argsort(-share, kind="stable")[: MAX_VALUES - 1])
+    if column.missing_code is not None and column.missing_code not in kept:
+        kept = np.sort(np.append(kept[1:], column.missing_code))
+    groups = np.full(n_values, len(kept))
+    groups[kept] = np.arange(len(kept))
+    return groups
+
+
+def _merge(by_value: Floats, groups: NDArray[np.int64]) -> Floats:
+    """Add up values (first axis) that share a place."""
+    out = np.zeros((int(groups.max(initial=-1)) + 1, *by_value.shape[1:]))
+    np.add.at(out, groups, by_value)
+    return out
+
+
+def _values(column: Column, groups: NDArray[np.int64]) -> dict[str, Any]:
+    n_places = int(groups.max(initial=-1)) + 1
+    missing = None if column.missing_code is None else int(groups[column.missing_code])
+    if isinstance(column, NumericColumn):
+        cuts = [float(cut) for cut in column.cuts]
+        return {"cuts": _short_cuts(cuts), "missing": missing}
+    labels = column.labels()
+    alone = np.bincount(groups, minlength=n_places) == 1
+    names = ["" for _ in range(n_places)]
+    for value, group in enumerate(groups):
+        if alone[group]:
+            names[group] = labels[value]
+    if not alone.all():
+        names[-1] = f"{int((groups == n_places - 1).sum()):,} other values"
+    return {"labels": names, "missing": missing, "merged": bool(not alone.all())}
+
+
+def _short_cuts(cuts: list[float]) -> list[float]:
+    """Return cuts with as few digits as tell them apart."""
+    for digits in range(6, 17):
+        short = [float(f"{cut:.{digits}g}") for cut in cuts]
+        if len(set(short)) == len(cuts):
+            return short
+    return cuts
+
+
+def _contexts(
+    network: Network,
+    information: NetworkInformation,
+    classes: ShownClasses,
+    at: int,
+    groups: NDArray[np.int64],
+) -> list[dict[str, Any]]:
+    """Return P(value, class | parents' values) for the most probable values of the parents."""
+    structure = network.structure
+    parents, name = structure.parent_indices[at], structure.features[at]
+    context, table = information.context(name), information.table(name)
+    if not parents or context is None or table is None:
+        return []
+    shape = context.shape[:-1]
+    joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
+    share = joint.sum(axis=(1, 2))
+    labels = [_axis_labels(network, p, n) for p, n in zip(parents, shape, strict=True)]
+    n_places = int(groups.max(initial=-1)) + 1
+    most = max(2, min(MAX_CONTEXTS, CONTEXT_CELLS // max(1, n_places * len(classes.names))))
+    chosen = [int(u) for u in np.argsort(-share, kind="stable")[:most] if share[u] > 1e-6]
+    facts = []
+    for u in sorted(chosen):
+        codes = np.unravel_index(u, shape)
+        given = _merge(classes.gather(joint[u] / share[u]), groups)
+        facts.append(
+            {
+                "is": [labels[axis][int(code)] for axis, code in enumerate(codes)],
+                "share": float(f"{share[u]:.3g}"),
+                "p": short_numbers(given),
+            }
+        )
+    return facts
+
+
+def _axis_labels(network: Network, parent: int, n_values: int) -> list[str]:
+    labels = network.codebook.columns[parent].labels()
+    return labels if len(labels) == n_values else [str(value) for value in range(n_values)]
+
+
+def short_numbers(values: Floats, digits: int = 4) -> Any:
+    """Return an array as nested lists of numbers with few digits."""
+    if values.ndim > 1:
+        return [short_numbers(part, digits) for part in values]
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]

@@ -1,0 +1,214 @@
+"""Predictions for rows that the predicting model has not seen."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from tanager.classifiers.inputs import fingerprint
+from tanager.errors import ConfigurationError
+from tanager.evaluation import CrossValidation
+from tanager.evaluation.cell import complete_probabilities
+from tanager.evaluation.importance import loss_without_edges, losses_without_features
+from tanager.evaluation.metrics import log_loss, zero_one_loss
+from tanager.network import Network, NetworkInformation
+from tanager.parameters import posterior
+from tanager.report.model_page.rows import Rows
+
+__all__ = ["HeldOut", "learning_curve", "naive_probabilities", "predict_held_out"]
+
+Floats = NDArray[np.float64]
+
+MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in turn
+MAX_LOSS_FEATURES = 100  # features and edges so tried, the most informative
+MAX_LOSS_EDGES = 100
+_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Probabilities of rows, and what the model loses on them without a feature or an edge.
+
+    Attributes
+    ----------
+    probabilities : ndarray of float64, shape (n_rows, n_classes)
+    own_rows : bool or None
+        Whether the rows are those the model was fitted on; None where nobody
+        knows.
+    folds : int
+        Folds of cross-validation; 0 where the model itself predicted the rows.
+    feature_losses : dict of str to float
+        Rise of the log-loss when a feature is not known, nats a row.
+    edge_losses : dict of (str, str) to float
+        Rise of the log-loss without an edge (parent, feature).
+    edge_folds : dict of (str, str) to int
+        In how many folds' models an edge stood again, in either direction.
+    """
+
+    probabilities: Floats
+    own_rows: bool | None
+    folds: int
+    feature_losses: dict[str, float] = field(default_factory=dict)
+    edge_losses: dict[tuple[str, str], float] = field(default_factory=dict)
+    edge_folds: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+def predict_held_out(model: Any, rows: Rows, *, folds: int) -> HeldOut:
+    """Return honest probabilities of rows.
+
+    Rows that the model was fitted on are predicted by cross-validation: the
+    same estimator is fitted again without each fold. Any others the model
+    predicts itself.
+    """
+    network: Network = getattr(model, "network_", model)
+    own = _own_rows(model, network, rows)
+    if own and model is not network and folds >= 2:
+        return _cross_validate(model, network, rows, folds)
+    out = posterior(network.log_joint_of_codes(rows.codes))
+    losses = _Losses(network)
+    losses.add(network, rows.codes, rows.labels)
+    return HeldOut(out, own, 0, losses.of_features(), losses.of_edges())
+
+
+def _own_rows(model: Any, network: Network, rows: Rows) -> bool | None:
+    """Tell by their counts whether rows are those of the fit."""
+    stored = getattr(model, "info_", {}).get("codes", {})
+    if "fingerprint" not in stored:
+        return None
+    if stored.get("rows") != rows.n_source:
+        return False
+    if rows.n_source != rows.labels.shape[0]:
+        return True  # a sample: as many rows as the fit had, which is telling enough
+    domain = network.codebook.domain
+    values = [
+        rows.value_counts(i, int(arity), domain.n_classes) for i, arity in enumerate(domain.arities)
+    ]
+    return bool(stored["fingerprint"] == fingerprint(rows.class_counts(domain.n_classes), values))
+
+
+class _Losses:
+    """Sums, over folds, what their models lose without features and edges of the network."""
+
+    def __init__(self, network: Network) -> None:
+        information = NetworkInformation(network)
+        carried = information.of_edges()
+        self.edges = sorted(carried, key=lambda edge: -carried[edge])[:MAX_LOSS_EDGES]
+        bits = information.of_features()
+        strongest = sorted(network.structure.selected, key=lambda feature: -bits[feature])
+        names = network.codebook.domain.names
+        self.features = {names[feature] for feature in strongest[:MAX_LOSS_FEATURES]}
+        self._features: dict[str, list[tuple[float, int]]] = {}
+        self._edges: dict[tuple[str, str], list[tuple[float, int]]] = {}
+        self.found: dict[tuple[str, str], int] = {}
+
+    def add(self, network: Network, codes: Any, labels: NDArray[Any]) -> None:
+        step = -(-labels.shape[0] // MAX_LOSS_ROWS)
+        codes, labels = np.ascontiguousarray(codes[:, ::step]), labels[::step]
+        n, names = labels.shape[0], network.codebook.domain.names
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tried = [f for f in network.structure.selected if names[f] in self.features]
+            rises = losses_without_features(network, codes, labels, tried)
+            for feature in tried:
+                self._features.setdefault(names[feature], []).append((float(rises[feature]), n))
+            parents = network.structure.parents
+            here = {(p, f) for f, ps in parents.items() for p in ps}
+            asked = [e if e in here else e[::-1] for e in self.edges]
+            of_edges = loss_without_edges(network, codes, labels, [e for e in asked if e in here])
+        for edge, as_found in zip(self.edges, asked, strict=True):
+            self.found[edge] = self.found.get(edge, 0) + (as_found in here)
+            if as_found in of_edges:
+                self._edges.setdefault(edge, []).append((of_edges[as_found], n))
+
+    def of_features(self) -> dict[str, float]:
+        return {name: _mean(parts) for name, parts in self._features.items()}
+
+    def of_edges(self) -> dict[tuple[str, str], float]:
+        return {edge: _mean(parts) for edge, parts in self._edges.items()}
+
+
+def _mean(parts: list[tuple[float, int]]) -> float:
+    return sum(value * n for value, n in parts) / max(1, sum(n for _, n in parts))
+
+
+def _cross_validate(model: Any, network: Network, rows: Rows, folds: int) -> HeldOut:
+    protocol = CrossValidation(1, folds, stratified=True)
+    out = np.empty((rows.labels.shape[0], network.codebook.domain.n_classes))
+    losses = _Losses(network)
+    for fold in range(folds):
+        split = protocol.split(rows.labels, _SEED, 0, fold)
+        fitted, out[split.test] = _fit_and_predict(model, network, rows, split.train, split.test)
+        codes = fitted.codebook.encode(rows.table.take(split.test))
+        if fitted.codebook.domain.n_classes == network.codebook.domain.n_classes:
+            losses.add(fitted, codes, rows.labels[split.test])
+    return HeldOut(out, True, folds, losses.of_features(), losses.of_edges(), losses.found)
+
+
+def _fit_and_predict(
+    model: Any, network: Network, rows: Rows, train: NDArray[np.int64], test: NDArray[np.int64]
+) -> tuple[Network, Floats]:
+    """Fit the model's estimator on some rows and predict others, for all classes."""
+    y = network.codebook.classes[rows.labels[train]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the first fit told the user already
+        fitted = clone(model).set_params(verbose=0).fit(rows.table.take(train), y)
+        probabilities = fitted.predict_proba(rows.table.take(test))
+    present = network.codebook.encode_labels(fitted.classes_).astype(np.int64)
+    n_classes = network.codebook.domain.n_classes
+    return fitted.network_, complete_probabilities(probabilities, present, n_classes, len(train))
+
+
+def naive_probabilities(network: Network, rows: Rows, folds: int = 5) -> Floats:
+    """Return what naive Bayes on the model's own codes says, cross-validated on the rows.
+
+    Probabilities are (n + 1/values) / (N + 1); an unknown value says nothing.
+    """
+    domain, n_rows = network.codebook.domain, rows.labels.shape[0]
+    fold = np.random.default_rng(_SEED).permutation(n_rows) % max(2, min(folds, n_rows))
+    out = np.empty((n_rows, domain.n_classes))
+    for at in range(int(fold.max(initial=0)) + 1):
+        test, train = fold == at, fold != at
+        labels = rows.labels[train]
+        classes = np.bincount(labels, minlength=domain.n_classes)
+        scores = np.zeros((int(test.sum()), domain.n_classes))
+        scores += np.log((classes + 1.0) / (classes.sum() + domain.n_classes))
+        for i, arity in enumerate(domain.arities):
+            cells = rows.codes[i, train].astype(np.int64) * domain.n_classes + labels
+            joint = np.bincount(cells, minlength=(arity + 1) * domain.n_classes)
+            joint = joint.reshape(-1, domain.n_classes)[:arity]
+            table = np.log((joint + 1.0 / max(1, arity)) / (joint.sum(axis=0) + 1.0))
+            scores += np.vstack([table, np.zeros(domain.n_classes)])[rows.codes[i, test]]
+        out[test] = posterior(scores)
+    return out
+
+
+def learning_curve(
+    model: Any, rows: Rows, progress: Callable[[str], None] | None = None
+) -> list[dict[str, float]]:
+    """Fit on 1/16, 1/8, ... of the rows and measure on a fifth that no fit sees."""
+    network: Network = getattr(model, "network_", model)
+    if model is network:
+        raise ConfigurationError(
+            "A learning curve needs the estimator, to fit it again; a network alone does not "
+            "know how it was learned. Give the classifier, or a model file that holds one."
+        )
+    split = CrossValidation(1, 5, stratified=True).split(rows.labels, _SEED, 0, 0)
+    order = np.random.default_rng(_SEED).permutation(split.train)
+    truth, curve = rows.labels[split.test], []
+    for halvings in (4, 3, 2, 1, 0):
+        train = np.sort(order[: len(order) >> halvings])
+        if len(train) < 20 or len(np.unique(rows.labels[train])) < 2:
+            continue
+        if progress is not None:
+            progress(f"learning curve, {len(train):,} rows")
+        _, out = _fit_and_predict(model, network, rows, train, split.test)
+        curve.append(
+            {"rows": len(train), "loss": log_loss(out, truth), "errors": zero_one_loss(out, truth)}
+        )
+    return curve

@@ -1,0 +1,397 @@
+"""The model's own page: one HTML file that shows the model and computes with it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager import __version__
+from tanager.atomic import replacing
+from tanager.classifiers import load
+from tanager.errors import ConfigurationError
+from tanager.network import Network, NetworkInformation
+from tanager.network.exports.javascript import scorer_source
+from tanager.report.model_page.asked import asked_network
+from tanager.report.model_page.card import card_html, describe_model, render_notes
+from tanager.report.model_page.classes import ShownClasses, show_classes
+from tanager.report.model_page.features import MAX_DETAILED, describe_features, short_numbers
+from tanager.report.model_page.glance import Ranking, glance_html, how_measured, lead_text
+from tanager.report.model_page.held_out import (
+    HeldOut,
+    learning_curve,
+    naive_probabilities,
+    predict_held_out,
+)
+from tanager.report.model_page.layout import draw_network
+from tanager.report.model_page.rows import MAX_ROWS, Rows, read_rows
+from tanager.report.model_page.trust import compare_scores, describe_trust
+
+__all__ = ["render_model_report", "write_model_report"]
+
+BITS = float(np.log(2.0))  # nats in a bit
+_SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
+
+
+@dataclass(frozen=True, eq=False)
+class _Subject:
+    """A model with what was measured of it."""
+
+    model: Any
+    network: Network
+    information: NetworkInformation
+    classes: ShownClasses
+    rows: Rows | None
+    held: HeldOut | None
+    bits: NDArray[np.float64]  # of each feature of the structure
+    order: list[int]  # positions in the structure, the most important first
+
+    @property
+    def target(self) -> str:
+        return self.network.codebook.target.name or "class"
+
+    @property
+    def losses(self) -> list[float | None] | None:
+        """The rise of the log-loss without each feature, where it was measured."""
+        if self.held is None or not self.held.feature_losses:
+            return None
+        features = self.network.structure.features
+        return [self.held.feature_losses.get(name) for name in features]
+
+
+def write_model_report(
+    model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+) -> None:
+    """Write the page of a model: one HTML file that needs neither server nor network.
+
+    It shows what the model predicts and how well, draws the network and what
+    every feature says, lets the reader ask "what if" with any inputs unknown,
+    exactly as `predict_proba` answers, and tells how far to trust it.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier, Network or path of a model file
+    path : path
+        The page.
+    X, y : table and classes, optional
+        What the model is measured on; `y` may be the name of a column of X.
+        The page holds aggregates of them only. Rows that the model was fitted
+        on are recognised, and predicted by cross-validation.
+    **options
+        As `render_model_report` has them.
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import write_model_report
+    >>> X = [["a", "u"], ["b", "u"], ["a", "v"], ["b", "v"]] * 10
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["no", "yes", "no", "yes"] * 10)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = os.path.join(folder, "report.html")
+    ...     write_model_report(clf, page)
+    ...     os.path.getsize(page) < 200_000
+    True
+    """
+    text = render_model_report(model, X, y, **options)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def render_model_report(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    title: str | None = None,
+    notes: str | None = None,
+    folds: int = 5,
+    loadable_rows: int = 0,
+    with_learning_curve: bool = False,
+    max_rows: int = MAX_ROWS,
+    progress: Callable[[str], None] | None = None,
+) -> str:
+    """Return the page of a model as HTML.
+
+    Parameters
+    ----------
+    model, X, y
+        As `write_model_report` has them.
+    title : str, optional
+    notes : str, optional
+        Intended use and whatever else belongs on the model card, in simple
+        Markdown.
+    folds : int, default=5
+        Folds of the cross-validation where the rows are those of the fit; 0
+        measures on the fitted rows themselves, and says so.
+    loadable_rows : int, default=0
+        So many rows are written into the page, from the first, to be loaded by
+        their number. Only then does the page hold rows.
+    with_learning_curve : bool, default=False
+        Fit again on a sixteenth to all of the rows.
+    max_rows : int, default=100_000
+        Of a larger table about so many rows are drawn.
+    progress : callable, optional
+        Is told in a few words what is being done.
+    """
+    tell = progress or (lambda _: None)
+    file = Path(model) if isinstance(model, str | os.PathLike) else None
+    estimator = load(file) if file is not None else model
+    if X is not None and y is None:
+        raise ConfigurationError(
+            "The rows come without their classes. Give y: the classes, or the name of their column."
+        )
+    if with_learning_curve and X is None:
+        raise ConfigurationError("A learning curve needs rows to fit on: give X and y.")
+    if loadable_rows and X is None:
+        raise ConfigurationError("Rows to load need rows: give X and y.")
+    subject = _examine(estimator, X, y, folds, max_rows, tell)
+    rows, held = subject.rows, subject.held
+    scores = trust = None
+    if rows is not None and held is not None:
+        tell("scores")
+        naive = naive_probabilities(subject.network, rows)
+        scores = compare_scores(held.probabilities, naive, rows.labels)
+        trust = describe_trust(subject.network, subject.classes, rows, held.probabilities)
+        if with_learning_curve:
+            trust["learning"] = learning_curve(estimator, rows, progress)
+    tell("page")
+    return _compose(subject, file, title, notes, scores, trust, loadable_rows)
+
+
+def _examine(
+    model: Any, X: Any, y: Any, folds: int, max_rows: int, tell: Callable[[str], None]
+) -> _Subject:
+    network: Network = getattr(model, "network_", model)
+    if not isinstance(network, Network):
+        raise ConfigurationError(
+            f"A page is made of a fitted BayesNetClassifier, a Network or a model file, not of a "
+            f"{type(model).__name__}. Fit the classifier first."
+        )
+    information = NetworkInformation(network)
+    bits = information.of_features()[list(network.structure.selected)] / BITS
+    rows = held = None
+    if X is not None:
+        tell("reading rows")
+        rows = read_rows(network, X, y, max_rows=max_rows)
+        tell("predicting")
+        held = predict_held_out(model, rows, folds=folds)
+    order = [int(at) for at in np.argsort(-bits, kind="stable")]
+    return _Subject(model, network, information, show_classes(network), rows, held, bits, order)
+
+
+def _compose(
+    subject: _Subject,
+    file: Path | None,
+    title: str | None,
+    notes: str | None,
+    scores: dict[str, Any] | None,
+    trust: dict[str, Any] | None,
+    loadable_rows: int,
+) -> str:
+    network, held, rows = subject.network, subject.held, subject.rows
+    asked = asked_network(network, subject.order)
+    model_text = asked.to_json(unknowns=False)
+    checksum = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
+    measured = how_measured(held, len(rows.labels), rows.n_source) if held and rows else ""
+    data = _data(subject, asked, scores, trust, loadable_rows)
+    n_bytes = file.stat().st_size if file is not None else None
+    groups = describe_model(subject.model, network, rows, checksum, n_bytes)
+    script = "(() => {\n" + scorer_source() + _script() + "\n})();"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    fitted = (getattr(subject.model, "info_", None) or {}).get("codes", {}).get("rows")
+    classes = [str(label) for label in network.codebook.classes]
+    sections = [("glance", "At a glance"), ("structure", "Network"), ("features", "Features")]
+    sections += [("ask", "What if")] + ([("trust", "Trust")] if trust else [])
+    sections += [("card", "Model card")]
+    features = network.structure.features
+    flattering = held is not None and held.own_rows is True and held.folds == 0
+    return _fill(
+        _asset("page.html"),
+        {
+            "version": __version__,
+            "hash": f"'sha256-{digest}'",
+            "title": escape(title or f"Predicting {subject.target}"),
+            "css": _asset("page.css"),
+            "lead": lead_text(subject.target, classes, len(features), fitted),
+            "nav": "".join(f"<li><a href='#{i}'>{name}</a></li>" for i, name in sections),
+            "glance": glance_html(
+                Ranking(features, subject.bits.tolist(), subject.losses, subject.order),
+                scores,
+                measured,
+                flattering=flattering,
+            ),
+            "structure": _about_structure(subject),
+            "network": _drawing(subject),
+            "target": escape(subject.target),
+            "further": "<li><span class='swatch dash'></span>dashed: from a further parent</li>"
+            if network.structure.max_parents > 1
+            else "",
+            "features": _about_features(subject),
+            "ask": _about_asking(subject, asked),
+            "trust": _trust_section(measured) if trust else "",
+            "notes": f"<div class='notes'>{render_notes(notes)}</div>" if notes else "",
+            "card": card_html(groups),
+            "footer": "This file is whole: it asks no server and loads nothing. "
+            + ("It holds rows, as asked." if loadable_rows else "It holds no row of any data."),
+            "model": model_text,
+            "data": _json(data),
+            "js": script,
+        },
+    )
+
+
+def _data(
+    subject: _Subject,
+    asked: Network,
+    scores: dict[str, Any] | None,
+    trust: dict[str, Any] | None,
+    loadable_rows: int,
+) -> dict[str, Any]:
+    """Return what the page's scripts read."""
+    network, held, classes = subject.network, subject.held, subject.classes
+    features = describe_features(network, subject.information, classes, subject.rows, subject.order)
+    for at, facts in enumerate(features):
+        facts["bits"] = round(float(subject.bits[at]), 5)
+        loss = subject.losses[at] if subject.losses is not None else None
+        if loss is not None:
+            facts["loss"] = round(loss, 6)
+    place = {name: at for at, name in enumerate(network.structure.features)}
+    rank = {at: i for i, at in enumerate(subject.order)}
+    names = asked.structure.features
+    by_use = sorted(range(len(names)), key=lambda i: rank[place[names[i]]])
+    info = (getattr(subject.model, "info_", None) or {}).get("codes", {})
+    prior = classes.gather(np.exp(network.log_prior))
+    data: dict[str, Any] = {
+        "target": subject.target,
+        "classes": list(classes.names),
+        "prior": short_numbers(prior),
+        "positive": 1 if len(network.codebook.classes) == 2 else int(prior.argmax()),
+        "features": features,
+        "edges": _edges(subject),
+        "order": subject.order,
+        "asked": by_use,
+        "rows": info.get("rows"),
+        "folds": held.folds if held is not None else 0,
+        "scores": scores,
+        "trust": trust,
+    }
+    if loadable_rows and subject.rows is not None:
+        first = np.argsort(subject.rows.index, kind="stable")[:loadable_rows]
+        codes = subject.rows.codes[list(asked.structure.selected)][:, first].T
+        labels = subject.rows.labels[first].tolist()
+        data["loadable"] = [[y, x] for y, x in zip(labels, codes.tolist(), strict=True)]
+    return data
+
+
+def _edges(subject: _Subject) -> list[dict[str, Any]]:
+    structure, held = subject.network.structure, subject.held
+    place = {feature: at for at, feature in enumerate(structure.selected)}
+    carried = subject.information.of_edges()
+    out = []
+    for at, parents in enumerate(structure.parent_indices):
+        for parent in parents:
+            edge = (structure.names[parent], structure.features[at])
+            facts: dict[str, Any] = {"from": place[parent], "to": at}
+            if edge in carried:
+                facts["bits"] = round(carried[edge] / BITS, 5)
+            if held is not None and edge in held.edge_losses:
+                facts["loss"] = round(held.edge_losses[edge], 6)
+            if held is not None and edge in held.edge_folds:
+                facts["again"] = held.edge_folds[edge]
+            out.append(facts)
+    return out
+
+
+def _drawing(subject: _Subject) -> str:
+    most = float(subject.bits.max(initial=0.0)) or 1.0
+    relevance = np.sqrt(np.clip(subject.bits / most, 0.0, 1.0)).tolist()
+    edges = subject.information.of_edges()
+    return draw_network(subject.network.structure, subject.target, relevance, edges)
+
+
+def _about_structure(subject: _Subject) -> str:
+    structure, target = subject.network.structure, escape(subject.target)
+    n_edges = sum(map(len, structure.parent_indices))
+    if n_edges == 0:
+        return (
+            f"Naive: each feature depends on {target} alone. Choose a feature to see what it says."
+        )
+    left = len(structure.names) - len(structure.selected)
+    omitted = f" {left} features were left out." if left else ""
+    return (
+        f"{target} is a parent of every feature; {n_edges} "
+        f"{'arrow leads' if n_edges == 1 else 'arrows lead'} from feature to feature, where one "
+        f"says more than {target} does.{omitted} Choose a feature to see its parents and what each "
+        "arrow brings."
+    )
+
+
+def _about_features(subject: _Subject) -> str:
+    n = len(subject.network.structure.selected)
+    text = "What each value, known alone, says about the class."
+    if n > MAX_DETAILED:
+        text += f" The {MAX_DETAILED} of {n} features that matter most have a picture."
+    if subject.classes.n_hidden:
+        text += (
+            f" Of {len(subject.network.codebook.classes)} classes the "
+            f"{len(subject.classes.names) - 1} most common are shown; the others count as one."
+        )
+    return text
+
+
+def _about_asking(subject: _Subject, asked: Network) -> str:
+    n, n_asked = len(subject.network.structure.selected), len(asked.structure.selected)
+    text = (
+        "Fill in what you know and leave the rest unknown. The probabilities are those of the "
+        "model itself, computed here: what is unknown is summed out exactly."
+    )
+    if not subject.network.tables.normalized:
+        text += " The tables of this model are scores, so with unknown inputs it is approximate."
+    if n_asked < n:
+        text += (
+            f" To keep the page small, {n_asked} of the {n} features can be asked; the other "
+            f"{n - n_asked} are unknown here."
+        )
+    return text
+
+
+def _trust_section(measured: str) -> str:
+    return (
+        "<section id='trust' aria-labelledby='h-trust'><h2 id='h-trust'>Can I trust it?</h2>"
+        f"<p class='about'>{escape(measured)}</p><div class='figures' id='trusting'></div>"
+        "</section>"
+    )
+
+
+def _json(content: Any) -> str:
+    """Return JSON that may stand in a script element."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _fill(template: str, parts: Mapping[str, str]) -> str:
+    """Put the parts into the template; what a part holds is not searched again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("tanager.report.model_page").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _script() -> str:
+    return "\n".join(_asset(f"{name}.js") for name in _SCRIPTS)

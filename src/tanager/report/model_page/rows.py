@@ -1,0 +1,151 @@
+"""The rows that a page measures the model on, read once and coded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes.hashing import row_hash
+from tanager.errors import ConfigurationError, DataError
+from tanager.sources import open_source
+
+if TYPE_CHECKING:
+    from tanager.codes import Codes
+    from tanager.network import Network
+    from tanager.sources import Source
+
+__all__ = ["MAX_ROWS", "Rows", "read_rows"]
+
+MAX_ROWS = 100_000
+_SEED = 18  # of the rows that are kept where there are more
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows with their classes.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        The features, under the model's names.
+    codes : ndarray, shape (n_features, n_rows)
+        By the model's codebook.
+    labels : ndarray of uint16, shape (n_rows,)
+        The classes, as codes.
+    index : ndarray of int64, shape (n_rows,)
+        The rows' places in the source.
+    n_source : int
+        Rows of the source; more than are here where it is large.
+    """
+
+    table: pa.Table
+    codes: Codes
+    labels: NDArray[np.uint16]
+    index: NDArray[np.int64]
+    n_source: int
+
+    def class_counts(self, n_classes: int) -> Floats:
+        """Return N(y), shape (n_classes,)."""
+        return np.bincount(self.labels, minlength=n_classes).astype(np.float64)
+
+    def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
+        """Return N(x, y) of one feature, shape (arity, n_classes); unknown values left out."""
+        values = self.codes[feature].astype(np.int64)
+        cells = (values * n_classes + self.labels)[values < arity]
+        counts = np.bincount(cells, minlength=arity * n_classes)
+        return counts.reshape(arity, n_classes).astype(np.float64)
+
+
+def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> Rows:
+    """Read rows and their classes; of a large source a sample that a hash of the index draws.
+
+    Parameters
+    ----------
+    network : Network
+    X : table
+        Anything `fit` takes. Columns that the model does not know are passed over.
+    y : array-like or str
+        The classes, or the name of their column in X.
+    max_rows : int
+        About so many rows are kept.
+    """
+    source = open_source(X)
+    target = _target(source, y)
+    features = _features(network, source, target)
+    source = network.codebook.read_as_trained(source, features)
+    columns = [*features, *([target] if target else [])]
+    table, index, n_source = _read(source, columns, max_rows)
+    if target is None:
+        labels = network.codebook.encode_labels(y)
+        if labels.shape[0] != n_source:
+            raise DataError(f"X has {n_source} rows, but y has {labels.shape[0]}.")
+        labels = labels[index]
+    else:
+        labels = network.codebook.encode_labels(table[target])
+        table = table.drop_columns([target])
+    table = table.rename_columns(list(network.codebook.domain.names))
+    return Rows(table, network.codebook.encode(table), labels, index, n_source)
+
+
+def _target(source: Source, y: Any) -> str | None:
+    if not isinstance(y, str):
+        return None
+    if y not in source.names:
+        raise ConfigurationError(
+            f"There is no column {y!r} for the target. The table has: {', '.join(source.names)}."
+        )
+    return y
+
+
+def _features(network: Network, source: Source, target: str | None) -> list[str]:
+    """Return the columns that are the model's features, in its order."""
+    wanted = network.codebook.domain.names
+    rest = [name for name in source.names if name != target]
+    if not (network.codebook.named and source.named):
+        if len(rest) != len(wanted):
+            raise DataError(
+                f"The model knows {len(wanted)} columns by their place; the table has {len(rest)} "
+                "besides the target. Pass the columns of the training table, in its order."
+            )
+        return rest
+    absent = [name for name in wanted if name not in rest]
+    if absent:
+        raise DataError(
+            f"The table lacks the column(s) {', '.join(map(repr, absent))} of the model. "
+            f"It has: {', '.join(rest)}. Rename or add columns."
+        )
+    return list(wanted)
+
+
+def _read(
+    source: Source, columns: list[str], max_rows: int
+) -> tuple[pa.Table, NDArray[np.int64], int]:
+    """Return the kept rows, their places, and the number of all rows.
+
+    Rows with a hash below a bound are kept. Whenever they are twice too many
+    the bound is halved: no row is read twice, and the number of rows need not
+    be known before.
+    """
+    bound, before = np.uint64(2**64 - 1), 0
+    batches: list[pa.RecordBatch] = []
+    places: list[NDArray[np.int64]] = []
+    for batch in source.batches(columns):
+        index = np.arange(before, before + batch.num_rows)
+        before += batch.num_rows
+        chosen = row_hash(_SEED, index) <= bound
+        batches.append(batch.filter(pa.array(chosen)) if not chosen.all() else batch)
+        places.append(index[chosen])
+        while sum(map(len, places)) > 2 * max_rows:
+            bound = bound >> np.uint64(1)
+            kept = [row_hash(_SEED, index) <= bound for index in places]
+            batches = [b.filter(pa.array(k)) for b, k in zip(batches, kept, strict=True)]
+            places = [index[k] for index, k in zip(places, kept, strict=True)]
+    if before == 0:
+        raise DataError("The table has no rows. Pass at least one.")
+    return pa.Table.from_batches(batches), np.concatenate(places), before

@@ -1,0 +1,154 @@
+"""How far the probabilities can be trusted: aggregates of held-out rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.evaluation.metrics import calibration_error, log_loss, zero_one_loss
+
+if TYPE_CHECKING:
+    from tanager.network import Network
+    from tanager.report.model_page.classes import ShownClasses
+    from tanager.report.model_page.rows import Rows
+
+__all__ = ["compare_scores", "describe_trust", "find_slices"]
+
+N_BINS = 10  # of the reliability diagram, equally many rows each
+N_BARS = 20  # of the histogram of probabilities
+N_STEPS = 200  # of the threshold
+MIN_SLICE_ROWS = 30
+MAX_SLICES = 10
+SURE = 3.3  # standard errors beyond which a slice is out of line, among some hundred
+
+Floats = NDArray[np.float64]
+
+
+def compare_scores(probabilities: Floats, naive: Floats, labels: NDArray[Any]) -> dict[str, Any]:
+    """Return log-loss, errors and calibration error of the model and of two others.
+
+    The others are naive Bayes and the class shares of the rows themselves, the
+    best that could be said without any feature.
+    """
+    shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
+    constant = np.broadcast_to(shares, probabilities.shape)
+    losses = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 2.3e-16))
+    return {
+        "model": _scores(probabilities, labels),
+        "naive": _scores(naive, labels),
+        "shares": {**_scores(constant, labels), "calibration": 0.0},
+        "se": float(losses.std() / np.sqrt(len(labels))),
+        "rows": len(labels),
+    }
+
+
+def _scores(probabilities: Floats, labels: NDArray[Any]) -> dict[str, float]:
+    return {
+        "loss": log_loss(probabilities, labels),
+        "errors": zero_one_loss(probabilities, labels),
+        "calibration": calibration_error(probabilities, labels),
+    }
+
+
+def describe_trust(
+    network: Network, classes: ShownClasses, rows: Rows, probabilities: Floats
+) -> dict[str, Any]:
+    """Return what section five of the page draws."""
+    labels = rows.labels
+    shown, truth = classes.gather(probabilities), classes.of(labels)
+    n_places = len(classes.names)
+    predicted = classes.of(probabilities.argmax(axis=1))
+    confusion = np.zeros((n_places, n_places), np.int64)
+    np.add.at(confusion, (truth, predicted), 1)
+    facts: dict[str, Any] = {
+        "reliability": [reliability_bins(shown[:, c], truth == c) for c in range(n_places)],
+        "histogram": [_histogram(shown[:, c], truth == c) for c in range(n_places)],
+        "confusion": confusion.tolist(),
+        "slices": find_slices(network, rows, probabilities),
+    }
+    if probabilities.shape[1] == 2:
+        facts["threshold"] = _threshold(probabilities[:, 1], labels == 1)
+    return facts
+
+
+def reliability_bins(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[float]]:
+    """Return mean prediction, share of hits and rows, by bins of equally many rows.
+
+    Rows with one and the same probability stay in one bin.
+    """
+    order = np.argsort(predicted, kind="stable")
+    ordered = predicted[order]
+    edges = np.searchsorted(ordered, ordered[(len(order) * np.arange(1, N_BINS)) // N_BINS])
+    starts = np.unique(np.concatenate([[0], edges]))
+    bins = []
+    for part in np.split(order, starts[1:]):
+        if part.size:
+            mean, share = float(predicted[part].mean()), float(hit[part].mean())
+            bins.append([round(mean, 5), round(share, 5), int(part.size)])
+    return bins
+
+
+def _histogram(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[int]]:
+    """Return rows, and rows of the class, by probability in equal steps."""
+    at = np.minimum((predicted * N_BARS).astype(np.int64), N_BARS - 1)
+    total = np.bincount(at, minlength=N_BARS)
+    of_class = np.bincount(at[hit], minlength=N_BARS)
+    return [total.tolist(), of_class.tolist()]
+
+
+def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]]:
+    """Return rows at or above each threshold 0, 1/200, ..., 1: those of the class, the others.
+
+    A row counts as positive where its probability is at least the threshold.
+    """
+    grid = np.arange(N_STEPS + 1) / N_STEPS
+    positive, negative = np.sort(predicted[hit]), np.sort(predicted[~hit])
+    return {
+        "true": (len(positive) - np.searchsorted(positive, grid)).tolist(),
+        "false": (len(negative) - np.searchsorted(negative, grid)).tolist(),
+    }
+
+
+def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dict[str, Any]]:
+    """Return the values of features on whose rows the model loses most.
+
+    Ranked by the lower end of a 90 % interval of the mean loss, so that few
+    rows alone make no bad slice. Beside the loss stands what the model itself
+    expects to lose, the entropy of its posteriors: where the loss is beyond
+    doubt larger, the model is too sure of itself.
+    """
+    labels = rows.labels
+    loss = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 2.3e-16))
+    wrong = probabilities.argmax(axis=1) != labels
+    safe = np.maximum(probabilities, 1e-300)
+    entropy = -(probabilities * np.log(safe)).sum(axis=1)
+    overall, least = loss.mean(), max(MIN_SLICE_ROWS, len(labels) // 200)
+    found = []
+    for feature in network.structure.selected:
+        codes = rows.codes[feature].astype(np.int64)
+        column = network.codebook.columns[feature]
+        n = np.bincount(codes, minlength=column.arity + 1)
+        sums = [np.bincount(codes, w, column.arity + 1) for w in (loss, loss**2, wrong, entropy)]
+        gap = np.bincount(codes, (loss - entropy) ** 2, column.arity + 1)
+        names = column.labels()
+        for value in np.flatnonzero(n[: column.arity] >= least):
+            k = float(n[value])
+            mean, errors, expected = sums[0][value] / k, sums[2][value] / k, sums[3][value] / k
+            deviation = np.sqrt(max(sums[1][value] / k - mean**2, 0.0) / k)
+            excess = mean - expected
+            noise = np.sqrt(max(gap[value] / k - excess**2, 0.0) / k)
+            if mean > overall and k < len(labels):
+                facts: dict[str, Any] = {
+                    "feature": column.name,
+                    "value": names[value],
+                    "rows": int(k),
+                    "loss": round(float(mean), 4),
+                    "expected": round(float(expected), 4),
+                    "errors": round(float(errors), 4),
+                    "sure": bool(excess > SURE * noise),
+                }
+                found.append((float(mean - 1.645 * deviation), facts))
+    found.sort(key=lambda pair: -pair[0])
+    return [facts for _, facts in found[:MAX_SLICES]]

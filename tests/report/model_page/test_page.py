@@ -1,0 +1,237 @@
+"""What the page is made of, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from tests.report.model_page.conftest import make_table
+
+import tanager
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError, DataError
+from tanager.evaluation.metrics import log_loss
+from tanager.network import NetworkInformation
+from tanager.report import render_model_report, write_model_report
+from tanager.report.model_page.asked import asked_network
+from tanager.report.model_page.card import render_notes
+from tanager.report.model_page.held_out import predict_held_out
+from tanager.report.model_page.layout import lay_out
+from tanager.report.model_page.rows import read_rows
+from tanager.report.model_page.trust import find_slices, reliability_bins
+
+
+def data_of(page: str):
+    """Return what the page's scripts read."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    return json.loads(found[1])
+
+
+class Balance(HTMLParser):
+    """Checks that every element is closed where it should be."""
+
+    void = frozenset({"meta", "link", "br", "hr", "img", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_asks_nobody(page):
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert not re.search(r"https?://(?!www\.w3\.org)", page)
+    assert not re.search(r'(?:src|href)=["\'](?!#|data:)', page)
+    assert "default-src 'none'" in page
+    assert "&gt; 50 &lt;k&gt;" in page
+    assert "<k>" not in page
+    model = re.search(r'id="model">(.*?)</script>', page, re.S)[1]
+    assert len(page.encode()) - len(model) < 200_000
+
+
+def test_rows_are_in_the_page_only_when_asked(tree, people, page):
+    assert len(data_of(page)["loadable"]) == 5
+    plain = data_of(render_model_report(tree, people, "income", folds=0))
+    assert "loadable" not in plain
+    with pytest.raises(ConfigurationError, match="need rows"):
+        render_model_report(tree, loadable_rows=3)
+
+
+def test_the_models_own_rows_are_recognised_and_cross_validated(tree, people):
+    rows = read_rows(tree.network_, people, "income")
+    held = predict_held_out(tree, rows, folds=3)
+    assert (held.own_rows, held.folds) == (True, 3)
+    assert max(held.edge_folds.values()) <= 3
+    seen = predict_held_out(tree, rows, folds=0)
+    assert (seen.own_rows, seen.folds) == (True, 0)
+    assert log_loss(held.probabilities, rows.labels) > log_loss(seen.probabilities, rows.labels)
+    assert seen.probabilities == pytest.approx(tree.predict_proba(people.drop(["income"])))
+    fresh = read_rows(tree.network_, make_table(200, seed=9), "income")
+    assert predict_held_out(tree, fresh, folds=3).own_rows is False
+    assert predict_held_out(tree.network_, fresh, folds=3).own_rows is None
+
+
+def test_folds_never_see_the_row_they_predict(people):
+    """A column that tells rows apart is worthless where the fit did not see the row."""
+    import pyarrow as pa
+
+    n = 200
+    y = np.random.default_rng(0).integers(0, 2, n)
+    table = pa.table({"id": [f"r{i}" for i in range(n)], "same": ["x"] * n})
+    clf = BayesNetClassifier("naive", "laplace").fit(table, y)
+    rows = read_rows(clf.network_, table, y)
+    held = predict_held_out(clf, rows, folds=4)
+    shares = np.bincount(y) / n
+    assert np.abs(held.probabilities - shares).max() < 0.05
+
+
+def test_scores_stand_beside_class_shares_and_naive_bayes(page, people):
+    scores = data_of(page)["scores"]
+    income = np.array(people["income"].to_pylist())
+    share = np.mean(income == "> 50 <k>")
+    entropy = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    assert scores["shares"]["loss"] == pytest.approx(entropy)
+    assert scores["shares"]["errors"] == pytest.approx(min(share, 1 - share))
+    assert scores["model"]["loss"] < entropy
+    assert scores["naive"]["loss"] < entropy
+    assert scores["rows"] == people.num_rows
+
+
+def test_effects_are_the_networks_marginals_and_the_rows_counts(tree, people, page):
+    information = NetworkInformation(tree.network_)
+    for facts in data_of(page)["features"]:
+        joint = information.joint(facts["name"])
+        assert np.array(facts["p"]) == pytest.approx(joint, rel=1e-3)
+        assert np.sum(facts["n"]) == people.num_rows
+        for given in facts.get("given", ()):
+            assert np.sum(given["p"]) == pytest.approx(1, rel=2e-3)
+        if "given" in facts:
+            mixed = sum(g["share"] * np.array(g["p"]) for g in facts["given"])
+            assert mixed == pytest.approx(joint, rel=1e-2, abs=1e-4)
+
+
+def test_edges_carry_their_information_and_their_loss(tree, page):
+    data = data_of(page)
+    carried = NetworkInformation(tree.network_).of_edges()
+    names = [f["name"] for f in data["features"]]
+    found = {(names[e["from"]], names[e["to"]]): e for e in data["edges"]}
+    assert set(found) == set(carried)
+    for edge, facts in found.items():
+        assert facts["bits"] == pytest.approx(carried[edge] / np.log(2), abs=1e-5)
+        assert 0 <= facts["again"] <= 2
+
+
+def test_a_smaller_network_answers_as_the_whole_with_the_rest_unknown(many):
+    network = many[0].network_
+    order = [2, 0, 1, 3]
+    small = asked_network(network, order, max_cells=10**9, max_features=3)
+    kept = set(small.structure.selected)
+    assert 0 < len(kept) < 4
+    rng = np.random.default_rng(0)
+    arities = network.codebook.domain.arities
+    codes = np.array([rng.integers(0, n + 1, 50) for n in arities], np.uint8)
+    for feature in set(range(4)) - kept:
+        codes[feature] = arities[feature]
+    assert small.log_joint_of_codes(codes) == pytest.approx(network.log_joint_of_codes(codes))
+    assert asked_network(network, order) is network
+
+
+def test_reliability_bins_hold_every_row_once_and_never_split_equal_predictions():
+    rng = np.random.default_rng(0)
+    predicted = rng.choice([0.1, 0.2, 0.9], 1000)
+    bins = reliability_bins(predicted, rng.random(1000) < predicted)
+    assert [b[0] for b in bins] == pytest.approx([0.1, 0.2, 0.9])
+    assert sum(b[2] for b in bins) == 1000
+    smooth = reliability_bins(np.sort(rng.random(1000)), np.ones(1000, bool))
+    assert len(smooth) == 10
+    assert {b[1] for b in smooth} == {1.0}
+
+
+def test_the_worst_slice_is_the_one_made_worst(tree, people):
+    rows = read_rows(tree.network_, people, "income")
+    p = np.full((people.num_rows, 2), 0.5)
+    sales = np.array(people["job"].to_pylist()) == "sales"
+    p[np.arange(len(p)), rows.labels] = np.where(sales, 0.2, 0.8)
+    p[np.arange(len(p)), 1 - rows.labels] = np.where(sales, 0.8, 0.2)
+    worst = find_slices(tree.network_, rows, p)[0]
+    assert (worst["feature"], worst["value"], worst["rows"]) == ("job", "sales", sales.sum())
+    assert worst["loss"] == pytest.approx(-np.log(0.2), abs=1e-4)
+    assert worst["sure"]
+    assert worst["errors"] == 1.0
+
+
+def test_boxes_do_not_overlap(many, tree):
+    for clf in (many[0], tree):
+        layout = lay_out(clf.structure_, "income")
+        boxes = list(zip(layout.x, layout.y, layout.widths, strict=True))
+        for i, (x, y, w) in enumerate(boxes):
+            assert x + w <= layout.width
+            assert not any(
+                abs(y - b) < 27 and x < a + c and a < x + w for a, b, c in boxes[i + 1 :]
+            )
+
+
+def test_large_sources_are_drawn_from_by_a_hash(tree):
+    big = make_table(3000, seed=3)
+    rows = read_rows(tree.network_, big, "income", max_rows=500)
+    again = read_rows(tree.network_, big, "income", max_rows=500)
+    assert rows.n_source == 3000
+    assert 500 <= len(rows.labels) <= 1000
+    assert np.array_equal(rows.index, again.index)
+    assert rows.table["age"].to_pylist() == big["age"].take(rows.index).to_pylist()
+
+
+def test_notes_cannot_bring_markup():
+    html = render_notes("# A\n- one **two**\n- `x<y`\n\n<script>alert(1)</script>")
+    assert html == (
+        "<h3>A</h3><ul><li>one <b>two</b></li><li><code>x&lt;y</code></li></ul>"
+        "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"
+    )
+
+
+def test_what_is_wrong_is_said(tree, people, tmp_path):
+    with pytest.raises(ConfigurationError, match="without their classes"):
+        render_model_report(tree, people)
+    with pytest.raises(ConfigurationError, match="no column 'salary'"):
+        render_model_report(tree, people, "salary")
+    with pytest.raises(DataError, match="lacks the column"):
+        render_model_report(tree, people.drop(["age"]), "income")
+    with pytest.raises(ConfigurationError, match="Fit the classifier first"):
+        render_model_report(BayesNetClassifier())
+    with pytest.raises(ConfigurationError, match="needs the estimator"):
+        render_model_report(tree.network_, people, "income", with_learning_curve=True)
+
+
+def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monkeypatch, capsys):
+    import pyarrow.parquet as pq
+
+    from tanager.cli.app import run
+
+    monkeypatch.chdir(tmp_path)
+    tanager.save(tree, "m.tanager")
+    pq.write_table(people, "people.parquet")
+    (tmp_path / "notes.md").write_text("Only for **tests**.")
+    given = ["report", "m.tanager", "people.parquet", "--target", "income", "--folds", "0"]
+    assert run([*given, "--card", "notes.md", "-o", "a.html"]) == 0
+    page = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Only for <b>tests</b>." in page
+    assert "SHA-256" in page
+    assert run(["report", "m.tanager", "-o", "b.html"]) == 0
+    assert "Nothing was measured" in (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert run(["report", "m.tanager", "people.parquet"]) == 2
+    assert "--target" in capsys.readouterr().err
+    tree.report(tmp_path / "c.html")
+    tree.network_.report(tmp_path / "d.html", people, "income")
+    write_model_report("m.tanager", tmp_path / "e.html")
+    assert all((tmp_path / name).stat().st_size > 10_000 for name in ("c.html", "d.html", "e.html"))
