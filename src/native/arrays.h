@@ -66,5 +66,6 @@ extern const Kernel add_dense_terms, add_tree_terms, normalize;
 extern const Kernel solve_fixed_point;
 extern const Kernel mark_present, count_cells, encode_matrix, split_by_mdl;
 extern const Kernel evaluate_scores;
+extern const Kernel score_odds, score_posteriors;
 
 #endif

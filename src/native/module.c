@@ -86,6 +86,8 @@ KERNEL(count_cells)
 KERNEL(encode_matrix)
 KERNEL(split_by_mdl)
 KERNEL(evaluate_scores)
+KERNEL(score_odds)
+KERNEL(score_posteriors)
 
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL, NULL}
 
@@ -94,7 +96,8 @@ static PyMethodDef methods[] = {
     ENTRY(extend_keys), ENTRY(count_keys), ENTRY(collapse_keys), ENTRY(merge_runs),
     ENTRY(gather_level), ENTRY(add_dense_terms), ENTRY(add_tree_terms), ENTRY(normalize),
     ENTRY(solve_fixed_point), ENTRY(mark_present), ENTRY(count_cells), ENTRY(encode_matrix),
-    ENTRY(split_by_mdl), ENTRY(evaluate_scores), {NULL, NULL, 0, NULL},
+    ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
+    ENTRY(score_posteriors), {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

@@ -157,3 +157,40 @@ def evaluate_scores(
     loss: Ints,
     gradient: Ints,
 ) -> int: ...
+
+# leave_one_out.c
+def score_odds(
+    codes: Codes,
+    labels: Labels,
+    level_start: Ints,
+    member: Ints,
+    cell_start: Ints,
+    child: NDArray[np.int32],
+    value: Labels,
+    odds: Floats,
+    score: int,
+    scale: float,
+    state: Floats,
+    totals: Ints,
+) -> int: ...
+def score_posteriors(
+    codes: Codes,
+    labels: Labels,
+    level_start: Ints,
+    member: Ints,
+    cell_start: Ints,
+    child: NDArray[np.int32],
+    value: Labels,
+    arities: Ints,
+    weights: Floats,
+    shares: Floats,
+    joint: Floats,
+    context: NDArray[np.int32],
+    context_count: Floats,
+    smoothing: float,
+    strength: float,
+    score: int,
+    scale: float,
+    state: Floats,
+    totals: Ints,
+) -> int: ...

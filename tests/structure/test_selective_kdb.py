@@ -11,7 +11,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.structure import KDB, SelectiveKDB
-from tanager.structure.leave_one_out import LEAN, SCORES
+from tanager.structure.leave_one_out import SCORES, STRENGTH
 from tests.oracles import leave_one_out
 
 
@@ -51,13 +51,13 @@ def oracle(rows, info, max_k, score, shares=None, lean=0.0):
     )
 
 
-@pytest.mark.parametrize("smoothing", LEAN)
+@pytest.mark.parametrize("smoothing", STRENGTH)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("score", SCORES)
 def test_surface_equals_refitting_without_each_row(n_classes, score, smoothing):
     rows = make_rows(1, n_classes=n_classes)
     _, info = learn(rows, max_k=2, score=score, smoothing=smoothing)
-    expected = oracle(rows, info, 2, score, lean=LEAN[smoothing])
+    expected = oracle(rows, info, 2, score, lean=STRENGTH[smoothing])
     np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
 
 
@@ -66,7 +66,7 @@ def test_a_class_of_one_row_backs_off_to_the_marginal():
     labels = np.array([0] * 10 + [1], np.uint16)
     codes = rng.integers(0, 3, (3, 11)).astype(np.uint8)
     rows = Rows.in_memory(Domain(("a", "b", "c"), np.full(3, 3), 2), codes, labels)
-    for smoothing, lean in LEAN.items():
+    for smoothing, lean in STRENGTH.items():
         _, info = learn(rows, max_k=2, smoothing=smoothing)
         expected = oracle(rows, info, 2, "rmse", lean=lean)
         np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
@@ -76,7 +76,7 @@ def test_fractional_weights_leave_with_their_row():
     raw = np.random.default_rng(5).exponential(size=30) + 0.1
     weights = exact_weights(raw, raw.sum())
     rows = make_rows(5, n_rows=30, n_classes=3, weights=weights)
-    for smoothing, lean in LEAN.items():
+    for smoothing, lean in STRENGTH.items():
         _, info = learn(rows, max_k=2, smoothing=smoothing)
         expected = oracle(rows, info, 2, "rmse", shares=weights, lean=lean)
         np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
@@ -171,3 +171,13 @@ def test_bad_parameters_are_named(name, value):
 def test_learner_clones():
     learner = SelectiveKDB(max_k=3, score="zero-one", smoothing="m-estimate")
     assert clone(learner).get_params() == learner.get_params()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_features_in_groups_score_alike(n_classes, monkeypatch):
+    rows = make_rows(5, 300, n_features=6, n_classes=n_classes, block_rows=70)
+    structure, info = learn(rows, max_k=3)
+    monkeypatch.setattr("tanager.structure.selective_kdb.GROUP_BYTES", 20_000)
+    other, grouped = learn(rows, n_jobs=2, max_k=3)
+    assert np.array_equal(grouped["surface"], info["surface"])
+    assert other == structure

@@ -11,34 +11,85 @@ one with all. One walk down a trie per row and feature therefore scores all
     level k   x, p1, ..., pk     N(x, p1, ..., pk, y)
 
 Only combinations that occur have a node (a *cell*), and every training row
-finds its own.
+finds its own. Tries of many features may not fit into memory together: they
+are built for some features at a time, and what a row's posterior is after
+these features is kept for the next ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
 
-__all__ = ["SCORES", "LeaveOneOut"]
+__all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "Task", "Tries", "mean_losses"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+States = dict[int, Floats]  # by the index of a chunk's first row: its rows' odds or posteriors
 
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
 SMOOTHING = 1.0  # m of the m-estimate
 # Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
-LEAN = {"back-off": 30.0, "m-estimate": 0.0}
+STRENGTH = {"back-off": 30.0, "m-estimate": 0.0}
 WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 
-class Trie(NamedTuple):
-    """Tries of all features end to end, level by level.
+@dataclass(frozen=True)
+class Task:
+    """What is scored, and how.
+
+    Attributes
+    ----------
+    domain : Domain
+    class_counts : ndarray, shape (n_classes,)
+    max_k : int
+        Numbers of parents 0 .. max_k are scored.
+    score : one of SCORES
+    smoothing : one of STRENGTH
+    binary : bool
+        Whether two classes, complete rows and weights of one allow odds in
+        place of posteriors.
+    """
+
+    domain: Domain
+    class_counts: Floats
+    max_k: int
+    score: str
+    smoothing: str
+    binary: bool
+
+    @property
+    def strength(self) -> float:
+        """The weight of the shorter context's estimate."""
+        return STRENGTH[self.smoothing]
+
+    @property
+    def scale(self) -> float:
+        """How many units of the integer losses are one, so that all rows fit 62 bits."""
+        total = max(float(self.class_counts.sum()), 1.0)
+        return float(2.0 ** np.floor(62 - np.log2(total * WORST[SCORES.index(self.score)])))
+
+    def start(self, chunk: Chunk, shares: Floats) -> Floats:
+        """Return the odds or posteriors of a chunk's rows before any feature."""
+        smoothed = self.class_counts + SMOOTHING / self.domain.n_classes
+        if self.binary:
+            odds = smoothed[::-1] / np.maximum(smoothed - 1.0, 1e-300)
+            return np.repeat(odds[chunk.labels][:, None], self.max_k + 1, axis=1)
+        rows = np.repeat(smoothed[None], chunk.n_rows, axis=0)
+        rows[np.arange(chunk.n_rows), chunk.labels] -= shares
+        return np.repeat(rows[:, None], self.max_k + 1, axis=1)
+
+
+class Tries(NamedTuple):
+    """Tries of some features end to end, level by level, and what is known of their cells.
 
     Attributes
     ----------
@@ -46,51 +97,81 @@ class Trie(NamedTuple):
         Levels of feature f are ``level_start[f]:level_start[f+1]``.
     member : (n_levels,)
         The row of the codes that a level branches on: the feature, then its parents.
-    width : (n_levels,)
-        That variable's arity; 0 on a first level, whose cells are the values.
     cell_start : (n_levels,)
         Number of a level's first cell.
-    step_start : (n_levels,)
-    step : (n_steps,) of int32
-        From cell c of the level above by code v to cell
-        ``step[step_start + c * width + v]`` of the level, both counted from
-        their level's first.
+    child : (n_cells + 1,) of int32
+        Children of cell c are cells ``child[c]:child[c+1]``, sorted by value.
+    value : (n_cells,) of uint16
+        The code that leads to a cell.
+    odds : (n_cells, 2)
+        Where odds will do: the factor of the odds against a row's own class y,
+        the row itself left out.
+    joint : (n_cells, n_classes)
+        Otherwise: N(x, y, parents).
+    context : (n_cells,) of int32
+        The row of `context_count` that belongs to a cell.
+    context_count : (n_contexts, n_classes)
+        N(y, parents).
     """
 
     level_start: Ints
     member: Ints
-    width: Ints
     cell_start: Ints
-    step_start: Ints
-    step: NDArray[np.int32]
+    child: NDArray[np.int32]
+    value: NDArray[np.uint16]
+    odds: Floats
+    joint: Floats
+    context: NDArray[np.int32]
+    context_count: Floats
+
+    @classmethod
+    def build(
+        cls,
+        task: Task,
+        families: Sequence[tuple[int, tuple[int, ...]]],
+        trees: Sequence[ContextTree],
+    ) -> Tries:
+        """Build the tries of families, in order of selection, from their trees."""
+        level_start, member, levels = [0], [], []
+        for (feature, parents), tree in zip(families, trees, strict=True):
+            branches = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
+            widths = [int(task.domain.arities[p]) for p in branches]
+            levels.extend(_levels(tree, widths, task))
+            member += branches
+            level_start.append(len(member))
+        cells = np.cumsum([0] + [level.value.shape[0] for level in levels])
+        contexts = np.cumsum([0] + [level.context_count.shape[0] for level in levels])
+        child = [level.child[:-1] + cells[at + 1] for at, level in enumerate(levels)]
+        return cls(
+            np.array(level_start),
+            np.array(member),
+            cells[:-1],
+            np.concatenate([*child, cells[-1:]]).astype(np.int32),
+            np.concatenate([level.value for level in levels]),
+            np.concatenate([level.odds for level in levels]),
+            np.concatenate([level.joint for level in levels]),
+            np.concatenate(
+                [level.context + contexts[at] for at, level in enumerate(levels)]
+            ).astype(np.int32),
+            np.concatenate([level.context_count for level in levels]),
+        )
 
 
-class CellTable(NamedTuple):
-    """What is known of every cell, each (n_cells, n_classes); what is not needed is empty."""
-
-    probability: Floats  # smoothed P(x | y, parents)
-    joint: Floats  # N(x, y, parents)
-    context: Floats  # N(y, parents)
-    odds: Floats  # two classes: factor of the odds against a row's own class y, itself left out
-
-
+@dataclass
 class LeaveOneOut:
-    """A pass that adds up the leave-one-out loss of every (k', n').
+    """A pass that adds up the leave-one-out losses of some features, after earlier ones.
 
-    Parameters
+    The result is the sums of losses, in whole units, shape (max_k + 1,
+    n_features), and every chunk's odds or posteriors after these features.
+
+    Attributes
     ----------
-    domain : Domain
-    families : sequence of (feature, parents)
-        In order of selection, each with its ranked parents.
-    trees : sequence of ContextTree
-        Theirs.
-    class_counts : ndarray, shape (n_classes,)
-    max_k : int
-        Numbers of parents 0 .. max_k are scored.
-    score : one of SCORES
-    smoothing : one of LEAN
-    weighted : bool
-        Whether the rows carry weights.
+    task : Task
+    tries : Tries
+    before : dict, optional
+        The chunks' odds or posteriors after the earlier features.
+    keep : bool
+        Whether those after these features are wanted.
 
     Notes
     -----
@@ -99,183 +180,164 @@ class LeaveOneOut:
     the rows nor on the chunking.
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        families: Sequence[tuple[int, tuple[int, ...]]],
-        trees: Sequence[ContextTree],
-        class_counts: Floats,
-        max_k: int,
-        score: str,
-        smoothing: str,
-        *,
-        weighted: bool,
-    ) -> None:
-        self.domain = domain
-        self.class_counts = class_counts
-        self.shape = (max_k + 1, len(families))
-        self.score = SCORES.index(score)
-        total = float(class_counts.sum())
-        self.scale = 2.0 ** np.floor(62 - np.log2(max(total, 1.0) * WORST[self.score]))
-        self.lean = LEAN[smoothing]
-        complete = all(tree.total == total for tree in trees)
-        self.binary = complete and domain.n_classes == 2 and not weighted
-        self.trie, self.table = _join(domain, families, trees, self.lean, binary=self.binary)
+    task: Task
+    tries: Tries
+    before: States | None = None
+    keep: bool = False
+    n_features: int = field(init=False)
 
-    def zero(self) -> Ints:
+    def __post_init__(self) -> None:
+        self.n_features = self.tries.level_start.shape[0] - 1
+
+    def zero(self) -> tuple[Ints, States]:
         """Return the losses of no rows."""
-        return np.zeros(self.shape, np.int64)
+        return np.zeros((self.task.max_k + 1, self.n_features), np.int64), {}
 
-    def update(self, state: Ints, chunk: Chunk) -> Ints:
+    def update(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
         """Add the losses of a chunk's rows."""
-        from tanager.structure._loo_kernels import score_binary, score_general
-
-        if self.binary:
-            score_binary(
-                chunk.codes,
-                chunk.labels,
-                self.trie,
-                self.table.odds,
-                self._prior_odds(),
-                self.score,
-                self.scale,
-                state,
-            )
-            return state
+        task, tries = self.task, self.tries
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         # An integer weight stands for repeated rows, of which one is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
-        score_general(
-            chunk.codes,
-            self.domain.arities,
-            chunk.labels,
-            weights,
-            shares,
-            self.trie,
-            self.table,
-            SMOOTHING,
-            self.lean,
-            self.class_counts,
-            self.score,
-            self.scale,
-            state,
-        )
+        # A copy, so that a pass that is tried again starts from the same.
+        before = self.before
+        rows = task.start(chunk, shares) if before is None else before[chunk.start].copy()
+        trie, score = tries[:5], SCORES.index(task.score)
+        if task.binary:
+            native.score_odds(
+                chunk.codes, chunk.labels, *trie, tries.odds, score, task.scale, rows, state[0]
+            )
+        else:
+            native.score_posteriors(
+                chunk.codes,
+                chunk.labels,
+                *trie,
+                task.domain.arities,
+                weights,
+                shares,
+                tries.joint,
+                tries.context,
+                tries.context_count,
+                SMOOTHING,
+                task.strength,
+                score,
+                task.scale,
+                rows,
+                state[0],
+            )
+        if self.keep:
+            state[1][chunk.start] = rows
         return state
 
-    def merge(self, a: Ints, b: Ints) -> Ints:
+    def merge(self, a: tuple[Ints, States], b: tuple[Ints, States]) -> tuple[Ints, States]:
         """Add the losses of two sets of rows."""
-        return a + b
+        return a[0] + b[0], a[1] | b[1]
 
-    def finish(self, state: Ints) -> Floats:
-        """Return the mean loss (its root for the squared ones), shape (max_k + 1, n)."""
-        mean = state / self.scale / max(float(self.class_counts.sum()), 1e-300)
-        loss: Floats = np.sqrt(mean) if self.score < 2 else mean
-        return loss
-
-    def _prior_odds(self) -> Floats:
-        """Return the odds against each class, one row of it left out."""
-        smoothed = self.class_counts + SMOOTHING / 2
-        odds: Floats = smoothed[::-1] / np.maximum(smoothed - 1.0, 1e-300)
-        return odds
+    def finish(self, state: tuple[Ints, States]) -> tuple[Ints, States]:
+        """Return the sums, and the rows' odds or posteriors."""
+        return state
 
 
-def _join(
-    domain: Domain,
-    families: Sequence[tuple[int, tuple[int, ...]]],
-    trees: Sequence[ContextTree],
-    lean: float,
-    *,
-    binary: bool,
-) -> tuple[Trie, CellTable]:
-    """Build the tries of all families, and their odds (`binary`) or counts and estimates."""
-    level_start = [0]
-    member: list[int] = []
-    width: list[int] = []
-    steps: list[NDArray[np.int32]] = []
-    tables: list[CellTable] = []
-    sizes = [0]
-    for (feature, parents), tree in zip(families, trees, strict=True):
-        depth = tree.seen_depth - 1
-        branches = [feature, *parents[: max(depth, 0)]]
-        widths = [0, *(int(domain.arities[p]) for p in branches[1:])]
-        for step, table in _descend_levels(tree, widths, domain.n_classes, lean):
-            nothing = np.zeros((0, domain.n_classes))
-            sizes.append(table.joint.shape[0])
-            steps.append(step)
-            if binary:
-                tables.append(CellTable(nothing, nothing, nothing, table.odds))
-            else:
-                tables.append(table._replace(odds=nothing))
-        member += branches
-        width += widths
-        level_start.append(len(member))
-    trie = Trie(
-        np.array(level_start),
-        np.array(member),
-        np.array(width),
-        np.cumsum(sizes)[:-1],
-        np.cumsum([0] + [step.shape[0] for step in steps])[:-1],
-        np.concatenate(steps),
-    )
-    return trie, CellTable(*(np.concatenate(arrays) for arrays in zip(*tables, strict=True)))
+def mean_losses(task: Task, sums: Ints) -> Floats:
+    """Turn sums of losses into means, or their roots for the squared losses."""
+    mean = sums / task.scale / max(float(task.class_counts.sum()), 1e-300)
+    return np.sqrt(mean) if SCORES.index(task.score) < 2 else mean
 
 
-def _descend_levels(
-    tree: ContextTree, widths: Sequence[int], n_classes: int, lean: float
-) -> Iterator[tuple[NDArray[np.int32], CellTable]]:
-    """Iterate over the levels of one family: steps, and what is known of the cells."""
-    root = np.zeros(tree.arity)
-    root[tree.levels[0].cell_value] = tree.levels[0].cell_count
-    even = SMOOTHING / tree.arity
-    total = root.sum()
-    # The estimate a class falls back on where nothing of it was seen: all rows,
-    # and for a row's own class all rows but itself.
-    seen = np.repeat((root + even)[:, None] / (total + SMOOTHING), n_classes, 1)
-    own = np.repeat((root - 1.0 + even)[:, None] / (max(total - 1, 0.0) + SMOOTHING), n_classes, 1)
+class _Level(NamedTuple):
+    """One level of one trie, numbered from its own first cell; see `Tries`."""
+
+    child: Ints  # (n_cells + 1,), counted from the first cell of the level below
+    value: NDArray[np.uint16]
+    odds: Floats
+    joint: Floats
+    context: Ints
+    context_count: Floats
+
+
+def _levels(tree: ContextTree, widths: Sequence[int], task: Task) -> Iterator[_Level]:
+    """Iterate over the levels of one family."""
+    n_classes = task.domain.n_classes
+    made: _Level | None = None
     cell_id = np.zeros(0, np.int64)  # of each cell of the tree's level, over all classes
     context_id = node_class = np.zeros(1, np.int64)  # of each node
+    estimates = _marginals(tree, n_classes)
     for d, width in enumerate(widths):
         level = tree.levels[d + 1]
         node = level.cell_nodes()
         if d == 0:
-            node_class = level.value
-            context_id = np.zeros(level.n_nodes, np.int64)
-            cell_id, step, n_cells = level.cell_value, np.zeros(0, np.int32), tree.arity
-            above = np.arange(tree.arity)
+            node_class, context_id = level.value, np.zeros(level.n_nodes, np.int64)
+            cell_id, keys = level.cell_value, np.arange(tree.arity)
         else:
             node_class = node_class[level.parent]
-            context_id, _, _ = _number(context_id[level.parent] * width + level.value)
+            context_id, _ = _number(context_id[level.parent] * width + level.value)
             key = cell_id[level.cell_parent] * width + level.value[node]
-            up = cell_id[level.cell_parent]
-            cell_id, step, n_cells = _number(key, seen.shape[0] * width)
-            above = np.empty(n_cells, np.int64)
-            above[cell_id] = up
-        count = np.zeros((n_cells, n_classes))
-        count[cell_id, node_class[node]] = level.cell_count
-        nodes = np.zeros((int(context_id.max(initial=0)) + 1, n_classes))
-        nodes[context_id, node_class] = level.node_counts()
-        at = np.zeros(n_cells, np.int64)
-        at[cell_id] = context_id[node]
-        context = nodes[at]
-        less = np.maximum(context - 1.0, 0.0)
-        if lean > 0 and d > 0:
-            seen = (count + lean * seen[above]) / (context + lean)
-            own = (np.maximum(count - 1.0, 0.0) + lean * own[above]) / (less + lean)
+            assert made is not None
+            cell_id, keys = _number(key)
+            above = keys // width
+            yield made._replace(child=np.searchsorted(above, np.arange(len(made.value) + 1)))
+        joint = np.zeros((keys.shape[0], n_classes))
+        joint[cell_id, node_class[node]] = level.cell_count
+        counts = np.zeros((int(context_id.max(initial=0)) + 1, n_classes))
+        counts[context_id, node_class] = level.node_counts()
+        context = np.zeros(keys.shape[0], np.int64)
+        context[cell_id] = context_id[node]
+        value = (keys % width).astype(np.uint16)
+        none = np.zeros(0)
+        made = _Level(np.zeros(len(keys) + 1, np.int64), value, none, joint, context, counts)
+        if task.binary:
+            above = keys // width if d else keys
+            estimates = _blend(estimates, above, made, d, tree.arity, task.strength)
+            odds = estimates[0][:, ::-1] / np.maximum(estimates[1], 1e-300)
+            made = made._replace(odds=odds, joint=np.zeros((0, 2)), context_count=np.zeros((0, 2)))
+            made = made._replace(context=np.zeros(0, np.int64))
         else:
-            seen = np.where(context > 0, (count + even) / (context + SMOOTHING), seen[above])
-            own = np.where(context > 1.0, (count - 1.0 + even) / (less + SMOOTHING), own[above])
-        odds = seen[:, ::-1] / np.maximum(own, 1e-300)
-        yield step, CellTable(seen, count, context, odds)
+            made = made._replace(odds=np.zeros((0, 2)))
+    assert made is not None
+    yield made
 
 
-def _number(keys: Ints, size: int = 0) -> tuple[Ints, NDArray[np.int32], int]:
-    """Return the rank of each key among the distinct ones, the look-up of ranks, and how many.
+def _marginals(tree: ContextTree, n_classes: int) -> tuple[Floats, Floats]:
+    """Return what a class without rows falls back on: from all rows, and from all but the own."""
+    root = np.zeros(tree.arity)
+    level = tree.levels[0]
+    root[level.cell_value] = level.cell_count
+    even, total = SMOOTHING / tree.arity, root.sum()
+    seen = (root + even) / (total + SMOOTHING)
+    own = (root - 1.0 + even) / (max(total - 1, 0.0) + SMOOTHING)
+    return tuple(np.repeat(one[:, None], n_classes, 1) for one in (seen, own))  # type: ignore[return-value]
 
-    The look-up spans 0 .. size - 1 and holds arbitrary numbers where no key is.
-    """
-    lookup = np.zeros(max(size, int(keys.max(initial=-1)) + 1), np.int32)
-    lookup[keys] = 1
-    np.cumsum(lookup, out=lookup)
-    lookup -= 1
-    numbers = lookup[keys].astype(np.int64)
-    return numbers, lookup, int(lookup[-1]) + 1 if lookup.shape[0] else 0
+
+def _blend(
+    estimates: tuple[Floats, Floats],
+    above: Ints,
+    level: _Level,
+    depth: int,
+    arity: int,
+    strength: float,
+) -> tuple[Floats, Floats]:
+    """Move the estimates, from all rows and without the own row, one level down."""
+    seen, own = (one[above] for one in estimates)
+    count, context = level.joint, level.context_count[level.context]
+    less = np.maximum(context - 1.0, 0.0)
+    if strength > 0 and depth > 0:
+        seen = (count + strength * seen) / (context + strength)
+        own = (np.maximum(count - 1.0, 0.0) + strength * own) / (less + strength)
+    else:
+        even = SMOOTHING / arity
+        seen = np.where(context > 0, (count + even) / (context + SMOOTHING), seen)
+        own = np.where(context > 1.0, (count - 1.0 + even) / (less + SMOOTHING), own)
+    return seen, own
+
+
+def _number(keys: Ints) -> tuple[Ints, Ints]:
+    """Return the rank of each key among the distinct ones, and the distinct ones, sorted."""
+    size = int(keys.max(initial=-1)) + 1
+    if size > max(16 * keys.shape[0], 1 << 20):
+        distinct, ranks = np.unique(keys, return_inverse=True)
+        return ranks, distinct
+    # Marking them costs a fraction of sorting where they lie close together.
+    present = np.zeros(size, np.bool_)
+    present[keys] = True
+    ranks = np.cumsum(present)[keys] - 1
+    return ranks, np.flatnonzero(present)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts import ContextTree, Counts
+from tanager.counts import Counts, Family, build_trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.kdb import dependence_parents, information_order
 from tanager.structure.learner import StructureLearner
-from tanager.structure.leave_one_out import LEAN, SCORES, LeaveOneOut
+from tanager.structure.leave_one_out import (
+    SCORES,
+    STRENGTH,
+    LeaveOneOut,
+    Task,
+    Tries,
+    mean_losses,
+)
 from tanager.structure.structure import Structure
 
 __all__ = ["SelectiveKDB"]
+
+GROUP_BYTES = 1 << 28  # of the tries that are built together, were no two rows alike
 
 
 class SelectiveKDB(StructureLearner):
     r"""kDB whose number of parents and of features are chosen by leave-one-out.
 
     Features are ranked by :math:`I(X; Y)`, and each one's parents by
-    :math:`I(X_i; X_j \mid Y)`, as in `KDB`. One pass over the rows then adds up
-    the leave-one-out loss of all :math:`(k+1)\,n` prefixes of that model, and
-    the best is kept. The default structure: it needs no choice of k, and drops
-    features that do not pay.
+    :math:`I(X_i; X_j \mid Y)`, as in `KDB`. The
+    leave-one-out loss of all :math:`(k+1)\,n` prefixes of that model is then
+    added up over the rows, and the best is kept. It needs no choice of k, and
+    drops features that do not pay.
 
     Parameters
     ----------
@@ -85,8 +96,8 @@ class SelectiveKDB(StructureLearner):
         order = information_order(counts.mi())
         ranked = dependence_parents(order, information, max_k)
         full = Structure.from_parents(counts.domain.names, ranked)
-        trees = counts.trees(full)
-        surface = self._score(order, full, trees, counts, context)
+        families = [(int(f), full.parent_indices[f]) for f in order]
+        surface = self._score(families, full.max_parents, counts, context)
         # The first of equal minima in row-major order: fewer parents, then fewer features.
         k, last = np.unravel_index(int(np.argmin(surface)), surface.shape)
         record = context.record("structure")
@@ -99,25 +110,23 @@ class SelectiveKDB(StructureLearner):
         return Structure(counts.domain.names, kept, tuple(ranked[f][:k] for f in kept))
 
     def _score(
-        self,
-        order: NDArray[np.int64],
-        full: Structure,
-        trees: list[ContextTree],
-        counts: Counts,
-        context: FitContext,
+        self, families: list[Family], max_k: int, counts: Counts, context: FitContext
     ) -> NDArray[np.float64]:
         """Return the leave-one-out loss of every (k', n'), shape (max_k + 1, n)."""
-        losses = LeaveOneOut(
-            counts.domain,
-            [(int(f), full.parent_indices[f]) for f in order],
-            [trees[f] for f in order],
-            counts.classes,
-            full.max_parents,
-            self.score,
-            self.smoothing,
-            weighted=counts.rows.weighted,
-        )
-        return context.engine.run(losses, counts.rows, context.progress, "leave-one-out")
+        rows, domain = counts.rows, counts.domain
+        complete = all(float(joint.sum()) == rows.total_weight for joint in counts.values)
+        binary = complete and domain.n_classes == 2 and not rows.weighted
+        task = Task(domain, counts.classes, max_k, self.score, self.smoothing, binary)
+        sums, states = [], None
+        groups = list(_groups(task, families, rows.n_rows))
+        for at, group in enumerate(groups):
+            trees = build_trees(rows, group, context)
+            more = at + 1 < len(groups)
+            losses = LeaveOneOut(task, Tries.build(task, group, trees), states, keep=more)
+            del trees
+            found, states = context.engine.run(losses, rows, context.progress, "leave-one-out")
+            sums.append(found)
+        return mean_losses(task, np.concatenate(sums, axis=1))
 
     def _check(self) -> None:
         if not isinstance(self.max_k, (int, np.integer)) or self.max_k < 0:
@@ -127,9 +136,27 @@ class SelectiveKDB(StructureLearner):
         if self.score not in SCORES:
             allowed = ", ".join(map(repr, SCORES))
             raise ConfigurationError(f"score={self.score!r} is not known. Allowed: {allowed}.")
-        if self.smoothing not in LEAN:
-            allowed = ", ".join(map(repr, LEAN))
+        if self.smoothing not in STRENGTH:
+            allowed = ", ".join(map(repr, STRENGTH))
             raise ConfigurationError(
                 f"smoothing={self.smoothing!r} is not known. Allowed: {allowed}. "
                 "Use 'back-off' before HDP tables, 'm-estimate' before m-estimates."
             )
+
+
+def _groups(task: Task, families: list[Family], n_rows: int) -> Iterator[list[Family]]:
+    """Split families, in order, so that the tries of a group stay within GROUP_BYTES or so."""
+    group: list[Family] = []
+    total = 0
+    for feature, parents in families:
+        combinations, size = 1, 0
+        cell_bytes = 24 + (16 if task.binary else 16 * task.domain.n_classes)
+        for member in (feature, *parents):
+            combinations = min(combinations * int(task.domain.arities[member]), n_rows)
+            size += combinations * cell_bytes
+        if group and total + size > GROUP_BYTES:
+            yield group
+            group, total = [], 0
+        group.append((feature, parents))
+        total += size
+    yield group

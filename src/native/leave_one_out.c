@@ -1,0 +1,98 @@
+/* Leave-one-out losses of every kDB with up to k parents and any number of features.
+ *
+ * Each feature has a trie over (value, parent 1, ..., parent k) with a level for each; only
+ * combinations that occur have a node (a cell), and every training row finds its own. The
+ * children of a cell stand side by side, sorted by value. */
+#include "arrays.h"
+
+#define ROW_BLOCK 512 /* rows whose posteriors stay in the nearest cache over all features */
+
+enum { SQUARED, CLASS_SQUARED, ZERO_ONE, LOG };
+
+/* Odds and posteriors are kept within these bounds, far outside what a score can tell. */
+#define LOWEST 1e-250
+#define HIGHEST 1e250
+
+typedef struct {
+    int64_t n_features, n_depths;
+    const int64_t *level_start; /* levels of feature f are level_start[f]:level_start[f+1] */
+    const int64_t *member;      /* the row of the codes that a level branches on */
+    const int64_t *cell_start;  /* number of a level's first cell */
+    const int32_t *child;       /* (n_cells + 1,): children of cell c are child[c]:child[c+1] */
+    const uint16_t *value;      /* (n_cells,): the code that leads to a cell */
+} Trie;
+
+static inline int64_t step(const Trie *trie, int64_t cell, int64_t code)
+{
+    int64_t first = trie->child[cell], last = trie->child[cell + 1], guess = first + code;
+    if (guess < last && trie->value[guess] == code)
+        return guess;
+    last = least(last, guess + 1);
+    while (first + 1 < last) {
+        int64_t middle = (first + last) / 2;
+        if (trie->value[middle] <= code)
+            first = middle;
+        else
+            last = middle;
+    }
+    return first;
+}
+
+#define CODE uint8_t
+#define NAME(x) x##_8
+#include "leave_one_out_by_type.h"
+#undef CODE
+#undef NAME
+#define CODE uint16_t
+#define NAME(x) x##_16
+#include "leave_one_out_by_type.h"
+
+#define TRIE(at, totals)                                                                      \
+    {LENGTH(totals, 1), LENGTH(totals, 0), LONGS(at), LONGS(at + 1), LONGS(at + 2), INTS(at + 3), SHORTS(at + 4)}
+
+/* codes, labels, level_start, member, cell_start, child, value, odds, prior, score, scale,
+ * state, totals: for two classes and rows of weight one. odds (n_cells, 2): the factor by
+ * which a cell multiplies the odds against a row's own class y, own count removed. state
+ * (n_rows, n_depths): the odds after earlier features, changed in place. Adds each row's
+ * loss under every model to totals (n_depths, n_features) of int64, in units of 1 / scale. */
+static int64_t run_score_odds(Argument *arguments)
+{
+    Trie trie = TRIE(2, 11);
+    int64_t n_rows = LENGTH(1, 0);
+    if (NARROW(0))
+        score_odds_8(BYTES(0), n_rows, SHORTS(1), &trie, DOUBLES(7), NUMBER(8), REAL(9),
+                     DOUBLES(10), LONGS(11));
+    else
+        score_odds_16(SHORTS(0), n_rows, SHORTS(1), &trie, DOUBLES(7), NUMBER(8), REAL(9),
+                      DOUBLES(10), LONGS(11));
+    return 0;
+}
+const Kernel score_odds = {"chqqqihdnfDQ", run_score_odds};
+
+/* codes, labels, level_start, member, cell_start, child, value, arities, weights, shares,
+ * joint, context, context_count, smoothing, strength, score, scale, state, totals: any
+ * number of classes, any weights. joint (n_cells, n_classes): N(x, y, parents); context
+ * (n_cells,): the row of context_count (n_contexts, n_classes) that holds N(y, parents);
+ * weights: of the loss; shares: what a row removes from its own counts; smoothing: m of the
+ * m-estimate; strength: weight of the shorter context's estimate, 0 for none; state (n_rows,
+ * n_depths, n_classes): the posteriors after earlier features. A row with an unknown member
+ * was not counted in that family, which then says nothing about it. */
+static int64_t run_score_posteriors(Argument *arguments)
+{
+    Trie trie = TRIE(2, 18);
+    Estimates estimates = {LONGS(7),  DOUBLES(10), INTS(11), DOUBLES(12),
+                           LENGTH(10, 1), REAL(13), REAL(14), NUMBER(15), REAL(16)};
+    int64_t n_rows = LENGTH(1, 0), n_classes = estimates.n_classes;
+    double *room = malloc(sizeof(double) * (size_t)(2 * n_classes + 1));
+    if (!room)
+        return NO_MEMORY;
+    if (NARROW(0))
+        score_posteriors_8(BYTES(0), n_rows, SHORTS(1), DOUBLES(8), DOUBLES(9), &trie, &estimates,
+                           room, DOUBLES(17), LONGS(18));
+    else
+        score_posteriors_16(SHORTS(0), n_rows, SHORTS(1), DOUBLES(8), DOUBLES(9), &trie,
+                            &estimates, room, DOUBLES(17), LONGS(18));
+    free(room);
+    return 0;
+}
+const Kernel score_posteriors = {"chqqqihqdddidffnfDQ", run_score_posteriors};
