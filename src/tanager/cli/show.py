@@ -136,6 +136,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
             str(label): float(p)
             for label, p in zip(codebook.classes, np.exp(network.log_prior), strict=True)
         },
+        "history": [str(edit) for edit in network.history],
         "n_features": codebook.domain.n_features,
         "n_selected": len(structure.selected),
         "n_edges": sum(map(len, structure.parent_indices)),
@@ -179,6 +180,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
         f"target      {facts['target']}: {prior}{more}",
         f"missing     {'a value of its own' if facts['missing'] == 'value' else 'summed out'}",
     ]
+    lines += [f"edited      {edit}" for edit in facts["history"]]
     for line in lines:
         out.print(line, markup=False)
     out.print()

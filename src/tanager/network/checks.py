@@ -17,10 +17,11 @@ from tanager.codes import Codebook, Domain
 from tanager.codes.rows import MAX_ARITY
 from tanager.counts import Contexts
 from tanager.errors import ModelFileError
+from tanager.network.history import ACTIONS, Edit
 from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-__all__ = ["check_codebook", "check_structure", "check_tables"]
+__all__ = ["check_codebook", "check_history", "check_structure", "check_tables"]
 
 TOLERANCE = 1e-6  # how far a distribution's sum may be from one
 
@@ -117,6 +118,20 @@ def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
         return Structure(names, selected, families)
     except ValueError as error:
         _refuse(str(error))
+
+
+def check_history(data: Any, names: tuple[str, ...]) -> tuple[Edit, ...]:
+    """Return the edits of a header; files of networks never edited may have none."""
+    edits = []
+    for entry in _list(data, "the history"):
+        _need(isinstance(entry, dict), "an edit is not an object")
+        facts = {key: entry.get(key) for key in ("feature", "action", "reason", "author", "when")}
+        _need(all(isinstance(fact, str) for fact in facts.values()), "an edit lacks a text")
+        _need(facts["feature"] in names, "an edit is of an unknown feature")
+        _need(facts["action"] in ACTIONS, f"an edit has the action {facts['action']!r}")
+        _need(isinstance(entry.get("details"), dict), "an edit's details are not an object")
+        edits.append(Edit(details=entry["details"], **facts))
+    return tuple(edits)
 
 
 def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Domain) -> Tables:

@@ -6,7 +6,8 @@ is one JSON text among the file's metadata::
     metadata   format    "tanager"
                version   "1"
                sha256    over the header and every tensor's name, type, shape and bytes
-               header    {"tanager", "codebook", "structure", "tables", "estimator", "info"}
+               header    {"tanager", "codebook", "structure", "tables", "history", "estimator",
+                          "info"}
     tensors    log_prior (classes)
                family.3.log_prob (*parents, values, classes)        a dense family
                family.4.node_child, .node_value, .cell_log_prob ...  a family as a tree
@@ -29,7 +30,12 @@ from numpy.typing import NDArray
 from tanager import __version__
 from tanager.atomic import replacing
 from tanager.errors import ModelFileError
-from tanager.network.checks import check_codebook, check_structure, check_tables
+from tanager.network.checks import (
+    check_codebook,
+    check_history,
+    check_structure,
+    check_tables,
+)
 from tanager.network.network import Network
 from tanager.parameters.tables import DenseTable
 
@@ -64,6 +70,7 @@ def write_model(
             "parents": [list(parents) for parents in network.structure.parent_indices],
         },
         "tables": {"normalized": network.tables.normalized, "families": families},
+        "history": [edit.to_dict() for edit in network.history],
         **(facts or {}),
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -87,6 +94,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
         structure = check_structure(header["structure"], codebook.domain.names)
         with np.errstate(over="ignore"):  # of forged logarithms, which are then refused
             tables = check_tables(header["tables"], tensors, structure, codebook.domain)
+        history = check_history(header.get("history", []), codebook.domain.names)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     except Exception as error:
@@ -96,7 +104,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             f"{path}: the model file is malformed ({type(error).__name__}: {error}). "
             "Write it again with tanager.save."
         ) from error
-    return Network(codebook, structure, tables), header
+    return Network(codebook, structure, tables, history), header
 
 
 def checksum(header: str, tensors: Tensors) -> str:

@@ -39,7 +39,7 @@ def network_html(network: Network) -> str:
         f"{codebook.domain.n_features} features, {n_edges} edges, "
         f"{len(codebook.classes)} classes</span>"
     )
-    return _card(head + _prior(network) + _families(network))
+    return _card(head + _prior(network) + _families(network) + _history(network))
 
 
 def estimator_html(estimator: Any) -> str:
@@ -57,7 +57,7 @@ def estimator_html(estimator: Any) -> str:
         f"{network.codebook.domain.n_features} features, {n_edges} edges, "
         f"{len(network.codebook.classes)} classes, fitted in {seconds:.2f} s</div>"
     )
-    return _card(head + facts + _prior(network) + _families(network))
+    return _card(head + facts + _prior(network) + _families(network) + _history(network))
 
 
 def _card(content: str) -> str:
@@ -100,3 +100,10 @@ def _families(network: Network) -> str:
     is_open = " open" if len(structure.selected) <= 12 else ""
     table = f"<table>{head}{''.join(rows)}</table>"
     return f"<details{is_open}><summary>structure</summary>{table}</details>"
+
+
+def _history(network: Network) -> str:
+    if not network.history:
+        return ""
+    edits = "".join(f"<li>{escape(str(edit))}</li>" for edit in network.history)
+    return f"<details open><summary>edited by hand</summary><ul>{edits}</ul></details>"

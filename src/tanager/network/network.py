@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.codes import Codebook, Codes
 from tanager.errors import DataError
+from tanager.network.history import Edit
 from tanager.network.labelled import LabelledTable, label_table
 from tanager.network.marginal import add_unknown_sums
 from tanager.parameters import Tables
@@ -38,6 +39,8 @@ class Network:
         Which features condition which.
     tables : Tables
         The class prior and each family's log-probabilities.
+    history : tuple of Edit
+        What was changed by hand, in order: see `edit`.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Network:
     codebook: Codebook
     structure: Structure
     tables: Tables
+    history: tuple[Edit, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.codebook, self.structure))
@@ -125,6 +129,61 @@ class Network:
                 out[rows, feature] = after - before
                 before = after
         return out
+
+    def edit(
+        self,
+        feature: str,
+        *,
+        effect: Mapping[str, Any] | None = None,
+        smooth: int | None = None,
+        neutralise: bool = False,
+        forbid: bool = False,
+        reason: str = "",
+        author: str = "",
+        when: str = "",
+    ) -> Network:
+        """Return a network with one feature changed by hand, and the change in its `history`.
+
+        The history travels in the model file, the summaries and the exports.
+
+        Parameters
+        ----------
+        feature : str
+        effect : mapping, optional
+            From values, as `table` names them, to what they add to the log-odds:
+            of two classes a number, for the second; else a mapping from classes
+            to numbers. Other values keep their effect.
+        smooth : int, optional
+            Replace the effect of each interval of a number by the mean over so
+            many neighbours on each side, by their probability.
+        neutralise : bool, default=False
+            The feature says nothing about the class any more. It still stands
+            among the parents of its children.
+        forbid : bool, default=False
+            Take the feature out; each child's table becomes its probability given
+            its other parents and the class.
+        reason, author : str
+            Kept in the history.
+        when : str, optional
+            Date and time for the history; now by default.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "b"]] * 5
+        >>> network = BayesNetClassifier("naive", "laplace").fit(X, [0, 1, 0, 1] * 5).network_
+        >>> edited = network.edit("x0", neutralise=True, reason="may not be used")
+        >>> odds = edited.log_terms(edited.codebook.encode([["a", "b"]]))[0]
+        >>> (odds[:, 1] - odds[:, 0]).round(3)
+        array([0.   , 0.606])
+        >>> edited.history[0].action
+        'neutralise'
+        """
+        from tanager.network.editing import edit_network
+
+        request = {"effect": effect, "smooth": smooth, "neutralise": neutralise, "forbid": forbid}
+        note = Edit(feature, "", reason=reason, author=author, when=when)
+        return edit_network(self, feature, request, note)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to one file, which `Network.load` and `tanager.load` read."""

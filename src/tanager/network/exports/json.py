@@ -51,6 +51,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
         "order": list(recipe.order),
         "elimination": [step.input for step in recipe.steps],
         "ignored": list(recipe.ignored),
+        "history": [edit.to_dict() for edit in recipe.history],
     }
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from tanager.codes.columns import NumericColumn
 from tanager.errors import MemoryBoundError
 from tanager.network.exports.variables import target_name
+from tanager.network.history import Edit
 from tanager.network.marginal import eliminate
 
 if TYPE_CHECKING:
@@ -140,6 +141,8 @@ class Recipe:
         Whether every table sums to one over its input's values.
     ignored : tuple of str
         Columns of the training table that the network does not use.
+    history : tuple of Edit
+        What was changed by hand.
     """
 
     target: str
@@ -151,6 +154,7 @@ class Recipe:
     steps: tuple[Step, ...]
     normalized: bool
     ignored: tuple[str, ...]
+    history: tuple[Edit, ...] = ()
 
     @property
     def n_classes(self) -> int:
@@ -227,6 +231,7 @@ def make_recipe(network: Network) -> Recipe:
         steps=plan_steps(inputs, families),
         normalized=network.tables.normalized,
         ignored=tuple(name for at, name in enumerate(structure.names) if at not in place),
+        history=network.history,
     )
 
 

@@ -1,0 +1,201 @@
+r"""Changes to a network by hand, each of them recorded.
+
+A feature's *effect* is what its table says about the class:
+
+.. math:: e(v, c \mid u) = \log P(v \mid c, u) - \log P(v \mid u)
+
+for the value v, the class c and the parents' values u. An edit replaces effects;
+the tables are then brought back to a proper network with the same posterior
+(`tanager.parameters.scores`), so that an edited network sums out unknown values,
+explains and exports like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.columns import NumericColumn
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.explanation import find_class
+from tanager.network.history import Edit
+from tanager.network.information import NetworkInformation
+from tanager.parameters import DenseTable, Tables
+from tanager.parameters.scores.network import renormalise
+from tanager.structure import Structure
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["edit_network"]
+
+Floats = NDArray[np.float64]
+
+
+def edit_network(network: Network, feature: str, request: Mapping[str, Any], note: Edit) -> Network:
+    """Return the edited network with the edit at the end of its history.
+
+    `request` holds one action with what it asks for; `note` the reason and the author.
+    """
+    asked = {name: value for name, value in request.items() if value not in (None, False)}
+    if len(asked) != 1:
+        raise ConfigurationError(
+            f"One change at a time is made; given: {', '.join(asked) or 'none'}. "
+            f"Choose one of {', '.join(request)}."
+        )
+    _check(network, feature)
+    (action, value) = next(iter(asked.items()))
+    details: dict[str, Any] = {}
+    if action == "forbid":
+        edited = _forbid(network, feature)
+    else:
+        effects, share, chance = _effects(network, feature)
+        if action == "neutralise":
+            effects = np.zeros_like(effects)
+        elif action == "smooth":
+            details = {"neighbours": value}
+            effects = _smooth(network, feature, effects, chance, value)
+        else:
+            details = {"effect": _plain(value)}
+            effects = _set(network, feature, effects, share, value)
+        edited = _with_effects(network, feature, effects, chance)
+    when = note.when or datetime.now(UTC).isoformat(timespec="seconds")
+    done = Edit(feature, action, details, note.reason, note.author, when)
+    return replace(edited, history=(*network.history, done))
+
+
+def _check(network: Network, feature: str) -> None:
+    structure = network.structure
+    if feature not in structure.features:
+        known = ", ".join(map(repr, structure.features))
+        raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
+    if not network.tables.normalized or not structure.is_moral():
+        raise ConfigurationError(
+            "Only a proper network on a structure without immoralities can be edited (naive, tan, "
+            "kdb(k=1), kdb(k=2, moral=True)), where effects can be told apart. Learn such a one."
+        )
+
+
+def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
+    """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents)."""
+    at = network.structure.features.index(feature)
+    context = NetworkInformation(network).context(feature)  # P(parents, class)
+    if context is None:
+        raise MemoryBoundError(
+            f"The table of {feature!r} is too large to be edited. Learn a structure with fewer "
+            "parents."
+        )
+    table = network.tables.families[at].to_dense().log_prob
+    share = np.log(context) - np.log(context.sum(axis=-1, keepdims=True))
+    chance = np.log(np.exp(table + share[..., None, :]).sum(axis=-1))
+    return table - chance[..., None], share, chance
+
+
+def _smooth(
+    network: Network, feature: str, effects: Floats, chance: Floats, neighbours: Any
+) -> Floats:
+    """Return each interval's effect as the mean over its neighbours, by their probability."""
+    column = network.codebook.columns[network.structure.names.index(feature)]
+    if not isinstance(column, NumericColumn):
+        raise ConfigurationError(
+            f"{feature!r} has no order to smooth along; only numbers cut into intervals have. "
+            "Use effect=... or neutralise=True."
+        )
+    if type(neighbours) is not int or neighbours < 1:
+        raise ConfigurationError(
+            f"smooth={neighbours!r} is not allowed. Give how many neighbours on each side: 1, 2, …"
+        )
+    n = len(column.cuts) + 1  # a code for missing has no neighbours
+    near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= neighbours
+    weights: Floats = np.exp(chance[..., None, :n]) * near  # (*parents, value, neighbour)
+    weights /= weights.sum(axis=-1, keepdims=True)
+    smoothed = effects.copy()
+    smoothed[..., :n, :] = weights @ effects[..., :n, :]
+    return smoothed
+
+
+def _set(network: Network, feature: str, effects: Floats, share: Floats, wanted: Any) -> Floats:
+    """Return the effects with those of some values set, for all parents' values alike."""
+    if not isinstance(wanted, Mapping):
+        raise ConfigurationError(
+            f"effect={wanted!r} is not allowed. Give a mapping from values, as network.table names "
+            "them, to log-odds."
+        )
+    labels = network.codebook.columns[network.structure.names.index(feature)].labels()
+    effects = effects.copy()
+    for value, given in wanted.items():
+        if str(value) not in labels:
+            known = ", ".join(map(repr, labels[:20]))
+            raise ConfigurationError(f"{feature!r} has no value {value!r}. Its values: {known}.")
+        odds = _read_odds(network, given)
+        # Shifted by what keeps P(value | parents) as it was.
+        kept = np.log(np.exp(share + odds).sum(axis=-1, keepdims=True))
+        effects[..., labels.index(str(value)), :] = odds - kept
+    return effects
+
+
+def _read_odds(network: Network, given: Any) -> Floats:
+    """Return one number a class from a number (of two classes) or a mapping by class."""
+    classes = tuple(network.codebook.classes.tolist())
+    odds = np.zeros(len(classes))
+    if isinstance(given, Mapping):
+        for label, value in given.items():
+            odds[find_class(classes, label)] = value
+    elif len(classes) == 2 and isinstance(given, int | float):
+        odds[1] = given
+    else:
+        raise ConfigurationError(
+            f"The effect {given!r} is not allowed. Give the log-odds of the second of two classes, "
+            "or a mapping from classes to numbers."
+        )
+    if not np.isfinite(odds).all() or np.abs(odds).max() > 100:
+        raise ConfigurationError("Effects are log-odds between -100 and 100. Give smaller ones.")
+    return odds
+
+
+def _with_effects(network: Network, feature: str, effects: Floats, chance: Floats) -> Network:
+    at = network.structure.features.index(feature)
+    families = list(network.tables.families)
+    families[at] = DenseTable(np.ascontiguousarray(effects + chance[..., None]))
+    scores = Tables(network.log_prior, tuple(families), normalized=False)
+    return replace(network, tables=renormalise(network.structure, scores))
+
+
+def _forbid(network: Network, feature: str) -> Network:
+    """Return the network without a feature; its children keep their other parents."""
+    structure = network.structure
+    if len(structure.selected) == 1:
+        raise ConfigurationError(f"{feature!r} is the only feature left. Learn another network.")
+    information = NetworkInformation(network)
+    index = structure.names.index(feature)
+    kept, families = [], []
+    for at, name in enumerate(structure.features):
+        if name == feature:
+            continue
+        parents, table = structure.parent_indices[at], network.tables.families[at]
+        if index in parents:
+            without = information.without_edge(feature, name)
+            if without is None:
+                raise MemoryBoundError(
+                    f"The table of {name!r}, a child of {feature!r}, is too large to be summed. "
+                    "Learn a structure with fewer parents."
+                )
+            table = without.tables.families[at]
+        kept.append((structure.selected[at], tuple(p for p in parents if p != index)))
+        families.append(table)
+    shorter = Structure(structure.names, tuple(f for f, _ in kept), tuple(p for _, p in kept))
+    return replace(
+        network, structure=shorter, tables=Tables(network.log_prior, tuple(families), True)
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return what was asked for as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return float(value) if isinstance(value, int | float) else str(value)

@@ -1,0 +1,57 @@
+"""What people changed in a network after it was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["ACTIONS", "Edit"]
+
+ACTIONS = ("effect", "smooth", "neutralise", "forbid")
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change by hand; a network lists them in `history`, and its file keeps them.
+
+    Attributes
+    ----------
+    feature : str
+    action : {'effect', 'smooth', 'neutralise', 'forbid'}
+    details : mapping
+        What was asked for, as plain data.
+    reason, author : str
+        Why, and by whom.
+    when : str
+        Date and time, ISO 8601.
+    """
+
+    feature: str
+    action: str
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    reason: str = ""
+    author: str = ""
+    when: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data: what a model file holds."""
+        return {
+            "feature": self.feature,
+            "action": self.action,
+            "details": dict(self.details),
+            "reason": self.reason,
+            "author": self.author,
+            "when": self.when,
+        }
+
+    def __str__(self) -> str:
+        words = {
+            "effect": f"{self.feature}: effect set by hand",
+            "smooth": f"{self.feature}: effect smoothed",
+            "neutralise": f"{self.feature}: effect neutralised",
+            "forbid": f"{self.feature}: taken out of the network",
+        }
+        who = f" by {self.author}" if self.author else ""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.when[:10]}{who} {words[self.action]}{why}".strip()
