@@ -199,7 +199,7 @@ def test_columns_are_matched_by_name_and_reordered():
     codebook, rows = learn(table, [0, 1])
     assert np.array_equal(codebook.encode(table.select(["b", "a"])), rows.gather().codes)
     (batch,) = table.select(["b", "a"]).to_batches()
-    assert np.array_equal(codebook.encode_batch(batch), rows.gather().codes)
+    assert np.array_equal(codebook.encode(batch), rows.gather().codes)
     with pytest.raises(DataError, match=r"lacks the column\(s\) 'b'"):
         codebook.encode(table.select(["a"]))
     with pytest.raises(DataError, match="unseen in fit: 'c'"):
@@ -420,6 +420,6 @@ def test_a_csv_file_is_read_as_the_training_table_was(tmp_path):
         part[["n", "code"]].to_csv(tmp_path / "part.csv", index=False)
         assert np.array_equal(codebook.encode(tmp_path / "part.csv"), codebook.encode(part))
     X.iloc[1::2].assign(y="2").to_csv(tmp_path / "more.csv", index=False)
-    more = encode_rows(codebook, tmp_path / "more.csv", "y")
+    more = encode_rows(codebook, tmp_path / "more.csv", "y", context=FitContext())
     assert np.array_equal(more.gather().codes, rows.gather().codes[:, 1::2])
     assert np.array_equal(more.gather().labels, rows.gather().labels[1::2])

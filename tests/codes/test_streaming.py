@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -8,27 +10,41 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import learn_codebook
+from tanager.codes import learn_codebook, row_hash
 from tanager.codes import rows as rows_module
-from tanager.codes.sample import RowSample, hash_rows
+from tanager.codes.sample import RowSample
 from tanager.codes.weights import exact_sums, to_float
-from tanager.engines import FitContext, LocalEngine
+from tanager.engines import FitContext, KeptChunk, LocalEngine
 from tanager.errors import DataError, MemoryBoundError
-from tanager.sources import Source
+from tanager.sources import Fragment, Source
 
 
 class Streamed(Source):
-    """A table in memory that pretends to be a stream of small batches."""
+    """A table in memory that pretends to be files of some rows, read in small batches."""
 
     def __init__(self, table, batch_rows):
-        super().__init__(table.schema, None)
-        self._table, self._batch_rows = table, batch_rows
-        self.passes = 0
+        super().__init__(table.schema, table.num_rows)
+        self._table, self._batch_rows = table.combine_chunks(), batch_rows
+        self.rows_read = []
 
-    def batches(self, columns=None, batch_rows=65_536):
-        self.passes += 1
-        table = self._table if columns is None else self._table.select(list(columns))
-        yield from table.combine_chunks().to_batches(max_chunksize=self._batch_rows)
+    def fragments(self):
+        return [Part(self, start) for start in range(0, self.n_rows, 3 * self._batch_rows)]
+
+    @property
+    def passes(self):
+        return sum(self.rows_read) / self.n_rows
+
+
+class Part(Fragment):
+    def __init__(self, source, start):
+        self._source, self.start = source, start
+        self.n_rows = min(3 * source._batch_rows, source.n_rows - start)
+
+    def batches(self, columns, batch_rows=65_536):
+        table = self._source._table.select(list(columns)).slice(self.start, self.n_rows)
+        for batch in table.to_batches(max_chunksize=self._source._batch_rows):
+            self._source.rows_read.append(batch.num_rows)
+            yield batch
 
 
 def example(n=500, seed=0):
@@ -120,22 +136,16 @@ def test_the_sample_bounds_what_cuts_are_learned_from():
 @settings(max_examples=60, deadline=None)
 def test_the_sample_is_the_rows_of_the_smallest_hashes(n, step, size, key):
     numbers = np.arange(n, dtype=float)
-    samples = [RowSample(key, size, 1), RowSample(key, size, 1)]
+    samples = [RowSample(key, size, 1, n), RowSample(key, size, 1, n)]
     for k, start in enumerate(range(0, n, step)):
         part = numbers[start : start + step]
-        samples[k % 2].add(start, [part], np.zeros(len(part), dtype=np.int64), None)
+        indices = np.arange(start, start + len(part))
+        samples[k % 2].add(indices, [part], np.zeros(len(part), dtype=np.int64), None)
     samples[0].merge(samples[1], np.zeros(1, dtype=np.int64))
     samples[0].shrink()
     taken = samples[0].take(np.zeros(1, dtype=np.int64), np.ones(1), 1.0)
-    best = np.sort(np.argsort(hash_rows(0, n, key))[:size])
+    best = np.sort(np.argsort(row_hash(key, np.arange(n)))[:size])
     assert taken.numbers[0].tolist() == best.tolist()
-
-
-def test_sampled_rows_are_spread_evenly():
-    picked = np.argsort(hash_rows(0, 100_000, 12345))[:10_000]
-    counts = np.bincount(picked // 10_000, minlength=10)
-    # 10 cells of expectation 1,000; five standard deviations.
-    assert np.abs(counts - 1000).max() < 5 * np.sqrt(900)
 
 
 @given(st.lists(st.floats(0, 1e300), max_size=50), st.randoms(use_true_random=False))
@@ -161,6 +171,26 @@ def test_gather_refuses_past_its_bound(monkeypatch):
     _, rows = learn_codebook(Streamed(example(), 50), "y", context=FitContext())
     with pytest.raises(MemoryBoundError, match=r"needs all 500 rows in memory"):
         rows.gather()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("limit", [0, 2000, 1 << 30])
+def test_rows_past_the_memory_limit_are_kept_in_a_file(threads, limit):
+    table = example(3000)
+    results = []
+    for memory_limit in (1 << 40, limit):
+        context = FitContext(LocalEngine(threads), memory_limit=memory_limit)
+        source = Streamed(table, 100)
+        _, rows = learn_codebook(source, "y", sample_weight="w", context=context)
+        assert source.passes == 2
+        results.append(rows)
+    kept, stored = results
+    assert_same_rows(kept, stored)
+    in_memory = [isinstance(piece, KeptChunk) for piece in stored.pieces()]
+    assert any(in_memory) == (limit > 0)
+    assert all(in_memory) == (limit == 1 << 30)
+    sent = pickle.loads(pickle.dumps(stored))
+    assert_same_rows(kept, sent)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -209,3 +239,25 @@ def test_bad_streams_are_refused():
     nothing = pa.table({"x": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
     with pytest.raises(DataError, match=r"0 sample\(s\)"):
         learn_codebook(Streamed(nothing, 10), "y", context=FitContext())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_row_of_weight_zero_still_names_its_class(stream):
+    table = pa.table({"x": ["a", "b", "c"], "y": ["no", "yes", "perhaps"], "w": [1.0, 2.0, 0.0]})
+    source = Streamed(table, 2) if stream else table
+    codebook, rows = learn_codebook(source, "y", sample_weight="w", context=FitContext())
+    assert codebook.classes.tolist() == ["no", "perhaps", "yes"]
+    assert codebook.columns[0].labels() == ["a", "b"]
+    assert rows.gather().indices.tolist() == [0, 1]
+    assert rows.total_weight == 3.0
+
+
+def test_classes_may_be_given_beside_a_stream():
+    table = pa.table({"x": ["a", "b", "c"], "y": ["no", "yes", "no"]})
+    codebook, rows = learn_codebook(
+        Streamed(table, 2), "y", classes=["yes", "no", "perhaps"], context=FitContext()
+    )
+    assert codebook.classes.tolist() == ["no", "perhaps", "yes"]
+    assert rows.gather().labels.tolist() == [0, 2, 0]
+    with pytest.raises(DataError, match=r"label 'yes' is not one of the classes 'no'"):
+        learn_codebook(Streamed(table, 2), "y", classes=["no"], context=FitContext())

@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.growth import Growth
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
+from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.counts import Counts
-from tanager.engines import Engine, FitContext, LocalEngine, resolve_engine
+from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
 from tanager.parameters import (
@@ -35,8 +36,6 @@ from tanager.structure import Structure, StructureLearner, resolve_structure
 __all__ = ["BayesNetClassifier"]
 
 Floats = NDArray[np.float64]
-
-ROW_BLOCK = 65_536
 
 
 def _learns_from_counts(classifier: BayesNetClassifier) -> bool:
@@ -215,8 +214,13 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             )
         with self._progress() as progress:
             context = self._context(progress)
-            codebook = self.network_.codebook
-            rows = encode_rows(codebook, as_table(X), y, sample_weight=sample_weight)
+            rows = encode_rows(
+                self.network_.codebook,
+                as_table(X),
+                y,
+                sample_weight=sample_weight,
+                context=context,
+            )
             structure = self.network_.structure
             with context.stage("parameters"):
                 growth = self._growth.add(rows, structure, context)
@@ -258,18 +262,12 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
         check_is_fitted(self)
-        codes = self.network_.codebook.encode(as_table(X))
-        log_joint = self.network_.log_joint_of_codes
-        spans = range(0, codes.shape[1], ROW_BLOCK)
-        if len(spans) <= 1:
-            return log_joint(codes)
-        blocks = LocalEngine(self.n_jobs).map(
-            lambda low: log_joint(np.ascontiguousarray(codes[:, low : low + ROW_BLOCK])),
-            spans,
-            Progress(),
-            "predict",
-        )
-        return np.concatenate(blocks)
+        network = self.network_
+        few = network.codebook.encode_few(X)
+        if few is not None:
+            return network.log_joint_of_codes(few)
+        engine = resolve_engine(self.engine, self.n_jobs)
+        return predict_log_joint(network, as_table(X), engine)
 
     def explain(self, X: Any) -> Floats:
         """Return each feature's part of the joint, (n_rows, n_features, n_classes).

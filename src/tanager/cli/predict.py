@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tanager.network import Network
-    from tanager.sources import Source
+    from tanager.sources import Fragment, Source
 
 __all__ = ["match_features", "register"]
 
@@ -106,6 +105,10 @@ class Scorer:
                 "Rename them in the input, or do not keep them."
             )
 
+    def __call__(self, fragment: Fragment) -> list[pa.RecordBatch]:
+        """Return the output of a fragment's rows."""
+        return [self.score(batch) for batch in fragment.batches(self.columns)]
+
     def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the kept columns, the label and the probabilities of every class."""
         import numpy as np
@@ -113,10 +116,9 @@ class Scorer:
 
         from tanager.parameters.tables import log_posterior
 
-        codebook = self.network.codebook
-        # Columns were matched once; a model fitted without names takes them by position.
-        inputs = batch.select(self.features).rename_columns(list(codebook.domain.names))
-        log_joint = self.network.log_joint_of_codes(codebook.encode_batch(inputs))
+        inputs = batch.select(self.features).columns
+        codes = self.network.codebook.encode_chunk(inputs, None)
+        log_joint = self.network.log_joint_of_codes(codes)
         best = log_joint.argmax(axis=1).astype(np.int32)
         arrays = [batch.column(name) for name in self.kept]
         if pa.types.is_string(self._labels.type):
@@ -189,11 +191,9 @@ def _write(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> in
 
 
 def _scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:
-    """Score batches in order, as many at a time as there are threads."""
+    """Score the fragments in order, several at a time on the threads."""
+    from tanager.classifiers.prediction import map_fragments
     from tanager.engines import LocalEngine
-    from tanager.progress import Progress
 
-    engine = LocalEngine(jobs)
-    batches = source.batches(scorer.columns)
-    while window := list(islice(batches, engine.n_jobs)):
-        yield from engine.map(scorer.score, window, Progress(), "predict")
+    for batches in map_fragments(scorer, source, scorer.columns, LocalEngine(jobs)):
+        yield from batches

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tanager.codes.addition import encode_rows
 from tanager.codes.codebook import Codebook
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
-from tanager.codes.further import encode_rows
 from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, sample_of, smallest_hash
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,13 @@ from tanager.codes.columns import (
     Frozen,
     LookupTables,
     NumericColumn,
+    as_kernel_matrix,
     column_from_dict,
 )
-from tanager.codes.rows import BLOCK_ROWS, Codes, Domain, code_dtype
+from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 from tanager.errors import DataError
-from tanager.sources import Source, open_source
+from tanager.sources import Fragment, Source, open_source
 from tanager.sources.source import check_names
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Codebook(Frozen):
 
     @cached_property
     def takes_matrix(self) -> bool:
-        """Whether `encode_dense` applies: no column holds text or dates."""
+        """Whether a numeric matrix can be coded at once: no column holds text or dates."""
         temporal = any(isinstance(c, NumericColumn) and c.temporal for c in self.columns)
         return self._tables.fits and not temporal
 
@@ -116,20 +117,31 @@ class Codebook(Frozen):
         ----------
         X : Source or anything `tanager.sources.open_source` takes
         """
-        few = self._encode_few(X)
+        few = self.encode_few(X)
         if few is not None:
             return few
+        source, names = self.open(X)
+        parts = [codes for f in source.fragments() for codes in self.encode_fragment(f, names)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def open(self, X: Any) -> tuple[Source, list[str]]:
+        """Open a table, and return it with the columns that are the features, in their order."""
         source = open_source(X)
-        order = self.match(source)
-        if source.dense is not None and self.takes_matrix:
-            dense = source.dense
-            return self.encode_dense(dense if order is None else dense[:, order])
-        names = None if order is None else [source.names[i] for i in order]
-        source = self.read_as_trained(source, names or source.names)
-        batches = [self._encode_arrays(b.columns) for b in source.batches(names) if b.num_rows]
-        if not batches:
-            raise DataError("The table has 0 sample(s). Pass at least one row.")
-        return batches[0] if len(batches) == 1 else np.concatenate(batches, axis=1)
+        names = self.match(source.names, named=source.named)
+        return self.read_as_trained(source, names), names
+
+    def encode_fragment(self, fragment: Fragment, names: Sequence[str]) -> Iterator[Codes]:
+        """Iterate over the codes of a fragment, (n_features, n_rows), a bounded part at a time.
+
+        `names` are the columns that are the features, see `open`.
+        """
+        matrix = fragment.matrix(names) if self.takes_matrix else None
+        if matrix is not None:
+            yield self.encode_chunk((), matrix)
+            return
+        for batch in fragment.batches(names):
+            if batch.num_rows:
+                yield self.encode_chunk(batch.columns, None)
 
     def read_as_trained(self, source: Source, names: Sequence[str]) -> Source:
         """Return the source with columns of text read as text; `names` are the features' columns.
@@ -140,38 +152,25 @@ class Codebook(Frozen):
         texts = zip(names, self.columns, strict=True)
         return source.as_text([name for name, column in texts if column.family == "text"])
 
-    def encode_batch(self, batch: pa.RecordBatch) -> Codes:
-        """Return the codes of a record batch, shape (n_features, n_rows)."""
-        order = self._match_names(batch.schema.names)
-        columns = batch.columns if order is None else [batch.column(i) for i in order]
-        return self._encode_arrays(columns)
-
-    def encode_dense(self, x: NDArray[Any]) -> Codes:
-        """Return the codes of a numeric matrix, shape (n_rows, n_features), by position."""
-        out = np.empty((len(self.columns), x.shape[0]), dtype=self.dtype)
-        for start in range(0, x.shape[0], BLOCK_ROWS):
-            block = as_kernel_matrix(x[start : start + BLOCK_ROWS])
-            part = out[:, start : start + BLOCK_ROWS]
-            if part.shape[1] == out.shape[1]:
-                self._tables.encode(block, out)
-            else:
-                # A slice of columns is not contiguous; kernels know one layout.
-                piece = np.empty(part.shape, dtype=out.dtype)
-                self._tables.encode(block, piece)
-                part[:] = piece
-        return out
-
-    def _encode_arrays(self, arrays: Sequence[pa.Array]) -> Codes:
-        n_rows = len(arrays[0])
+    def encode_chunk(self, columns: Sequence[pa.Array], matrix: NDArray[Any] | None) -> Codes:
+        """Return the codes of some rows, given as one array a feature or as a numeric matrix."""
+        if matrix is not None:
+            if self.takes_matrix:
+                out = np.empty((len(self.columns), matrix.shape[0]), dtype=self.dtype)
+                self._tables.encode(as_kernel_matrix(matrix), out)
+                return out
+            by_column = np.ascontiguousarray(matrix.T)
+            columns = [pa.array(values, from_pandas=True) for values in by_column]
+        n_rows = len(columns[0])
         out = np.empty((len(self.columns), n_rows), dtype=self.dtype)
-        for column, array, codes in zip(self.columns, arrays, out, strict=True):
+        for column, array, codes in zip(self.columns, columns, out, strict=True):
             if n_rows <= _FEW_ROWS and _cells_fit(column, array.type):
                 codes[:] = [column.code_cell(value) for value in array.to_pylist()]
             else:
                 column.encode(array, codes)
         return out
 
-    def _encode_few(self, X: Any) -> Codes | None:
+    def encode_few(self, X: Any) -> Codes | None:
         """Code a few rows cell by cell; None where they are many or need a conversion."""
         rows, order = self._few_rows(X)
         if rows is None:
@@ -211,13 +210,18 @@ class Codebook(Frozen):
         """Return the class codes of labels; a label never seen is an error."""
         return code_labels(self.target, as_labels(y)[0])
 
-    def match(self, source: Source) -> list[int] | None:
-        """Return which column of the source is each feature; None: already in order."""
-        if source.named and self.named:
-            return self._match_names(source.names)
-        if len(source.names) != len(self.columns):
-            raise self._count_error(len(source.names))
-        return None
+    def match(self, names: Sequence[str], *, named: bool) -> list[str]:
+        """Return which column of a table is each feature.
+
+        Columns are matched by name, or by position where the table or the
+        training table had no names of its own.
+        """
+        if named and self.named:
+            order = self._match_names(names)
+            return list(names) if order is None else [names[i] for i in order]
+        if len(names) != len(self.columns):
+            raise self._count_error(len(names))
+        return list(names)
 
     def _match_names(self, names: Sequence[str]) -> list[int] | None:
         wanted = self.domain.names
@@ -278,13 +282,6 @@ class Codebook(Frozen):
 
     def __hash__(self) -> int:
         return hash((self.columns, self.missing))
-
-
-def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
-    """Return a C-ordered int64 or float64 matrix with the same numbers."""
-    wide = x.dtype == np.uint64 and x.size and int(x.max()) > np.iinfo(np.int64).max
-    kind = np.float64 if x.dtype.kind == "f" or wide else np.int64
-    return np.ascontiguousarray(x, dtype=kind)
 
 
 def _cells_fit(column: Column, kind: pa.DataType) -> bool:

@@ -278,6 +278,13 @@ def read_only(x: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers as C-ordered int64 or float64."""
+    wide = x.dtype == np.uint64 and x.size and int(x.max()) > np.iinfo(np.int64).max
+    kind = np.float64 if x.dtype.kind == "f" or wide else np.int64
+    return np.ascontiguousarray(x, dtype=kind)
+
+
 def infinite_error(name: str) -> DataError:
     """Return the error for an infinite number."""
     return DataError(

@@ -16,7 +16,7 @@ from tanager.errors import DataError
 __all__ = ["Distinct", "distinct_integers", "distinct_values", "join_values", "sort_values"]
 
 # Integers in a range up to this are marked in a table; past it they are hashed.
-_MARK_RANGE = 1 << 20
+MARK_RANGE = 1 << 20
 
 
 class Distinct(NamedTuple):
@@ -69,7 +69,7 @@ def distinct_integers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     if numbers.shape[0] == 0:
         return numbers
     low, high = int(numbers.min()), int(numbers.max())
-    if high - low >= _MARK_RANGE:
+    if high - low >= MARK_RANGE:
         return np.unique(numbers)
     from tanager.codes import _kernels
 

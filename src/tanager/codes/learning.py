@@ -1,28 +1,27 @@
-"""Learning a codebook: one look at the data, then every row as codes."""
+"""Learning a codebook: one pass sees the rows, a second codes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
-from tanager.codes.column_learning import ColumnLearner, Task, learn_matrix
-from tanager.codes.cuts import check_bins
-from tanager.codes.rows import Rows, exact_weights
+from tanager.codes.coding import code_rows
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.codes.cuts import check_bins, learn_cuts
+from tanager.codes.distinct import check_arity, sort_values
+from tanager.codes.raw import RawRows
+from tanager.codes.rows import MAX_ARITY, Rows
+from tanager.codes.sample import Sampled
+from tanager.codes.seeing import SeeingPass, Seen
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
-from tanager.codes.values import family_of
-from tanager.codes.weights import (
-    as_weights,
-    class_factors,
-    exact_sums,
-    no_weight_error,
-    to_float,
-    weight_column,
-)
+from tanager.codes.values import family_of, is_temporal
+from tanager.codes.weights import class_factors, no_weight_error, to_float
 from tanager.errors import ConfigurationError, DataError
 from tanager.sources import Source, open_source
 
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_SAMPLE", "learn_codebook"]
 
-MAX_SAMPLE = 200_000  # rows from which a streamed table's cut points are learned
+MAX_SAMPLE = 200_000  # rows of files from which cut points are learned
+SAMPLE_CELLS = {False: 16_000_000, True: 1 << 27}  # numbers in a sample: of files, in memory
+_SAMPLE_KEY = 0x5A
 
 
 def learn_codebook(
@@ -47,7 +48,7 @@ def learn_codebook(
     context: FitContext,
     max_sample: int = MAX_SAMPLE,
 ) -> tuple[Codebook, Rows]:
-    """Learn the domains of all columns, and give the rows as codes.
+    """Learn the domains of all columns, and code the rows.
 
     Parameters
     ----------
@@ -55,7 +56,7 @@ def learn_codebook(
     target : str or array-like, shape (n_rows,)
         The target column's name, or the labels.
     classes : array-like, optional
-        All classes, where the rows may lack some; for tables in memory.
+        All classes, where the rows may lack some.
     sample_weight : str or array-like, shape (n_rows,), optional
         The weights' column's name, or the weights: finite, zero or more. A row
         of weight zero is as good as absent (its class is still a class).
@@ -72,57 +73,183 @@ def learn_codebook(
         How numbers are cut; see `learn_cuts`.
     context : FitContext
     max_sample : int
-        The most rows from which cut points are learned when streaming.
+        The most rows of files from which cut points are learned.
 
     Returns
     -------
     codebook : Codebook
-    rows : Rows or StreamedRows
+    rows : Rows
 
     Notes
     -----
-    In memory everything is exact and every row is coded once. A streamed table
-    is read once here, for domains, classes, weights and a sample of `max_sample`
-    rows (fewer where more than 80 numeric columns would make it large) for the
-    cut points; later passes read and code it again. The sample is the rows
-    whose index has the smallest hash under the seed, so it depends neither on
-    chunking nor on threads. Weights enter the cut points as repetitions: N is
-    their sum. Dates and times are numbers: seconds since 1970.
+    The table is read twice: the first pass sees values, classes, weights and
+    numbers, the second codes the rows, which are then kept. Cut points are
+    learned from all numbers of a table in memory (up to 134 million), and from
+    `max_sample` rows of files (fewer where more than 80 numeric columns would
+    make the sample large): the rows whose index has the smallest hash under the
+    seed, so the sample depends neither on chunking nor on threads. Weights
+    enter the cut points as repetitions: N is their sum. Dates and times are
+    numbers: seconds since 1970.
     """
     if missing not in ("value", "marginalize"):
         raise ConfigurationError(
             f"missing={missing!r} is not known. Allowed: 'value', 'marginalize'."
         )
     check_bins(bins)
-    opened = open_source(source)
+    table = open_source(source)
+    features = find_features(table, target, sample_weight)
+    categorical = _categorical_mask(table, features, categorical_features)
+    temporal = [is_temporal(table.schema.field(name).type) for name in features]
+    known = Target.of(target, classes)
+    labels = None if isinstance(target, str) else known.code(target)
+    name = target if isinstance(target, str) else None
+    raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
+    room = SAMPLE_CELLS[table.in_memory] // max(1, len(features) - sum(categorical))
+    sample_rows = max(1, room if table.in_memory else min(room, max_sample))
+    seeing = SeeingPass(
+        features, categorical, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows
+    )
+    seen = context.engine.run(seeing, raw, context.progress, "codebook")
+    if seen.n_rows == 0:
+        raise no_weight_error()
+    column, class_labels, order = known.settle(table, seen, coded=labels is not None)
+    factors, total = weigh(seen, order, class_weight, class_labels)
+    sample = seen.sample.take(order, factors, total)
+    facts = _facts(seen, sample, features, categorical, temporal)
+    make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
+    columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
+    codebook = Codebook(columns, column, class_labels, missing, table.named)
+    weighted = not seen.unit_weights or bool((factors != 1).any())
+    return codebook, code_rows(
+        raw, codebook, factors if weighted else None, seen.n_rows, total, context
+    )
+
+
+def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
+    """Return the columns that are neither target nor weight; a name that is absent is refused."""
     for role, name in (("target", target), ("sample_weight", sample_weight)):
-        if isinstance(name, str) and name not in opened.names:
+        if isinstance(name, str) and name not in table.names:
             raise DataError(
                 f"No {role} column {name!r} in the table. Its columns are: "
-                f"{', '.join(map(repr, opened.names))}."
+                f"{', '.join(map(repr, table.names))}."
             )
     taken = {name for name in (target, sample_weight) if isinstance(name, str)}
-    features = [name for name in opened.names if name not in taken]
+    features = [name for name in table.names if name not in taken]
     if not features:
         raise DataError("The table has no column besides the target. Pass at least one feature.")
-    task = Task(
-        opened,
-        features,
-        _categorical_mask(opened, features, categorical_features),
-        target,
-        sample_weight,
-        class_weight,
-        missing,
-        classes,
-        bins,
-    )
-    if opened.in_memory:
-        return _learn_in_memory(task, context)
-    if classes is not None:
-        raise ConfigurationError("classes= goes with rows in memory, not with a streamed table.")
-    from tanager.codes.streaming import learn_streamed
+    return features
 
-    return learn_streamed(task, context, max_sample)
+
+class Target(NamedTuple):
+    """What is known of the classes before the rows were seen."""
+
+    name: str
+    column: CategoricalColumn | None
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, target: Any, classes: Any) -> Target:
+        """Learn the classes from an array of labels, or from the list of all classes."""
+        name = target if isinstance(target, str) else "class"
+        given = target if classes is None else classes
+        if isinstance(given, str):
+            return cls(name, None, np.dtype(object))
+        values, dtype = as_labels(given)
+        return cls(name, target_column(values, name), dtype)
+
+    def code(self, labels: Any) -> NDArray[np.uint16]:
+        """Return the codes of an array of labels."""
+        assert self.column is not None
+        return code_labels(self.column, as_labels(labels)[0])
+
+    def settle(
+        self, table: Source, seen: Seen, *, coded: bool
+    ) -> tuple[CategoricalColumn, NDArray[Any], NDArray[np.int64]]:
+        """Return the target's column, the classes, and the code of each provisional class id."""
+        column, dtype, found = self.column, self.dtype, list(seen.labels)
+        if coded:
+            assert column is not None
+            return column, class_array(column, dtype), np.array(found, dtype=np.int64)
+        kind = table.schema.field(self.name).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        labels, found_dtype = column_labels(pa.array(found, kind))
+        if column is None:
+            column, dtype = target_column(labels, self.name), found_dtype
+        return column, class_array(column, dtype), code_labels(column, labels).astype(np.int64)
+
+
+def weigh(
+    seen: Seen, order: NDArray[np.int64], class_weight: Any, classes: NDArray[Any]
+) -> tuple[NDArray[np.float64], float]:
+    """Return the classes' factors, and the sum of all rows' final weights."""
+    sums = np.zeros(len(classes))
+    sums[order] = [to_float(count) for count in seen.counts]
+    factors = class_factors(class_weight, classes, sums)
+    total = float((sums * factors).sum())
+    if total <= 0:
+        raise no_weight_error()
+    return factors, total
+
+
+class ColumnFacts(NamedTuple):
+    """What is known of one feature: enough to make its column."""
+
+    name: str
+    missing: bool
+    values: pa.Array | None  # distinct values of a categorical feature
+    numbers: NDArray[Any] | None  # of a numeric feature; none missing
+    labels: NDArray[np.uint16]  # of the numbers' rows
+    weights: NDArray[np.float64] | None
+    temporal: bool
+
+
+def _facts(
+    seen: Seen,
+    sample: Sampled,
+    features: Sequence[str],
+    categorical: Sequence[bool],
+    temporal: Sequence[bool],
+) -> list[ColumnFacts]:
+    facts, at = [], 0
+    for i, name in enumerate(features):
+        numbers, labels, weights = None, sample.labels[:0], None
+        if not categorical[i]:
+            column = sample.numbers[at]
+            at += 1
+            if seen.present[i]:
+                labels, weights = sample.labels, sample.weights
+                if seen.missing[i]:
+                    known = ~np.isnan(column)
+                    column, labels = column[known], labels[known]
+                    weights = None if weights is None else weights[known]
+                # Integers are counted by value where floats would have to be sorted.
+                numbers = column.astype(np.int64) if seen.whole[i] else column
+        facts.append(
+            ColumnFacts(
+                name, seen.missing[i], seen.values[i], numbers, labels, weights, temporal[i]
+            )
+        )
+    return facts
+
+
+def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | int) -> Column:
+    """Return the column of a feature: the one place where a column is made."""
+    own_code = facts.missing and missing == "value"
+    if facts.numbers is not None:
+        cuts = learn_cuts(facts.numbers, facts.labels, n_classes, facts.weights, bins)
+        return NumericColumn(facts.name, cuts, len(cuts) + 1 if own_code else None, facts.temporal)
+    values = facts.values
+    if values is None or len(values) == 0:
+        if missing != "value":
+            raise DataError(
+                f"Column {facts.name!r} has only missing values, and missing='marginalize' leaves "
+                "it nothing to learn. Drop the column, or use missing='value'."
+            )
+        return CategoricalColumn(facts.name, pa.array([], pa.null()), 0)
+    check_arity(values, facts.name)
+    if len(values) + own_code > MAX_ARITY:
+        check_arity(pa.nulls(MAX_ARITY + 1), facts.name)
+    return CategoricalColumn(facts.name, sort_values(values), len(values) if own_code else None)
 
 
 def _categorical_mask(source: Source, features: list[str], asked: Any) -> list[bool]:
@@ -166,75 +293,3 @@ def _feature_index(features: Sequence[str], one: Any) -> int:
         f"categorical_features names {one!r}, which is not a feature. "
         f"The features are: {', '.join(features[:30])}."
     )
-
-
-def _learn_in_memory(task: Task, context: FitContext) -> tuple[Codebook, Rows]:
-    source, n_rows = task.source, task.source.n_rows
-    assert n_rows is not None
-    if isinstance(task.target, str):
-        label_values, dtype = column_labels(source.column(task.target))
-    else:
-        label_values, dtype = as_labels(task.target)
-        if len(label_values) != n_rows:
-            raise DataError(
-                f"Found input variables with inconsistent numbers of samples: the table has "
-                f"{n_rows} rows, the target {len(label_values)} labels. Pass one label a row."
-            )
-    name = task.target if isinstance(task.target, str) else "class"
-    known, dtype = (label_values, dtype) if task.classes is None else as_labels(task.classes)
-    target = target_column(known, name)
-    classes = class_array(target, dtype)
-    labels = code_labels(target, label_values)
-    weights = None
-    if task.sample_weight is not None:
-        given = task.sample_weight
-        if isinstance(given, str):
-            given = weight_column(source.column(given), given)
-        weights = as_weights(given, n_rows)
-    if task.features != list(source.names):
-        source = source.select(task.features)
-    if weights is not None and not weights.all():
-        kept = weights > 0
-        source, labels, weights = source.filter(kept), labels[kept], weights[kept]
-    weights = join_weights(weights, labels, classes, task.class_weight)
-    learner = ColumnLearner(task, labels, weights, len(classes))
-    if source.dense is not None:
-        columns = learn_matrix(source, task, learner, context)
-        codebook = Codebook(columns, target, classes, task.missing, source.named)
-        codes = codebook.encode(source)
-    else:
-        found = context.engine.map(
-            lambda i: learner.learn_and_encode(i, source.column(task.features[i])),
-            range(len(task.features)),
-            context.progress,
-            "codes",
-        )
-        codebook = Codebook(
-            tuple(column for column, _ in found), target, classes, task.missing, source.named
-        )
-        codes = np.empty((len(found), len(labels)), dtype=codebook.dtype)
-        for row, (_, column_codes) in zip(codes, found, strict=True):
-            row[:] = column_codes
-    return codebook, Rows.in_memory(codebook.domain, codes, labels, weights)
-
-
-def join_weights(
-    weights: NDArray[np.float64] | None,
-    labels: NDArray[np.uint16],
-    classes: NDArray[Any],
-    class_weight: Any,
-) -> NDArray[np.float64] | None:
-    """Return row times class weights, rounded so that sums are exact; None if all are one."""
-    if class_weight is None and (weights is None or (weights == 1).all()):
-        return None
-    if weights is None:
-        sums = np.bincount(labels, minlength=len(classes)).astype(np.float64)
-    else:
-        sums = np.array([to_float(s) for s in exact_sums(weights, labels, len(classes))])
-    factors = class_factors(class_weight, classes, sums)
-    total = float((sums * factors).sum())
-    if total <= 0:
-        raise no_weight_error()
-    joined = factors[labels] if weights is None else weights * factors[labels]
-    rounded = exact_weights(joined, total)
-    return None if (rounded == 1).all() else rounded

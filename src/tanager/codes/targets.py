@@ -12,7 +12,7 @@ from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.codes.rows import code_dtype
 from tanager.errors import DataError
-from tanager.sources import TableSource
+from tanager.sources.source import join_chunks, plain_column
 
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 
@@ -59,7 +59,7 @@ def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:
     """Return an Arrow column as labels, and the dtype the classes shall have."""
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
-    column = TableSource(pa.table({"class": column})).column("class")
+    column = join_chunks(plain_column(column))
     check_no_null(column)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_floating(kind):
@@ -101,10 +101,10 @@ def code_labels(target: CategoricalColumn, labels: pa.Array) -> NDArray[np.uint1
     return codes.astype(np.uint16)
 
 
-def check_no_null(labels: pa.Array, name: str | None = None) -> None:
+def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> None:
     """Refuse labels that are missing."""
     if labels.null_count:
-        row = int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
+        row = start + int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
         where = "Input y" if name is None else f"Target column {name!r}: input y"
         raise DataError(
             f"{where} contains NaN or null (first in row {row}). "

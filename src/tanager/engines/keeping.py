@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -115,6 +116,7 @@ class Store:
         with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - kept open
+                weakref.finalize(self, self._file.close)
             place = _Place(array.dtype, array.shape, self.file_used)
             self.file_used += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
             self._file.seek(place.offset)

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import glob
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources.source import BATCH_ROWS, Source, cast_batch, check_names, plain_schema
+from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
+from tanager.sources.source import (
+    BATCH_ROWS,
+    Fragment,
+    Source,
+    cast_batch,
+    check_names,
+)
 
 __all__ = ["FileSource", "open_files"]
 
@@ -27,33 +34,42 @@ FORMATS = {
     ".tsv": "csv",
     ".txt": "csv",
 }
-_BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
-class TableFile(ABC):
-    """One file: its schema, its number of rows if it says so, its batches."""
+class Stamp(NamedTuple):
+    """What tells whether a file is still the one that was opened."""
 
-    path: Path
-    schema: pa.Schema
-    n_rows: int | None
+    n_bytes: int
+    modified: int  # in nanoseconds
 
-    @abstractmethod
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Iterate over the file's rows."""
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Return the stamp of a file as it is now."""
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns)
 
-    def as_text(self, columns: Collection[str]) -> TableFile:  # noqa: ARG002
-        """Return the file with some columns as text, where its types are guesses."""
-        return self
+
+class OpenedFile(NamedTuple):
+    """A file with its stamp, and the columns that its folders' names give."""
+
+    file: TableFile
+    stamp: Stamp
+    folders: dict[str, Any]  # column name to value, the same in every row
+
+    def schema(self, kinds: pa.Schema | None) -> pa.Schema:
+        """Return all columns."""
+        return self.file.schema if kinds is None else pa.schema([*self.file.schema, *kinds])
 
 
 class FileSource(Source):
     """Files of one format with the same columns, one after the other."""
 
-    def __init__(self, files: Sequence[TableFile]) -> None:
-        first = files[0]
-        for file in files:
-            check_names(file.schema.names)
+    def __init__(self, files: Sequence[OpenedFile], folders: pa.Schema | None = None) -> None:
+        first = files[0].file
+        for opened in files:
+            file = opened.file
+            check_names(opened.schema(folders).names)
             if set(file.schema.names) != set(first.schema.names):
                 odd = sorted(set(file.schema.names) ^ set(first.schema.names))
                 raise DataError(
@@ -61,77 +77,120 @@ class FileSource(Source):
                     f"{', '.join(map(repr, odd))}. Files of one table need the same columns."
                 )
         if len(files) > 1:
-            files = [file.as_text(_disputed_columns(files)) for file in files]
+            disputed = _disputed_columns([opened.file for opened in files])
+            files = [one._replace(file=one.file.as_text(disputed)) for one in files]
         self._files = files
-        schema = files[0].schema if len(files) == 1 else _common_schema(files)
-        rows = [file.n_rows for file in files]
-        total = None if None in rows else sum(n for n in rows if n is not None)
-        if total == 0:
+        self._folders = folders
+        schema = _common_schema([opened.schema(folders) for opened in files])
+        n_rows = sum(opened.file.n_rows for opened in files)
+        if n_rows == 0:
             raise DataError(
                 f"{first.path} has a header but no rows (0 sample(s)). "
                 "Pass a file with at least one row."
             )
-        super().__init__(schema, total)
+        super().__init__(schema, n_rows)
 
-    def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows of all files."""
-        names = list(self.names if columns is None else columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        for file in self._files:
-            with reading(file.path):
-                for batch in file.batches(names, batch_rows):
-                    for start in range(0, batch.num_rows, batch_rows):
-                        yield cast_batch(batch.slice(start, batch_rows), schema)
+    def fragments(self) -> list[Fragment]:
+        """Return the files' parts: groups of rows of Parquet, else whole files."""
+        found: list[Fragment] = []
+        start = 0
+        for opened in self._files:
+            for n_rows, part in opened.file.parts():
+                if n_rows:
+                    found.append(FileFragment(opened, part, self.schema, start, n_rows))
+                start += n_rows
+        return found
 
     def as_text(self, columns: Collection[str]) -> Source:
         """Return the files with some columns as the text they were written in."""
-        return FileSource([file.as_text(columns) for file in self._files])
+        files = [one._replace(file=one.file.as_text(columns)) for one in self._files]
+        return FileSource(files, self._folders)
 
 
-class reading:  # noqa: N801
-    """Turns Arrow's errors about a file into ours."""
+@dataclass(frozen=True, eq=False)
+class FileFragment(Fragment):
+    """A part of a file; refuses to read a file that is no longer the one that was opened."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    opened: OpenedFile
+    part: Any
+    schema: pa.Schema
+    start: int
+    n_rows: int
 
-    def __enter__(self) -> None:
-        return None
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows, decoded here."""
+        file, _, folders = self.opened
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        stored = [name for name in columns if name not in folders]
+        n_rows = 0
+        self._check()
+        with reading(file.path):
+            # A file without any of the columns still tells how many rows there are.
+            for batch in file.read(self.part, stored or file.schema.names[:1], batch_rows):
+                n_rows += batch.num_rows
+                for start in range(0, batch.num_rows, batch_rows):
+                    part = batch.slice(start, batch_rows)
+                    yield cast_batch(_with_folders(part, folders, self.schema), schema)
+        self._check()
+        if n_rows != self.n_rows:
+            raise _changed(file.path)
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
-            if isinstance(error, DataError):
-                return
-            text = " ".join(str(error).split()).rstrip(".")
-            if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text:
-                raise DataError(
-                    f"{self._path} is not text in UTF-8 ({text}). Save it in that encoding."
-                ) from error
+    def _check(self) -> None:
+        path, stamp = self.opened.file.path, self.opened.stamp
+        try:
+            now = Stamp.of(path)
+        except OSError as error:
             raise DataError(
-                f"{self._path} cannot be read: {text}. "
-                "The file may be truncated, damaged or of another format; write it again."
+                f"{path} is gone since it was opened ({error.strerror}). Keep the files of a table "
+                "in place until the work is done."
             ) from error
+        if now != stamp:
+            raise _changed(path)
+
+
+def _changed(path: Path) -> DataError:
+    return DataError(
+        f"{path} has changed since it was opened. Rows of before and after would be mixed: "
+        "leave the files of a table alone until the work is done, then try again."
+    )
+
+
+def _with_folders(
+    batch: pa.RecordBatch, folders: dict[str, Any], schema: pa.Schema
+) -> pa.RecordBatch:
+    """Return the batch with the columns that the folders' names give."""
+    if not folders:
+        return batch
+    arrays, names = list(batch.columns), list(batch.schema.names)
+    for name, value in folders.items():
+        arrays.append(pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows))
+        names.append(name)
+    return pa.RecordBatch.from_arrays(arrays, names)
 
 
 def open_files(paths: Sequence[str | Path]) -> FileSource:
     """Open paths, globs or folders as one table."""
     found = [file for path in paths for file in _expand(str(path))]
-    kinds = {_format(path) for path in found}
+    kinds = {_format(path) for path, _ in found}
     if len(kinds) > 1:
         raise DataError(
             f"The files are of several formats ({', '.join(sorted(map(str, kinds)))}). "
             "Pass files of one format, for example with a glob like 'folder/*.parquet'."
         )
     opener = _OPENERS[kinds.pop()]
+    values, schema = read_folders([(path, base) for path, base in found])
     files = []
-    for path in found:
+    for (path, _), folders in zip(found, values, strict=True):
         with reading(path):
-            files.append(opener(path))
-    return FileSource(files)
+            stamp = Stamp.of(path)
+            files.append(OpenedFile(opener(path), stamp, folders))
+    return FileSource(files, schema)
 
 
-def _expand(path: str) -> list[Path]:
+def _expand(path: str) -> list[tuple[Path, Path | None]]:
+    """Return the files of a path, glob or folder, each with the folder it was found in."""
     place = Path(path)
     if place.is_dir():
         found = [p for p in sorted(place.rglob("*")) if p.is_file() and _suffix(p) in FORMATS]
@@ -140,22 +199,54 @@ def _expand(path: str) -> list[Path]:
                 f"No Parquet, Arrow or CSV file in the folder {path}. "
                 f"Known endings: {', '.join(FORMATS)}."
             )
-        split = next((p for p in found if "=" in str(p.parent.relative_to(place))), None)
-        if split is not None:
-            raise DataError(
-                f"{split} lies in a partitioned folder, whose columns are in the folders' names. "
-                "Pass pyarrow.dataset.dataset(folder, partitioning='hive') instead of the path."
-            )
-        return found
+        return [(file, place) for file in found]
     if place.is_file():
-        return [place]
+        return [(place, None)]
     if any(mark in path for mark in "*?["):
         matched = [Path(p) for p in sorted(glob.glob(path, recursive=True))]  # noqa: PTH207 - takes absolute patterns
         matched = [p for p in matched if p.is_file()]
         if matched:
-            return matched
+            return [(file, None) for file in matched]
         raise DataError(f"No file matches {path}. Check the folder and the pattern.")
     raise DataError(f"No such file or folder: {path}. Check the path.")
+
+
+def read_folders(
+    files: Sequence[tuple[Path, Path | None]],
+) -> tuple[list[dict[str, Any]], pa.Schema | None]:
+    """Return the columns that the names of partition folders (``year=2020``) give each file."""
+    parts = [
+        () if base is None else tuple(p for p in path.relative_to(base).parent.parts if "=" in p)
+        for path, base in files
+    ]
+    names = [part.partition("=")[0] for part in parts[0]]
+    odd = next((i for i, one in enumerate(parts) if [p.partition("=")[0] for p in one] != names), 0)
+    if odd:
+        raise DataError(
+            f"{files[odd][0]} and {files[0][0]} lie in folders that name other columns. "
+            "Partitioned folders need the same columns, in the same order."
+        )
+    if not names:
+        return [{} for _ in files], None
+    import pyarrow.dataset as ds
+
+    texts = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names]))
+    values = [
+        {**dict.fromkeys(names), **ds.get_partition_keys(texts.parse("/".join([*one, "file"])))}
+        for one in parts
+    ]
+    kinds = []
+    for name in names:
+        found = pa.array([row[name] for row in values], pa.string())
+        try:
+            numbers = found.cast(pa.int64())
+        except pa.ArrowInvalid:
+            kinds.append((name, pa.string()))
+            continue
+        kinds.append((name, pa.int64()))
+        for row, number in zip(values, numbers.to_pylist(), strict=True):
+            row[name] = number
+    return values, pa.schema(kinds)
 
 
 def _suffix(path: Path) -> str:
@@ -184,9 +275,9 @@ def _disputed_columns(files: Sequence[TableFile]) -> list[str]:
     return [name for name, found in kinds.items() if len(found) > 1 and found != numbers]
 
 
-def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
-    names = files[0].schema.names
-    schemas = [pa.schema([file.schema.field(name) for name in names]) for file in files]
+def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    names = schemas[0].names
+    schemas = [pa.schema([schema.field(name) for name in names]) for schema in schemas]
     if all(schema.equals(schemas[0]) for schema in schemas):
         return schemas[0]
     try:
@@ -195,70 +286,6 @@ def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
         raise DataError(
             f"The files disagree on a column's type: {error} Convert them to one type."
         ) from error
-
-
-class ParquetTable(TableFile):
-    """A Parquet file; string columns come as dictionaries, so their codes are kept."""
-
-    def __init__(self, path: Path) -> None:
-        import pyarrow.parquet as pq
-
-        self.path = path
-        plain = pq.read_schema(path)
-        strings = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-        self._dictionaries = [field.name for field in plain if field.type in strings]
-        with pq.ParquetFile(path, read_dictionary=self._dictionaries) as file:
-            self._raw = file.schema_arrow
-            self.n_rows = file.metadata.num_rows
-        self.schema = plain_schema(self._raw)
-
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows, page by page."""
-        import pyarrow.parquet as pq
-
-        # Pages are read through small buffers, not whole row groups ahead of time.
-        with pq.ParquetFile(
-            self.path,
-            read_dictionary=self._dictionaries,
-            pre_buffer=False,
-            buffer_size=_BUFFER_BYTES,
-        ) as file:
-            # Threads come from the engine alone; and one thread keeps one batch in memory.
-            yield from file.iter_batches(batch_rows, columns=list(columns), use_threads=False)
-
-
-class IpcTable(TableFile):
-    """An Arrow IPC file (also Feather) or stream."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with path.open("rb") as handle:
-            self._is_file = handle.read(6) == b"ARROW1"
-        with self._reader() as reader:
-            self.schema = plain_schema(reader.schema)
-        self.n_rows = None
-
-    def _reader(self, columns: Sequence[str] | None = None) -> Any:
-        # Read, not mapped into memory: a file that another program cuts short
-        # while it is mapped ends the process.
-        source = pa.OSFile(str(self.path))
-        options = pa.ipc.IpcReadOptions(use_threads=False)
-        if columns is not None:
-            names = self.schema.names
-            options.included_fields = sorted(names.index(name) for name in columns)
-        if self._is_file:
-            return pa.ipc.open_file(source, options=options)
-        return pa.ipc.open_stream(source, options=options)
-
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Iterate over the stored batches; of other columns only headers are read."""
-        with self._reader(columns) as reader:
-            if self._is_file:
-                stored = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            else:
-                stored = iter(reader)
-            for batch in stored:
-                yield batch.select(list(columns))
 
 
 def _open_csv(path: Path) -> TableFile:

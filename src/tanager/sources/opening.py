@@ -12,7 +12,6 @@ import pyarrow as pa
 from tanager.errors import DataError
 from tanager.sources.source import (
     ArraySource,
-    DatasetSource,
     Source,
     TableSource,
     check_columns,
@@ -29,7 +28,7 @@ _KINDS = (
 
 
 def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
-    """Open any table as a restartable stream of Arrow record batches.
+    """Open any table as a source: addresses of rows, read where they are needed.
 
     Parameters
     ----------
@@ -92,7 +91,9 @@ def _open(X: Any) -> Source:
     if type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns"):
         return _open_pandas(X)
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):
-        return DatasetSource(X)
+        from tanager.sources.datasets import open_dataset
+
+        return open_dataset(X)
     if hasattr(X, "__arrow_c_stream__"):
         return _open_stream(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):

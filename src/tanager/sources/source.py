@@ -1,15 +1,17 @@
 """Sources: what every table becomes, whatever it came from.
 
-A source has named, typed columns and can be read from the start as often as
-needed. Sources in memory also give whole columns, and a numeric NumPy array
-stays reachable as it is (`dense`), because going through columns would cost
-two transpositions.
+A source has named, typed columns and is a list of fragments: addresses of
+some thousand rows each, small and picklable. Whoever needs the rows reads the
+fragment there, as often as needed. A numeric NumPy array stays reachable as it
+is (`Fragment.matrix`), because going through columns would cost two
+transpositions.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,13 +22,45 @@ from tanager.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BATCH_ROWS", "ArraySource", "DatasetSource", "Source", "TableSource"]
+__all__ = ["BATCH_ROWS", "ArraySource", "Fragment", "Source", "TableSource"]
 
 BATCH_ROWS = 65_536
 
 
+class Fragment(ABC):
+    """The address of consecutive rows of a source.
+
+    Attributes
+    ----------
+    start : int
+        Index of the first row in the source.
+    n_rows : int
+    """
+
+    start: int
+    n_rows: int
+
+    @abstractmethod
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Read some columns, a bounded number of rows at a time.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            The columns to read, in this order; the others are not touched.
+        batch_rows : int
+            The most rows in one batch.
+        """
+
+    def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
+        """Return some columns as the numeric matrix they are, (n_rows, n_columns), or None."""
+        return None
+
+
 class Source(ABC):
-    """A restartable table: the base of all sources.
+    """A table that can be read any number of times: the base of all sources.
 
     Attributes
     ----------
@@ -34,29 +68,25 @@ class Source(ABC):
         Column names, in the table's order.
     schema : pyarrow.Schema
         The columns' types.
-    n_rows : int or None
-        Number of rows; None where only reading would tell.
+    n_rows : int
     in_memory : bool
-        Whether whole columns are at hand, without reading.
+        Whether the rows are in memory already.
     named : bool
         Whether the names came with the data. Columns of an unnamed table are
         matched by position.
-    dense : ndarray or None
-        The numeric matrix behind the columns, shape (n_rows, n_columns).
     """
 
     in_memory = False
     named = True
-    dense: NDArray[Any] | None = None
 
-    def __init__(self, schema: pa.Schema, n_rows: int | None) -> None:
+    def __init__(self, schema: pa.Schema, n_rows: int) -> None:
         check_names(schema.names)
         self.schema = schema
         self.names: tuple[str, ...] = tuple(schema.names)
         self.n_rows = n_rows
         if not self.names:
             raise DataError(
-                f"Found array with 0 feature(s) (shape=({n_rows or 0}, 0)) while a minimum of 1 "
+                f"Found array with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 "
                 "is required. Pass a table with at least one column."
             )
         if n_rows == 0:
@@ -66,24 +96,22 @@ class Source(ABC):
             )
 
     @abstractmethod
+    def fragments(self) -> list[Fragment]:
+        """Return the addresses of all rows, in order; reads nothing."""
+
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows from the start, a bounded number at a time.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            The columns to read, in this order; the others are not touched.
-        batch_rows : int
-            The most rows in one batch.
-        """
+        """Iterate over the rows of all fragments, see `Fragment.batches`."""
+        names = self.names if columns is None else columns
+        for fragment in self.fragments():
+            yield from fragment.batches(names, batch_rows)
 
     def column(self, name: str) -> pa.Array:
-        """Return a whole column; a streamed source reads it for this."""
+        """Return a whole column; it is read for this."""
         kind = self.schema.field(name).type
         chunks = [batch.column(0) for batch in self.batches([name])]
-        return TableSource(pa.table({name: pa.chunked_array(chunks, kind)})).column(name)
+        return join_chunks(pa.chunked_array(chunks, kind))
 
     def select(self, columns: Sequence[str]) -> Source:
         """Return some of the columns, in this order."""
@@ -98,32 +126,36 @@ class Source(ABC):
         """
         return self
 
-    def filter(self, kept: NDArray[np.bool_]) -> Source:  # noqa: ARG002
-        """Return some of the rows; only where `in_memory`."""
-        raise DataError(f"{self!r} is streamed: rows are taken out of tables in memory only.")
+    def hash_text(self) -> Source:
+        """Return the table with its text as dictionaries, where it is in memory.
+
+        Then text is hashed once, however often the rows are read.
+        """
+        return self
 
     def __repr__(self) -> str:
-        rows = "?" if self.n_rows is None else f"{self.n_rows:,}"
-        return f"{type(self).__name__}({rows} rows, {len(self.names)} columns)"
+        return f"{type(self).__name__}({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
 class _Selected(Source):
-    """Some columns of a streamed source."""
+    """Some columns of a source."""
 
     def __init__(self, source: Source, columns: Sequence[str]) -> None:
         self._source = source
-        self.named = source.named
+        self.named, self.in_memory = source.named, source.in_memory
         super().__init__(pa.schema([source.schema.field(name) for name in columns]), source.n_rows)
 
-    def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the selected columns."""
-        return self._source.batches(self.names if columns is None else columns, batch_rows)
+    def fragments(self) -> list[Fragment]:
+        """Return the fragments of the source."""
+        return self._source.fragments()
 
     def as_text(self, columns: Collection[str]) -> Source:
         """Return the selected columns, some of them as text."""
         return _Selected(self._source.as_text(columns), self.names)
+
+    def hash_text(self) -> Source:
+        """Return the selected columns, text as dictionaries."""
+        return _Selected(self._source.hash_text(), self.names)
 
 
 class TableSource(Source):
@@ -137,41 +169,55 @@ class TableSource(Source):
         self._table = plain_table(table)
         self.schema = self._table.schema
 
-    def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over slices of the table, without a copy."""
-        table = self._table if columns is None else self._table.select(list(columns))
-        # A table whose chunks differ in their dictionaries cannot be sliced
-        # across them, which `to_batches` respects.
-        yield from table.to_batches(max_chunksize=batch_rows)
+    def fragments(self) -> list[Fragment]:
+        """Return slices of the table, without a copy."""
+        return [
+            TableFragment(self._table.slice(start, BATCH_ROWS), start)
+            for start in range(0, self.n_rows, BATCH_ROWS)
+        ]
+
+    def column(self, name: str) -> pa.Array:
+        """Return a whole column."""
+        return join_chunks(self._table.column(name))
 
     def select(self, columns: Sequence[str]) -> Source:
         """Return some of the columns."""
         return TableSource(self._table.select(list(columns)), named=self.named)
 
-    def filter(self, kept: NDArray[np.bool_]) -> Source:
-        """Return some of the rows, copied."""
-        return TableSource(self._table.filter(pa.array(kept)), named=self.named)
+    def hash_text(self) -> Source:
+        """Return the table with its text as dictionaries."""
+        kinds = (pa.string(), pa.large_string())
+        columns = [
+            column.dictionary_encode() if column.type in kinds else column
+            for column in self._table.columns
+        ]
+        return TableSource(pa.table(columns, names=list(self.names)), named=self.named)
 
-    def column(self, name: str) -> pa.Array:
-        """Return a whole column."""
-        chunked = self._table.column(name)
-        if chunked.num_chunks == 1:
-            return chunked.chunk(0)
-        if pa.types.is_dictionary(chunked.type):
-            chunked = chunked.unify_dictionaries()
-        combined = chunked.combine_chunks()
-        # Newer Arrow releases return an array, older ones a chunked array.
-        return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+@dataclass(frozen=True, eq=False)
+class TableFragment(Fragment):
+    """Some rows of an Arrow table."""
+
+    table: pa.Table
+    start: int
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over slices, without a copy."""
+        table = self.table.select(list(columns))
+        if any(column.num_chunks > 1 for column in table.columns):
+            table = pa.table([join_chunks(column) for column in table.columns], list(columns))
+        yield from table.to_batches(max_chunksize=batch_rows)
 
 
 class ArraySource(Source):
-    """A numeric or boolean NumPy matrix; columns are named x0, x1, ...
-
-    Record batches are row blocks transposed once, so that each column lies
-    contiguous in memory and Arrow uses it without a second copy.
-    """
+    """A numeric or boolean NumPy matrix; columns are named x0, x1, ..."""
 
     in_memory = True
     named = False
@@ -183,65 +229,44 @@ class ArraySource(Source):
         if names is None:
             names = [f"x{i}" for i in range(array.shape[1])]
         super().__init__(pa.schema([(name, kind) for name in names]), array.shape[0])
-        self.dense = array
+        self._array = array
+
+    def fragments(self) -> list[Fragment]:
+        """Return blocks of rows, without a copy."""
+        return [
+            ArrayFragment(self._array[start : start + BATCH_ROWS], self.names, start)
+            for start in range(0, self.n_rows, BATCH_ROWS)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFragment(Fragment):
+    """Some rows of a NumPy matrix."""
+
+    array: NDArray[Any]
+    names: tuple[str, ...]
+    start: int
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return int(self.array.shape[0])
+
+    def matrix(self, columns: Sequence[str]) -> NDArray[Any]:
+        """Return the columns as a matrix; a copy only where they are not all."""
+        if tuple(columns) == self.names:
+            return self.array
+        return self.array[:, [self.names.index(name) for name in columns]]
 
     def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over transposed row blocks."""
-        assert self.dense is not None
-        assert self.n_rows is not None
-        names = list(self.names if columns is None else columns)
-        picks = [self.names.index(name) for name in names]
+        """Iterate over row blocks, each transposed once: so its columns are contiguous."""
+        block = self.matrix(columns)
         for start in range(0, self.n_rows, batch_rows):
-            block = self.dense[start : start + batch_rows]
-            if columns is not None:
-                block = block[:, picks]
-            by_column = np.ascontiguousarray(block.T)
-            yield pa.RecordBatch.from_arrays([_to_arrow(values) for values in by_column], names)
-
-    def select(self, columns: Sequence[str]) -> Source:
-        """Return some of the columns, copied."""
-        assert self.dense is not None
-        return ArraySource(self.dense[:, [self.names.index(name) for name in columns]], columns)
-
-    def filter(self, kept: NDArray[np.bool_]) -> Source:
-        """Return some of the rows, copied."""
-        assert self.dense is not None
-        return ArraySource(self.dense[kept], self.names)
-
-    def column(self, name: str) -> pa.Array:
-        """Return a whole column, copied."""
-        assert self.dense is not None
-        return _to_arrow(np.ascontiguousarray(self.dense[:, self.names.index(name)]))
-
-
-class DatasetSource(Source):
-    """A pyarrow dataset: many files, partitions and filters, read as it says."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-        super().__init__(plain_schema(dataset.schema), int(dataset.count_rows()))
-
-    def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the scanner's batches, with little read ahead."""
-        names = list(self.names if columns is None else columns)
-        scanner = self._dataset.scanner(
-            columns=names, batch_size=batch_rows, batch_readahead=1, fragment_readahead=1
-        )
-        schema = pa.schema([self.schema.field(name) for name in names])
-        try:
-            for batch in scanner.to_batches():
-                if batch.num_rows:
-                    yield cast_batch(batch, schema)
-        except (pa.ArrowException, OSError) as error:
-            text = " ".join(str(error).split()).rstrip(".")
-            raise DataError(
-                f"The dataset cannot be read: {text}. One of its files may be damaged, or of other "
-                "types than its schema; write it again."
-            ) from error
+            by_column = np.ascontiguousarray(block[start : start + batch_rows].T)
+            arrays = [_to_arrow(values) for values in by_column]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -298,6 +323,17 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
         decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
         return plain_column(pa.chunked_array(decoded, type=column.type.value_type))
     return column.cast(wanted)
+
+
+def join_chunks(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; dictionaries are made one."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.unify_dictionaries()
+    joined = column.combine_chunks()
+    # Newer Arrow releases return an array, older ones a chunked array.
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def check_columns(table: pa.Table | pa.RecordBatch) -> None:

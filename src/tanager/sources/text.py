@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources.files import TableFile
+from tanager.sources.formats import TableFile
 from tanager.sources.source import check_names
 
 __all__ = ["CsvTable"]
@@ -57,7 +57,7 @@ class CsvTable(TableFile):
         self.n_rows = rows
         self.schema = pa.schema(list(types.items()))
 
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Iterate over the rows, block by block of the file."""
         return self._read(columns, {name: self.schema.field(name).type for name in columns})
 

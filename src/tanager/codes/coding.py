@@ -1,0 +1,92 @@
+"""From raw rows to rows of codes, each coded once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.codebook import Codebook
+from tanager.codes.raw import RawChunk, RawPiece, RawRows
+from tanager.codes.rows import Chunk, Rows, exact_weights
+from tanager.codes.targets import code_labels
+
+if TYPE_CHECKING:
+    from tanager.engines import FitContext
+
+__all__ = ["RowCoder", "code_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class RowCoder:
+    """Codes pieces of raw rows; rows of weight zero are left out.
+
+    Attributes
+    ----------
+    codebook : Codebook
+    factors : ndarray of float64, shape (n_classes,), or None
+        Class weights; None where every final weight is one.
+    total_weight : float
+        The sum of all rows' final weights.
+    """
+
+    codebook: Codebook
+    factors: NDArray[np.float64] | None
+    total_weight: float
+
+    def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
+        """Iterate over the coded chunks."""
+        for raw in piece.chunks():
+            chunk = self._code(raw.positive())
+            if chunk.n_rows:
+                yield chunk
+
+    def _code(self, raw: RawChunk) -> Chunk:
+        labels: Any = raw.labels
+        if not isinstance(labels, np.ndarray):
+            labels = code_labels(self.codebook.target, labels)
+        weights = None
+        if self.factors is not None:
+            weights = self.factors[labels]
+            if raw.weights is not None:
+                weights = raw.weights * weights
+            weights = exact_weights(weights, self.total_weight)
+        codes = self.codebook.encode_chunk(raw.columns, raw.matrix)
+        return Chunk(codes, labels, weights, raw.start, raw.row_index)
+
+
+def code_rows(
+    raw: RawRows,
+    codebook: Codebook,
+    factors: NDArray[np.float64] | None,
+    n_rows: int,
+    total_weight: float,
+    context: FitContext,
+) -> Rows:
+    """Code all rows and keep them where they were coded.
+
+    Parameters
+    ----------
+    raw : RawRows
+    codebook : Codebook
+    factors : ndarray of float64, shape (n_classes,), or None
+        Class weights; None where every final weight is one.
+    n_rows : int
+        Rows of positive weight.
+    total_weight : float
+    context : FitContext
+    """
+    coder = RowCoder(codebook, factors, total_weight)
+    pieces = context.engine.keep(
+        coder, raw.pieces(), context.memory_limit, context.progress, "codes"
+    )
+    return Rows(
+        codebook.domain,
+        pieces,
+        weighted=factors is not None,
+        n_rows=n_rows,
+        total_weight=total_weight,
+    )

@@ -1,0 +1,213 @@
+"""What one pass over the raw rows gathers: values, classes, weights, a sample of the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes.columns import as_kernel_matrix, infinite_error, read_only
+from tanager.codes.distinct import MARK_RANGE, distinct_values, join_values
+from tanager.codes.raw import RawChunk
+from tanager.codes.rows import MAX_ARITY
+from tanager.codes.sample import RowSample
+from tanager.codes.targets import check_no_null
+from tanager.codes.values import to_numbers
+from tanager.codes.weights import exact_count, exact_sums
+from tanager.errors import DataError
+
+__all__ = ["SeeingPass", "Seen"]
+
+
+@dataclass
+class Seen:
+    """What some rows tell about the domains."""
+
+    values: list[pa.Array | None]  # distinct values of each categorical feature
+    missing: list[bool]
+    present: list[bool]  # whether a numeric feature had any number
+    whole: list[bool]  # whether all its numbers are of an integer type
+    sample: RowSample
+    n_rows: int = 0  # of positive weight
+    unit_weights: bool = True
+    labels: dict[Any, int] = field(default_factory=dict)  # label to provisional class id
+    counts: list[int] = field(default_factory=list)  # by class id: exact sums of weights
+
+
+class SeeingPass:
+    """Gathers what `Seen` holds.
+
+    Parameters
+    ----------
+    features : sequence of str
+    categorical : sequence of bool
+        Whether each feature is taken as it is; numbers of the others are sampled.
+    target : str
+        The target's name, for messages.
+    seed : int
+        Of the sample.
+    sample_rows : int
+        The most rows in the sample.
+    n_rows : int
+        Rows of the table: where the sample takes them all, none is hashed.
+    """
+
+    def __init__(
+        self,
+        features: Sequence[str],
+        categorical: Sequence[bool],
+        target: str,
+        seed: int,
+        sample_rows: int,
+        n_rows: int,
+    ) -> None:
+        self._features = list(features)
+        self._categories = [i for i, one in enumerate(categorical) if one]
+        self._numeric = [i for i, one in enumerate(categorical) if not one]
+        self._target = target
+        self._sample = (seed, sample_rows if self._numeric else 0, len(self._numeric), n_rows)
+
+    def zero(self) -> Seen:
+        """Return what no rows tell."""
+        n = len(self._features)
+        nothing = [False] * n
+        sample = RowSample(*self._sample)
+        return Seen([None] * n, list(nothing), list(nothing), [True] * n, sample)
+
+    def update(self, state: Seen, chunk: RawChunk) -> Seen:
+        """Add the rows of a chunk."""
+        # A row of weight zero is as good as absent, but its class is still a class.
+        ids = self._add_labels(state, chunk)
+        kept = chunk.positive()
+        if kept is not chunk:
+            ids = ids[np.asarray(chunk.weights) > 0]
+        state.n_rows += kept.n_rows
+        if kept.n_rows == 0:
+            return state
+        self._add_values(state, kept)
+        if self._numeric:
+            numbers = [self._numbers(state, kept, i) for i in self._numeric]
+            state.sample.add(kept.indices, numbers, ids, kept.weights)
+        return state
+
+    def _add_labels(self, state: Seen, chunk: RawChunk) -> NDArray[np.int64]:
+        if isinstance(chunk.labels, np.ndarray):
+            values = np.unique(chunk.labels)
+            local, keys = np.searchsorted(values, chunk.labels), values.tolist()
+        else:
+            labels = chunk.labels
+            check_no_null(labels, self._target, chunk.start)
+            if not pa.types.is_dictionary(labels.type):
+                labels = labels.dictionary_encode()
+            local = labels.indices.to_numpy(zero_copy_only=False)
+            keys = labels.dictionary.to_pylist()
+        counts = np.bincount(local, minlength=len(keys))
+        ids = np.zeros(len(keys), dtype=np.int64)
+        for k in np.flatnonzero(counts):
+            ids[k] = state.labels.setdefault(keys[k], len(state.labels))
+        if len(state.labels) > MAX_ARITY:
+            raise DataError(
+                f"Unknown label type: the target has more than {MAX_ARITY:,} distinct values. "
+                "Pass the column that holds the classes."
+            )
+        state.counts += [0] * (len(state.labels) - len(state.counts))
+        if chunk.weights is None:
+            sums = [exact_count(int(n)) for n in counts]
+        else:
+            sums = exact_sums(chunk.weights, local, len(keys))
+            state.unit_weights &= bool(np.isin(chunk.weights, (0, 1)).all())
+        for k in np.flatnonzero(counts):
+            state.counts[ids[k]] += sums[k]
+        return ids[local]
+
+    def _add_values(self, state: Seen, chunk: RawChunk) -> None:
+        """Add the values of the categorical features."""
+        marked: dict[int, pa.Array] = {}
+        matrix = chunk.matrix
+        if self._categories and matrix is not None and matrix.dtype.kind in "biu":
+            marked = _mark_values(matrix, self._categories)
+        for i in self._categories:
+            name = self._features[i]
+            if i in marked:
+                values, missing = marked[i], False
+            else:
+                values, missing = distinct_values(chunk.column(i), name)
+            known = state.values[i]
+            state.values[i] = values if known is None else join_values(known, values, name)
+            state.missing[i] |= missing
+
+    def _numbers(self, state: Seen, chunk: RawChunk, i: int) -> NDArray[Any]:
+        """Return a numeric feature's numbers, missing ones as NaN, and note what they are."""
+        name = self._features[i]
+        nulls = None
+        if chunk.matrix is None:
+            numbers, nulls = to_numbers(chunk.columns[i], name)
+        else:
+            numbers = as_kernel_matrix(chunk.matrix[:, i])
+        if numbers.dtype.kind != "f":
+            if nulls is None:
+                state.present[i] = True
+                return numbers
+        elif nulls is None or not nulls.all():
+            state.whole[i] = False
+        numbers = numbers.astype(np.float64, copy=nulls is not None)
+        if nulls is not None:
+            numbers[nulls] = np.nan
+        if not np.isfinite(numbers).all():
+            if np.isinf(numbers).any():
+                raise infinite_error(name)
+            state.missing[i] = True
+            state.present[i] |= not np.isnan(numbers).all()
+        else:
+            state.present[i] = True
+        return numbers
+
+    def merge(self, a: Seen, b: Seen) -> Seen:
+        """Return what the rows of both tell."""
+        for i, name in enumerate(self._features):
+            ours, theirs = a.values[i], b.values[i]
+            if ours is None or theirs is None:
+                a.values[i] = theirs if ours is None else ours
+            else:
+                a.values[i] = join_values(ours, theirs, name)
+            a.missing[i] |= b.missing[i]
+            a.present[i] |= b.present[i]
+            a.whole[i] &= b.whole[i]
+        ids = np.array([a.labels.setdefault(v, len(a.labels)) for v in b.labels], dtype=np.int64)
+        a.counts += [0] * (len(a.labels) - len(a.counts))
+        for k, count in zip(ids, b.counts, strict=True):
+            a.counts[k] += count
+        a.sample.merge(b.sample, ids)
+        a.n_rows += b.n_rows
+        a.unit_weights &= b.unit_weights
+        return a
+
+    def finish(self, state: Seen) -> Seen:
+        """Cut the sample to its size."""
+        state.sample.shrink()
+        return state
+
+
+def _mark_values(matrix: NDArray[Any], picked: list[int]) -> dict[int, pa.Array]:
+    """Return the distinct integers of picked columns whose range is small, several at a time."""
+    from tanager.codes import _kernels
+
+    if matrix.dtype == np.uint64:
+        return {}
+    block = as_kernel_matrix(matrix)
+    low, high = block.min(axis=0), block.max(axis=0)
+    small = [j for j in picked if int(high[j]) - int(low[j]) < MARK_RANGE]
+    columns = np.array(small, dtype=np.int64)
+    widths = high[columns] - low[columns] + 1
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    present = np.zeros(starts[-1], dtype=np.uint8)
+    _kernels.mark_present(read_only(block), columns, low[columns], starts[:-1], present)
+    kind = pa.bool_() if matrix.dtype.kind == "b" else pa.int64()
+    return {
+        j: pa.array(np.flatnonzero(present[a : a + width]) + low[j]).cast(kind)
+        for j, a, width in zip(small, starts, widths, strict=False)
+    }

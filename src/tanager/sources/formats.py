@@ -1,0 +1,148 @@
+"""How Parquet and Arrow IPC files are read; `text` has CSV."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tanager.errors import DataError
+from tanager.sources.source import BATCH_ROWS, plain_schema
+
+__all__ = ["IpcTable", "ParquetTable", "TableFile", "reading"]
+
+_BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
+
+
+class TableFile(ABC):
+    """One file: its schema, its number of rows, its parts. Small and picklable."""
+
+    path: Path
+    schema: pa.Schema
+    n_rows: int
+
+    def parts(self) -> list[tuple[int, Any]]:
+        """Return what may be read on its own: the number of rows, and what `read` is told."""
+        return [(self.n_rows, None)]
+
+    @abstractmethod
+    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows of a part."""
+
+    def as_text(self, columns: Collection[str]) -> TableFile:  # noqa: ARG002
+        """Return the file with some columns as text, where its types are guesses."""
+        return self
+
+
+class reading:  # noqa: N801
+    """Turns Arrow's errors about a file into ours."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
+            if isinstance(error, DataError):
+                return
+            text = " ".join(str(error).split()).rstrip(".")
+            if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text:
+                raise DataError(
+                    f"{self._path} is not text in UTF-8 ({text}). Save it in that encoding."
+                ) from error
+            raise DataError(
+                f"{self._path} cannot be read: {text}. "
+                "The file may be truncated, damaged or of another format; write it again."
+            ) from error
+
+
+class ParquetTable(TableFile):
+    """A Parquet file; string columns come as dictionaries, so their codes are kept."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq
+
+        self.path = path
+        plain = pq.read_schema(path)
+        strings = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+        self._dictionaries = [field.name for field in plain if field.type in strings]
+        with pq.ParquetFile(path, read_dictionary=self._dictionaries) as file:
+            self.schema = plain_schema(file.schema_arrow)
+            self.n_rows = file.metadata.num_rows
+            groups = range(file.metadata.num_row_groups)
+            self._group_rows = [file.metadata.row_group(i).num_rows for i in groups]
+
+    def parts(self) -> list[tuple[int, Any]]:
+        """Return groups of rows; small ones together."""
+        found: list[tuple[int, Any]] = []
+        chosen: list[int] = []
+        n_rows = 0
+        for i, rows in enumerate(self._group_rows):
+            chosen.append(i)
+            n_rows += rows
+            if n_rows >= BATCH_ROWS or i == len(self._group_rows) - 1:
+                found.append((n_rows, chosen))
+                chosen, n_rows = [], 0
+        return found
+
+    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows, page by page."""
+        import pyarrow.parquet as pq
+
+        # Pages are read through small buffers, not whole row groups ahead of time.
+        with pq.ParquetFile(
+            self.path,
+            read_dictionary=self._dictionaries,
+            pre_buffer=False,
+            buffer_size=_BUFFER_BYTES,
+        ) as file:
+            # Threads come from the engine alone; and one thread keeps one batch in memory.
+            yield from file.iter_batches(
+                batch_rows, row_groups=part, columns=list(columns), use_threads=False
+            )
+
+
+class IpcTable(TableFile):
+    """An Arrow IPC file (also Feather) or stream.
+
+    Its bytes are not mapped into memory: a file that another program cuts short
+    while it is mapped ends the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as handle:
+            self._is_file = handle.read(6) == b"ARROW1"
+        with self._open() as reader:
+            self._stored = reader.schema.names
+            self.schema = plain_schema(reader.schema)
+        if self._is_file:
+            import pyarrow.dataset as ds
+
+            self.n_rows = int(ds.dataset(str(path), format="ipc").count_rows())
+        else:
+            # Only reading tells how many rows a stream has.
+            self.n_rows = sum(batch.num_rows for batch in self.read(None, self._stored[:1], 0))
+
+    def _open(self, columns: Sequence[str] | None = None) -> Any:
+        source = pa.OSFile(str(self.path), "rb")
+        places = None if columns is None else sorted(map(self._stored.index, columns))
+        options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=places)
+        if self._is_file:
+            return pa.ipc.open_file(source, options=options)
+        return pa.ipc.open_stream(source, options=options)
+
+    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        """Iterate over the stored batches."""
+        with self._open(columns) as reader:
+            if self._is_file:
+                stored = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                stored = iter(reader)
+            for batch in stored:
+                yield batch.select(list(columns))
