@@ -203,7 +203,7 @@ def test_partial_fit_reads_files(weather, tmp_path, ending):
     again.partial_fit(path, "play", sample_weight="weight")
     clf.partial_fit(table, "play", sample_weight="weight")
     assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
-    with pytest.raises(DataError, match="No column 'wins' in the table"):
+    with pytest.raises(DataError, match="No target column 'wins' in the table"):
         clf.partial_fit(path, "wins")
 
 

@@ -214,13 +214,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             )
         with self._progress() as progress:
             context = self._context(progress)
-            rows = encode_rows(
-                self.network_.codebook,
-                as_table(X),
-                y,
-                sample_weight=sample_weight,
-                context=context,
-            )
+            codebook, table = self.network_.codebook, as_table(X)
+            rows = encode_rows(codebook, table, y, sample_weight=sample_weight, context=context)
             structure = self.network_.structure
             with context.stage("parameters"):
                 growth = self._growth.add(rows, structure, context)

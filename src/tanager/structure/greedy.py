@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -107,6 +110,10 @@ class _Climb:
         self._kept: dict[tuple[int, int], FamilyChange] = {}
         self._kept_bytes = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the engine behind: a part of the search may run in another process."""
+        return {**self.__dict__, "_context": None}
+
     def step(self) -> bool:
         """Add the best edge; False where none raises the score."""
         n = self.parents.shape[0]
@@ -114,10 +121,7 @@ class _Climb:
         allowed = (self.parents < 0)[:, None] & (self._root[None, :] != np.arange(n)[:, None])
         bar = self._set_bar(allowed)
         children = [c for c in range(n) if allowed[c].any()]
-
-        def search(child: int) -> tuple[float, int]:
-            return self._best_parent(child, np.flatnonzero(allowed[child]), bar)
-
+        search = partial(self._search, allowed=allowed, bar=bar)
         found = self._context.engine.map(search, children, Progress(), "edges")
         self.n_scored += int(allowed.sum())
         best, child, parent = 0.0, -1, -1
@@ -141,6 +145,10 @@ class _Climb:
                 child, parent = divmod(int(edge), self.parents.shape[0])
                 bar = max(bar, self._gain(child, parent, bar))
         return bar
+
+    def _search(self, child: int, *, allowed: NDArray[np.bool_], bar: float) -> tuple[float, int]:
+        """Return the best gain of a child's allowed parents, and that parent."""
+        return self._best_parent(child, np.flatnonzero(allowed[child]), bar)
 
     def _best_parent(
         self, child: int, candidates: NDArray[np.int64], bar: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,10 @@ class RunningJoint:
             np.zeros(n_rows, np.uint16),
         )
         self._start()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the counts behind: in another process the rows are counted there."""
+        return {**self.__dict__, "_pair_counts": None}
 
     def _choose_grid(self) -> tuple[float, Grid]:
         """Return half the units in a nat, and the grid: as fine as the integers allow."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -277,19 +278,23 @@ class _Search:
     def _score(self, child: int, families: list[Parents], floor: float) -> list[float]:
         """Return the families' gains; those that cannot win may be bounds instead."""
         size = max(_LEAST_BLOCK, -(-len(families) // _TASKS))
-
-        def block(start: int) -> list[float]:
-            gains, best = [], floor
-            for parents in families[start : start + size]:
-                family = self._joint.change(child, parents)
-                gains.append(self._joint.gain(child, parents, family, best))
-                best = max(best, gains[-1]) if np.isfinite(floor) else floor
-            return gains
-
         self.n_scored += len(families)
-        starts = range(0, len(families), size)
-        blocks = self._context.engine.map(block, starts, Progress(), "parents")
-        return [gain for gains in blocks for gain in gains]
+        blocks = [families[start : start + size] for start in range(0, len(families), size)]
+        score = partial(_score_block, self._joint, child, floor)
+        found = self._context.engine.map(score, blocks, Progress(), "parents")
+        return [gain for gains in found for gain in gains]
+
+
+def _score_block(
+    joint: RunningJoint, child: int, floor: float, families: list[Parents]
+) -> list[float]:
+    """Return the gains of some families; those that cannot win may be bounds instead."""
+    gains, best = [], floor
+    for parents in families:
+        family = joint.change(child, parents)
+        gains.append(joint.gain(child, parents, family, best))
+        best = max(best, gains[-1]) if np.isfinite(floor) else floor
+    return gains
 
 
 def _best(
