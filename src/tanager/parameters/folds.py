@@ -1,57 +1,53 @@
-"""Folds of the training rows: for cross-fitted tables and cross-validated strengths."""
+"""Folds of the training rows: for cross-fitted tables and cross-validated strengths.
+
+A row's fold is a hash of seed and row index; `Counts` that know the folds give
+the counts of all other folds without reading a row.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Rows
-from tanager.counts import Counts
+from tanager.codes.hashing import folds_of
+from tanager.counts import Counts, FoldPlan
 from tanager.engines import FitContext
 
-__all__ = ["N_FOLDS", "Folds"]
+__all__ = ["N_FOLDS", "folds_of_rows", "judging_folds", "with_folds"]
 
 N_FOLDS = 5
 ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths or shares
 
 
-@dataclass(frozen=True, eq=False)
-class Folds:
-    """Which fold each row is in.
+def with_folds(counts: Counts, n_folds: int, key: int, context: FitContext) -> Counts:
+    """Return counts of the same rows that know folds: the same where they do already.
 
-    Attributes
+    Parameters
     ----------
-    of_rows : ndarray of uint8, shape (n_rows,)
-    number : int
-        How many folds there are.
+    counts : Counts
+    n_folds : int
+    key : int
+        Names the random stream of the folds.
+    context : FitContext
     """
+    if counts.folds is not None:
+        return counts
+    return Counts(counts.rows, context, FoldPlan(context.row_seed(key), n_folds))
 
-    of_rows: NDArray[np.uint8]
-    number: int
 
-    @classmethod
-    def draw(cls, rows: Rows, number: int, key: int, context: FitContext) -> Folds:
-        """Deal the rows of each class into folds at random, as evenly as can be.
+def judging_folds(counts: Counts) -> range:
+    """Return the first folds, as many as hold enough rows between them to judge by."""
+    assert counts.folds is not None
+    n_folds = counts.folds.n_folds
+    enough = ceil(ENOUGH_ROWS * n_folds / max(counts.rows.n_rows, 1))
+    return range(min(enough, n_folds))
 
-        One byte a row is kept.
-        """
-        parts = (chunk.labels for chunk in rows.chunks())
-        labels = np.concatenate([np.zeros(0, np.uint16), *parts])
-        generator = context.generator(key)
-        order = np.argsort(labels + generator.random(labels.shape[0]), kind="stable")
-        of_rows = np.empty(labels.shape[0], np.uint8)
-        of_rows[order] = np.arange(labels.shape[0]) % number
-        return cls(of_rows, number)
 
-    @property
-    def judging(self) -> range:
-        """The first folds that hold enough rows between them to judge by."""
-        sizes = np.bincount(self.of_rows, minlength=self.number)
-        enough = int(np.searchsorted(np.cumsum(sizes), ENOUGH_ROWS)) + 1
-        return range(min(enough, self.number))
-
-    def counts_without(self, fold: int, counts: Counts, context: FitContext) -> Counts:
-        """Return the counts of all rows but those of a fold."""
-        return Counts(counts.rows.take(self.of_rows != fold), context)
+def folds_of_rows(counts: Counts) -> NDArray[np.uint8]:
+    """Return each row's fold, shape (n_rows,)."""
+    assert counts.folds is not None
+    seed, n_folds = counts.folds
+    parts = (folds_of(seed, chunk.indices, n_folds) for chunk in counts.rows.chunks())
+    return np.concatenate([np.zeros(0, np.uint8), *parts])

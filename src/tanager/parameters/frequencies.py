@@ -11,7 +11,6 @@ from tanager.codes.hashing import Sample, smallest_hash
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.folds import Folds
 from tanager.parameters.learner import Choice, CountLearner
 from tanager.parameters.tables import FamilyTable, TreeTable, log_posterior
 from tanager.structure import Structure
@@ -138,16 +137,10 @@ class MEstimate(CountLearner):
     def __init__(self, m: float | str = "cv") -> None:
         self.m = m
 
-    def choose(
-        self,
-        structure: Structure,
-        counts: Counts,
-        context: FitContext,
-        folds: Folds | None = None,
-    ) -> Choice:
+    def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
         """Choose m where it is to be chosen."""
         chosen = self._choose_m(structure, counts, context)
-        return Choice(chosen, structure, counts, context, folds)
+        return Choice(chosen, structure, counts, context)
 
     def _choose_m(self, structure: Structure, counts: Counts, context: FitContext) -> MEstimate:
         if self.m != "cv":

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from tanager.codes import Domain
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
-from tanager.parameters.folds import Folds
+from tanager.parameters.folds import folds_of_rows, judging_folds
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import Structure
 
@@ -54,28 +54,21 @@ class ParameterLearner(BaseEstimator, ABC):
             Write what is worth knowing into ``context.record("parameters")``.
         """
 
-    def choose(
-        self,
-        structure: Structure,
-        counts: Counts,
-        context: FitContext,
-        folds: Folds | None = None,
-    ) -> Choice:
+    def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
         """Make all choices that need held-out rows.
 
         Parameters
         ----------
         structure : Structure
         counts : Counts
+            Where they know folds, those are held out; else the learner draws its own.
         context : FitContext
-        folds : Folds or None
-            The folds to hold out; None lets the learner draw its own.
 
         Returns
         -------
         Choice
         """
-        return Choice(self, structure, counts, context, folds)
+        return Choice(self, structure, counts, context)
 
     def affordable(self, structure: Structure, domain: Domain) -> Structure:
         """Return the structure without the parents that exceed `max_table`.
@@ -109,13 +102,11 @@ class Choice:
         structure: Structure,
         counts: Counts,
         context: FitContext,
-        folds: Folds | None = None,
     ) -> None:
         self.learner = learner
         self._structure = structure
         self._counts = counts
         self._context = context
-        self._folds = folds
 
     def tables(self, context: FitContext) -> Tables:
         """Learn tables of the rows; scores with the learner's posterior will do."""
@@ -128,15 +119,15 @@ class Choice:
         -------
         log_joint : ndarray of float64, shape (n_rows, n_classes)
             Up to a number that all classes share; zeros for rows of other folds.
+            The counts must know folds.
         """
-        assert self._folds is not None
         structure, context, rows = self._structure, self._context, self._counts.rows
         codes, arities = rows.gather().codes, rows.domain.arities
         log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
-        for fold in self._folds.judging:
-            counts = self._folds.counts_without(fold, self._counts, context)
-            tables = self.learner.learn(structure, counts, context)
-            inside = self._folds.of_rows == fold
+        folds = folds_of_rows(self._counts)
+        for fold in judging_folds(self._counts):
+            tables = self.learner.learn(structure, self._counts.without(fold), context)
+            inside = folds == fold
             held = np.ascontiguousarray(codes[:, inside])
             log_joint[inside] = tables.log_joint(structure, held, arities)
         return log_joint

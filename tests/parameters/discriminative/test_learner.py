@@ -14,6 +14,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate, resolve_parameters
 from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.folds import folds_of_rows
 from tanager.parameters.scores import layout as layout_module
 from tanager.structure import Structure
 from tests.oracles import conditional_likelihood as oracle
@@ -187,14 +188,12 @@ def test_crossfit_tables_never_saw_their_rows():
     context = FitContext()
     learner = Discriminative(level=1, crossfit=3)
     problem = Problem.of(learner, structure, Counts(rows, context), context)
-    labels = rows.gather().labels
+    folds = folds_of_rows(problem.counts)
     for fold in range(3):
-        alone = rows.take(problem.folds.of_rows != fold)
+        alone = rows.take(folds != fold)
         tables, _ = learn(MEstimate(m=1.0), alone, structure)
         np.testing.assert_array_equal(problem.crossfitted.own[fold], problem.layout.read(tables))
-        for c in range(3):
-            inside = ((problem.folds.of_rows == fold) & (labels == c)).sum()
-            assert abs(inside - (labels == c).sum() / 3) < 1.5
+        assert 0 < (folds == fold).sum() < rows.n_rows / 2
 
 
 def test_prefixes_are_the_tables_under_fewer_parents():

@@ -175,7 +175,7 @@ def test_weights_count_as_repetitions_with_fixed_shares():
         rows.domain, np.repeat(codes, repeats, axis=1).copy(), np.repeat(labels, repeats)
     )
     structure = make_structure(rows, "tree")
-    pool = Pooled(["m-estimate", HDP(tolerance=1e-12), FREE], shares="equal")
+    pool = Pooled([MEstimate(1.0), HDP(tolerance=1e-12), FREE], shares="equal")
     one, two = (
         posterior(learn(pool, r, structure)[0], structure, rows) for r in (weighted, repeated)
     )

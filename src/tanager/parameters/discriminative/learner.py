@@ -12,7 +12,6 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative.objective import OBJECTIVES
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.discriminative.strength import Trial, choose_strengths
-from tanager.parameters.folds import Folds
 from tanager.parameters.learner import Choice, ParameterLearner
 from tanager.parameters.scores import UNSEEN, fill_tables, to_network
 from tanager.parameters.tables import Tables
@@ -169,18 +168,12 @@ class Discriminative(ParameterLearner):
         return to_network(structure, tables, problem.base)
 
     @one_blas_thread()
-    def choose(
-        self,
-        structure: Structure,
-        counts: Counts,
-        context: FitContext,
-        folds: Folds | None = None,
-    ) -> Choice:
+    def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
         """Choose the strengths that are to be chosen."""
         self._check()
         if counts.domain.n_classes == 1:
-            return super().choose(structure, counts, context, folds)
-        problem = Problem.of(self, structure, counts, context, folds)
+            return super().choose(structure, counts, context)
+        problem = Problem.of(self, structure, counts, context)
         trial = Trial(problem)
         return _Choice(self, problem, trial, choose_strengths(trial))
 

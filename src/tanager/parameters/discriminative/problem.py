@@ -23,7 +23,7 @@ from tanager.parameters.discriminative.objective import (
     minimise,
 )
 from tanager.parameters.discriminative.rows import PackedTable, Packing
-from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.folds import N_FOLDS, folds_of_rows, with_folds
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout
 from tanager.parameters.scores.layout import MAX_NUMBER
@@ -81,9 +81,8 @@ class Problem:
     base : Tables
         The generative tables of all rows.
     counts : Counts
+        They know folds where rows are held out or left out.
     context : FitContext
-    given_folds : Folds or None
-        Folds to use instead of drawn ones.
     """
 
     options: Discriminative
@@ -92,7 +91,6 @@ class Problem:
     base: Tables
     counts: Counts
     context: FitContext
-    given_folds: Folds | None = None
 
     @classmethod
     def of(
@@ -101,16 +99,19 @@ class Problem:
         structure: Structure,
         counts: Counts,
         context: FitContext,
-        folds: Folds | None = None,
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
+        n_crossfit = _n_crossfit(options)
+        if n_crossfit or "cv" in (options.l2, options.correction):
+            n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
+            counts = with_folds(counts, n_folds, FOLDS_KEY, context)
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         inner = context.apart()
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.info:
             context.record("parameters")["base"] = inner.info["parameters"]
-        return cls(options, layout, trees, base, counts, context, folds)
+        return cls(options, layout, trees, base, counts, context)
 
     @property
     def rows(self) -> Rows:
@@ -131,7 +132,7 @@ class Problem:
     @cached_property
     def crossfitted(self) -> Logs:
         """Tables that leave each fold out, as one set a fold."""
-        n_folds = self.folds.number
+        n_folds = self.n_folds
         n_sets = n_folds * (1 + len(self.prefix_depths))
         if n_sets * self.layout.n_cells > MAX_NUMBER:
             raise MemoryBoundError(
@@ -142,7 +143,7 @@ class Problem:
         own, prefixes = [], []
         for fold in range(n_folds):
             inner = self.context.apart()
-            counts = self.folds.counts_without(fold, self.counts, inner)
+            counts = self.counts.without(fold)
             own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
             prefixes.append(self._prefixes(counts, inner))
         return Logs(np.stack(own), np.stack(prefixes, axis=1))
@@ -161,22 +162,12 @@ class Problem:
     @property
     def crossfit(self) -> bool:
         """Whether each row reads tables that leave its fold out."""
-        return self._n_crossfit > 0
+        return _n_crossfit(self.options) > 0
 
     @property
-    def _n_crossfit(self) -> int:
-        """Number of folds by which tables leave a row out; 0 for none."""
-        if self.options.crossfit == "auto":
-            return 0 if self.options.level == 4 else N_FOLDS
-        return int(self.options.crossfit)
-
-    @cached_property
-    def folds(self) -> Folds:
-        """Which fold each row is in."""
-        if self.given_folds is not None:
-            return self.given_folds
-        number = min(self._n_crossfit or N_FOLDS, max(self.rows.n_rows, 1))
-        return Folds.draw(self.rows, number, FOLDS_KEY, self.context)
+    def n_folds(self) -> int:
+        """Number of folds; one where no row is held out."""
+        return 1 if self.counts.folds is None else self.counts.folds.n_folds
 
     def form(self, logs: Logs) -> Form:
         """Return the parameterisation over sets of generative tables."""
@@ -193,20 +184,17 @@ class Problem:
     def packed(self) -> PackedTable:
         """The rows as slot numbers, with folds where they are used."""
         packing = Packing(self.layout, self.trees, self.rows)
-        l2, correction = self.options.l2, self.options.correction
-        held_out = self.given_folds is not None or "cv" in (l2, correction)
-        of_rows = self.folds.of_rows if self.crossfit or held_out else None
-        return PackedTable(self.rows, packing, of_rows)
+        return PackedTable(self.rows, packing, self.counts.folds)
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""
         if not self.crossfit:
-            return self.form(self.all_rows), np.zeros(self.folds.number, np.int64)
-        return self.form(self.crossfitted), np.arange(self.folds.number)
+            return self.form(self.all_rows), np.zeros(self.n_folds, np.int64)
+        return self.form(self.crossfitted), np.arange(self.n_folds)
 
     def held_out(self, fold: int) -> tuple[Form, FoldTables, FoldTables]:
         """Return the parameterisation, and the tables that train without a fold, and score it."""
-        n_folds = self.folds.number
+        n_folds = self.n_folds
         train, score = np.full(n_folds, -1), np.full(n_folds, -1)
         others = np.arange(n_folds) != fold
         if self.crossfit:
@@ -238,8 +226,9 @@ class Problem:
         """
         cells = self.layout.locate(self.rows.gather().codes)
         out = np.zeros((self.rows.n_rows, self.layout.n_classes))
+        folds = folds_of_rows(self.counts)
         for fold, ((form, score), trained) in enumerate(zip(parts, free, strict=True)):
-            inside = np.flatnonzero(self.folds.of_rows == fold)
+            inside = np.flatnonzero(folds == fold)
             scores = form.expand(trained)[score[fold]]
             out[inside] = scores[0]
             for family in cells:
@@ -313,3 +302,10 @@ def resolve_base(base: str | ParameterLearner) -> ParameterLearner:
     from tanager.parameters.registry import resolve_parameters
 
     return resolve_parameters("m-estimate(m=1)" if base == "m-estimate" else base)
+
+
+def _n_crossfit(options: Discriminative) -> int:
+    """Return the number of folds by which tables leave a row out; 0 for none."""
+    if options.crossfit == "auto":
+        return 0 if options.level == 4 else N_FOLDS
+    return int(options.crossfit)

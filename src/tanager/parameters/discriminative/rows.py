@@ -22,7 +22,7 @@ its values in a group, at which its families' terms are zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import log2, prod
 from typing import NamedTuple
@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tanager.codes import Chunk, Codes, Rows
-from tanager.counts import ContextTree
+from tanager.codes.hashing import folds_of
+from tanager.counts import ContextTree, FoldPlan
 from tanager.engines import Piece
 from tanager.parameters.scores import FamilyCells, Layout
 
@@ -207,7 +208,8 @@ class PackedTable:
     ----------
     rows : Rows
     packing : Packing
-    folds : ndarray of uint8, shape (n_rows,), or None
+    folds : FoldPlan or None
+        How rows are dealt into folds.
 
     Attributes
     ----------
@@ -218,48 +220,49 @@ class PackedTable:
         After that.
     """
 
-    def __init__(
-        self, rows: Rows, packing: Packing, folds: NDArray[np.uint8] | None = None
-    ) -> None:
-        self._rows = rows
+    def __init__(self, rows: Rows, packing: Packing, folds: FoldPlan | None = None) -> None:
         self.packing = packing
         self.n_rows = rows.n_rows
         ratio = max(rows.n_rows, 1) / rows.total_weight if rows.total_weight > 0 else 1.0
         self.unit = 2.0 ** round(log2(ratio))
         self.total_weight = rows.total_weight * self.unit
-        self._folds = np.zeros(0, np.uint8) if folds is None else folds
-        self._pieces: list[Piece[PackedRows]] | None = None
+        row_bytes = KEEP_BYTES // max(rows.n_rows, 1)
+        packer = _Packer(packing, folds, self.unit, row_bytes)
+        self._pieces = [_PackedPiece(packer, piece) for piece in rows.pieces()]
 
-    def pieces(self) -> list[Piece[PackedRows]]:
+    def pieces(self) -> Sequence[Piece[PackedRows]]:
         """Return the addresses of the packed rows."""
-        if self._pieces is None:
-            starts = np.cumsum([0, *(piece.n_rows for piece in self._rows.pieces())])
-            self._pieces = [
-                _PackedPiece(self, piece, int(start))
-                for piece, start in zip(self._rows.pieces(), starts, strict=False)
-            ]
-        return list(self._pieces)
+        return self._pieces
 
-    def pack(self, chunk: Chunk, start: int) -> PackedRows:
-        """Pack the rows from position `start` on."""
+
+class _Packer(NamedTuple):
+    """How rows are packed, and how many bytes of each row may be kept."""
+
+    packing: Packing
+    folds: FoldPlan | None
+    unit: float
+    row_bytes: int
+
+    def pack(self, chunk: Chunk) -> PackedRows:
+        """Pack some rows."""
         joint, slots = self.packing.code(chunk.codes)
         weights = np.zeros(0) if chunk.weights is None else chunk.weights * self.unit
-        folds = self._folds[start : start + chunk.n_rows]
+        folds = np.zeros(0, np.uint8)
+        if self.folds is not None:
+            folds = folds_of(self.folds.seed, chunk.indices, self.folds.n_folds)
         return PackedRows(joint, slots, chunk.labels, weights, folds)
 
     def keeps(self, packed: PackedRows) -> bool:
         """Return whether there is room to keep packed rows."""
-        share = KEEP_BYTES * packed.n_rows / max(self.n_rows, 1)
-        return sum(array.nbytes for array in packed) <= share
+        return sum(array.nbytes for array in packed) <= self.row_bytes * packed.n_rows
 
 
 class _PackedPiece:
     """Some rows, packed when first read."""
 
-    def __init__(self, table: PackedTable, piece: Piece[Chunk], start: int) -> None:
-        self._table = table
+    def __init__(self, packer: _Packer, piece: Piece[Chunk]) -> None:
+        self._packer = packer
         self._piece = piece
-        self._start = start
         self._kept: list[PackedRows] | None = None
 
     @property
@@ -270,13 +273,11 @@ class _PackedPiece:
         if self._kept is not None:
             yield from self._kept
             return
-        kept, start = [], self._start
+        kept = []
         for chunk in self._piece.chunks():
-            packed = self._table.pack(chunk, start)
-            start += chunk.n_rows
-            kept.append(packed)
-            yield packed
-        if all(self._table.keeps(packed) for packed in kept):
+            kept.append(self._packer.pack(chunk))
+            yield kept[-1]
+        if all(map(self._packer.keeps, kept)):
             self._kept = kept
 
 

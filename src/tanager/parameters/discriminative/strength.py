@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tanager.parameters.discriminative.forms import Form
 from tanager.parameters.discriminative.problem import FoldTables, Problem, Strengths
+from tanager.parameters.folds import judging_folds
 
 __all__ = ["GRID", "Trial", "choose_strengths"]
 
@@ -47,7 +48,7 @@ class Trial:
 
     @cached_property
     def _parts(self) -> list[tuple[Form, FoldTables, FoldTables]]:
-        return [self.problem.held_out(fold) for fold in self.problem.folds.judging]
+        return [self.problem.held_out(fold) for fold in judging_folds(self.problem.counts)]
 
     @cached_property
     def _free(self) -> list[Floats]:

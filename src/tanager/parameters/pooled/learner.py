@@ -9,10 +9,11 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes.hashing import Sample, smallest_hash
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.folds import N_FOLDS, with_folds
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import Choice, ParameterLearner
 from tanager.parameters.pooled.members import Member, Spec, resolve_members
@@ -154,15 +155,15 @@ class Pooled(ParameterLearner):
         """Return the shares, the held-out loss of pool and members where known, and the choices."""
         n_members, rows = len(members), sample.rows
         enough = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
-        folds = None
-        if isinstance(self.shares, str) and self.shares == "cv" and enough:
-            folds = Folds.draw(rows, N_FOLDS, FOLDS_KEY, context)
+        fitted = isinstance(self.shares, str) and self.shares == "cv" and enough
+        if fitted:
+            sample = with_folds(sample, N_FOLDS, FOLDS_KEY, context.apart())
         choices = []
         for member in members:
-            choices.append(member.choose(sample, context, folds))
+            choices.append(member.choose(sample, context))
             context.progress.advance()
-        if folds is not None:
-            held_out = hold_out(choices, sample, folds)
+        if fitted:
+            held_out = hold_out(choices, sample)
             shares = fit_shares(held_out)
             return shares, _losses(held_out, shares), choices
         if isinstance(self.shares, str):
@@ -179,11 +180,12 @@ def _losses(held_out: HeldOut, shares: Floats) -> list[float]:
 def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
     """Return the counts of a random sample of the rows in memory, or of all where they are few."""
     rows = counts.rows
-    if rows.n_rows > max_rows:
-        chosen = context.generator(SAMPLE_KEY).choice(rows.n_rows, max_rows, replace=False)
-        mask = np.isin(np.arange(rows.n_rows), chosen)
-        return Counts(rows.take(mask), context.apart())
-    return counts
+    if rows.n_rows <= max_rows:
+        return counts
+    seed = context.row_seed(SAMPLE_KEY)
+    sample = Sample(seed, smallest_hash(seed, max_rows, (c.indices for c in rows.chunks())))
+    mask = np.concatenate([sample(chunk.indices) for chunk in rows.chunks()])
+    return Counts(rows.take(mask), context.apart())
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:

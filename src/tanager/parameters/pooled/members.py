@@ -11,7 +11,6 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative import Discriminative
-from tanager.parameters.folds import Folds
 from tanager.parameters.learner import Choice, ParameterLearner
 from tanager.parameters.tables import Tables
 from tanager.structure import Structure
@@ -29,9 +28,9 @@ class Member(NamedTuple):
     learner: ParameterLearner
     structure: Structure
 
-    def choose(self, counts: Counts, context: FitContext, folds: Folds | None) -> Choice:
+    def choose(self, counts: Counts, context: FitContext) -> Choice:
         """Make all choices of the learner."""
-        return self.learner.choose(self.structure, counts, context.apart(), folds)
+        return self.learner.choose(self.structure, counts, context.apart())
 
     def learn(self, counts: Counts, context: FitContext) -> Tables:
         """Learn the member's tables."""

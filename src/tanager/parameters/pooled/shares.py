@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
-from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.folds import N_FOLDS, folds_of_rows, judging_folds
 from tanager.parameters.learner import Choice
 from tanager.parameters.tables import log_posterior
 
@@ -52,13 +52,13 @@ class HeldOut(NamedTuple):
         return self.loss(shares)[0] / float(self.weights.sum())
 
 
-def hold_out(choices: Sequence[Choice], counts: Counts, folds: Folds) -> HeldOut:
+def hold_out(choices: Sequence[Choice], counts: Counts) -> HeldOut:
     """Ask members whose choices are made about held-out rows.
 
-    `counts` are of rows in memory.
+    `counts` know folds, and are of rows in memory.
     """
     rows = counts.rows
-    judged = np.isin(folds.of_rows, folds.judging)
+    judged = np.isin(folds_of_rows(counts), judging_folds(counts))
     _, labels, weights = rows.gather()[:3]
     logs = np.stack([log_posterior(choice.held_out()[judged]) for choice in choices])
     known = np.ones(len(labels)) if weights is None else weights
