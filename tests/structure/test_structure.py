@@ -145,3 +145,22 @@ def test_topological_order_puts_parents_first():
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ConfigurationError, match="'kdb', 'naive'"):
         resolve_structure("cow")
+
+
+def test_every_learner_works_with_a_bare_context():
+    import numpy as np
+
+    from tanager.codes import Domain, Rows
+    from tanager.counts import Counts
+    from tanager.engines import FitContext
+    from tanager.structure import STRUCTURES, resolve_structure
+
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (3, 60)).astype(np.uint8)
+    domain = Domain(("a", "b", "c"), np.array([2, 2, 2]), 2)
+    rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
+    for name in STRUCTURES:
+        if name not in ("fixed", "differentiable"):
+            context = FitContext()
+            structure = resolve_structure(name).learn(Counts(rows, context), context)
+            assert set(structure.features) <= {"a", "b", "c"}
