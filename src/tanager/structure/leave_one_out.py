@@ -132,9 +132,10 @@ class Tries(NamedTuple):
         trees: Sequence[ContextTree],
     ) -> Tries:
         """Build the tries of families, in order of selection, from their trees."""
-        level_start, member, levels = [0], [], []
+        level_start, member = [0], list[int]()
+        levels: list[_Level] = []
         for (feature, parents), tree in zip(families, trees, strict=True):
-            branches = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
+            branches: list[int] = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
             widths = [int(task.domain.arities[p]) for p in branches]
             levels.extend(_levels(tree, widths, task))
             member += branches
