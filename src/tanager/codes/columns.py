@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes.rows import Codes
 from tanager.codes.values import (
     FAMILY_TYPES,
@@ -267,17 +268,6 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), buffers)
 
 
-def read_only(x: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that kernels may not write to.
-
-    Arrow's buffers are read-only and NumPy's arrays are not; to numba these are
-    two types, and every kernel would be compiled twice.
-    """
-    view = x.view()
-    view.flags.writeable = False
-    return view
-
-
 def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as C-ordered int64 or float64."""
     wide = x.dtype == np.uint64 and x.size and int(x.max()) > np.iinfo(np.int64).max
@@ -294,7 +284,7 @@ def infinite_error(name: str) -> DataError:
 
 
 class LookupTables:
-    """Several columns packed for `_kernels.encode_matrix`.
+    """Several columns packed for `native.encode_matrix`.
 
     `fits` tells whether every column can be looked up from numbers alone.
     """
@@ -348,10 +338,8 @@ class LookupTables:
 
     def encode(self, x: NDArray[Any], out: Codes) -> None:
         """Write the codes of a C-ordered int64 or float64 matrix to out, (n_columns, n_rows)."""
-        from tanager.codes import _kernels
-
-        bad = _kernels.encode_matrix(
-            read_only(x),
+        bad = native.encode_matrix(
+            x,
             self.kind,
             self.low,
             self.start,

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.columns import infinite_error, read_only
+from tanager import native
+from tanager.codes.columns import infinite_error
 from tanager.codes.rows import MAX_ARITY
 from tanager.codes.values import FAMILY_TYPES, family_of, is_temporal, to_family, to_numbers
 from tanager.errors import DataError
@@ -71,12 +72,10 @@ def distinct_integers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     low, high = int(numbers.min()), int(numbers.max())
     if high - low >= MARK_RANGE:
         return np.unique(numbers)
-    from tanager.codes import _kernels
-
     zero = np.zeros(1, dtype=np.int64)
     present = np.zeros(high - low + 1, dtype=np.uint8)
-    column = read_only(numbers.reshape(-1, 1))
-    _kernels.mark_present(column, zero, np.array([low], dtype=np.int64), zero, present)
+    column = numbers.reshape(-1, 1)
+    native.mark_present(column, zero, np.array([low], dtype=np.int64), zero, present)
     return np.flatnonzero(present) + low
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
+
 __all__ = ["mdl_cuts", "midpoints"]
 
 # Integers are counted per value instead of sorted while the counts fit a cache.
@@ -59,8 +61,6 @@ def mdl_cuts(
     >>> mdl_cuts(values, labels, n_classes=2).tolist()
     [5.5]
     """
-    from tanager.codes import _kernels
-
     if weights is not None and not weights.all():
         kept = weights > 0
         values, labels, weights = values[kept], labels[kept], weights[kept]
@@ -76,7 +76,7 @@ def mdl_cuts(
     else:
         ordered, labels, weights = counted
     found = np.empty(ordered.shape[0], dtype=np.int64)
-    n_cuts = _kernels.mdl_split(ordered, labels, weights, n_classes, found)
+    n_cuts = native.split_by_mdl(ordered, labels, weights, n_classes, found)
     firsts = np.sort(found[:n_cuts])
     return midpoints(ordered[firsts - 1], ordered[firsts])
 
@@ -103,12 +103,8 @@ def _count_integers(
     n_cells = (high - low + 1) * n_classes
     if n_cells > min(_MAX_CELLS, 4 * values.shape[0] + 1024):
         return None
-    from tanager.codes import _kernels
-
     cells = np.zeros(n_cells)
-    _kernels.count_cells(
-        values.astype(np.int64, copy=False), labels, weights, low, n_classes, cells
-    )
+    native.count_cells(values.astype(np.int64, copy=False), labels, weights, low, n_classes, cells)
     filled = np.flatnonzero(cells)
     value, label = np.divmod(filled, n_classes)
     return (value + low).astype(np.float64), label.astype(np.uint16), cells[filled]

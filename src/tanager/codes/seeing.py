@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.columns import as_kernel_matrix, infinite_error, read_only
+from tanager import native
+from tanager.codes.columns import as_kernel_matrix, infinite_error
 from tanager.codes.distinct import MARK_RANGE, distinct_values, join_values
 from tanager.codes.raw import RawChunk
 from tanager.codes.rows import MAX_ARITY
@@ -194,8 +195,6 @@ class SeeingPass:
 
 def _mark_values(matrix: NDArray[Any], picked: list[int]) -> dict[int, pa.Array]:
     """Return the distinct integers of picked columns whose range is small, several at a time."""
-    from tanager.codes import _kernels
-
     if matrix.dtype == np.uint64:
         return {}
     block = as_kernel_matrix(matrix)
@@ -205,7 +204,7 @@ def _mark_values(matrix: NDArray[Any], picked: list[int]) -> dict[int, pa.Array]
     widths = high[columns] - low[columns] + 1
     starts = np.concatenate([[0], np.cumsum(widths)])
     present = np.zeros(starts[-1], dtype=np.uint8)
-    _kernels.mark_present(read_only(block), columns, low[columns], starts[:-1], present)
+    native.mark_present(block, columns, low[columns], starts[:-1], present)
     kind = pa.bool_() if matrix.dtype.kind == "b" else pa.int64()
     return {
         j: pa.array(np.flatnonzero(present[a : a + width]) + low[j]).cast(kind)
