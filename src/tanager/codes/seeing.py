@@ -97,8 +97,7 @@ class SeeingPass:
 
     def _add_labels(self, state: Seen, chunk: RawChunk) -> NDArray[np.int64]:
         if isinstance(chunk.labels, np.ndarray):
-            values = np.unique(chunk.labels)
-            local, keys = np.searchsorted(values, chunk.labels), values.tolist()
+            local, keys = chunk.labels, list(range(int(chunk.labels.max(initial=0)) + 1))
         else:
             labels = chunk.labels
             check_no_null(labels, self._target, chunk.start)
@@ -205,8 +204,10 @@ def _mark_values(matrix: NDArray[Any], picked: list[int]) -> dict[int, pa.Array]
     starts = np.concatenate([[0], np.cumsum(widths)])
     present = np.zeros(starts[-1], dtype=np.uint8)
     native.mark_present(block, columns, low[columns], starts[:-1], present)
-    kind = pa.bool_() if matrix.dtype.kind == "b" else pa.int64()
-    return {
-        j: pa.array(np.flatnonzero(present[a : a + width]) + low[j]).cast(kind)
+    found = {
+        j: pa.array(present[a : a + width].nonzero()[0] + low[j])
         for j, a, width in zip(small, starts, widths, strict=False)
     }
+    if matrix.dtype.kind == "b":
+        return {j: values.cast(pa.bool_()) for j, values in found.items()}
+    return found
