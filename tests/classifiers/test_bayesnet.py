@@ -210,13 +210,13 @@ def test_partial_fit_reads_files(weather, tmp_path, ending):
 def test_partial_fit_that_fails_changes_nothing(weather, monkeypatch):
     X, y = weather
     clf = BayesNetClassifier("tan", "laplace").fit(X, y)
-    before, growth = clf.network_, clf._growth
+    before, growth = clf.network_, clf._kept_counts
     with monkeypatch.context() as patch:
         patch.setattr(Laplace, "family", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             clf.partial_fit(X, y)
     assert clf.network_ is before
-    assert clf._growth is growth
+    assert clf._kept_counts is growth
 
 
 @pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", "hdp"])

@@ -15,8 +15,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
-from tanager.classifiers.growth import Growth
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
+from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.counts import Counts
@@ -124,7 +124,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     network_: Network
     classes_: NDArray[Any]
-    _growth: Growth | None
+    _kept_counts: KeptCounts | None
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 codebook, rows = self._encode(X, y, sample_weight, context, classes)
                 self._learn(codebook, rows, context)
             return self._remember_columns(X, codebook)
-        if self._growth is None:
+        if self._kept_counts is None:
             raise ConfigurationError(
                 "partial_fit needs the counts of the first rows, which a model file does not hold. "
                 "Fit again on all rows."
@@ -218,10 +218,10 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             rows = encode_rows(codebook, table, y, sample_weight=sample_weight, context=context)
             structure = self.network_.structure
             with context.stage("parameters"):
-                growth = self._growth.add(rows, structure, context)
-                tables = growth.tables(context)
-        self._growth = growth
-        tables = weigh_classes(tables, self.class_weight, codebook.classes, growth.classes)
+                kept = self._kept_counts.add(rows, structure, context)
+                tables = kept.tables(context)
+        self._kept_counts = kept
+        tables = weigh_classes(tables, self.class_weight, codebook.classes, kept.classes)
         self.network_ = Network(codebook, structure, tables)
         self.info_ = context.info
         return self
@@ -338,7 +338,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             tables = learner.learn(structure, counts, context)
         tables = weigh_classes(tables, self.class_weight, codebook.classes, counts.classes)
         self.network_ = Network(codebook, structure, tables)
-        self._growth = Growth.start(learner, structure, counts)
+        self._kept_counts = KeptCounts.start(learner, structure, counts)
         self.info_ = context.info
 
     def _encode(

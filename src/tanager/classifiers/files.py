@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     estimator.network_ = network
-    estimator._growth = None
+    estimator._kept_counts = None
     estimator.info_ = info if isinstance(info, dict) else {}
     estimator.classes_ = network.codebook.classes
     estimator.n_features_in_ = network.codebook.domain.n_features

@@ -47,7 +47,7 @@ class FitContext:
     carry: dict[str, Any] = field(default_factory=dict)
     memory_limit: int = field(default_factory=default_memory_limit)
 
-    def apart(self) -> FitContext:
+    def inner(self) -> FitContext:
         """Return a context for a part of the work that reports on its own, and silently."""
         return FitContext(
             self.engine, self.seed, Progress(), {}, dict(self.carry), self.memory_limit

@@ -107,7 +107,7 @@ class Problem:
             counts = with_folds(counts, n_folds, FOLDS_KEY, context)
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
-        inner = context.apart()
+        inner = context.inner()
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.info:
             context.record("parameters")["base"] = inner.info["parameters"]
@@ -142,7 +142,7 @@ class Problem:
         learner = resolve_base(self.options.base)
         own, prefixes = [], []
         for fold in range(n_folds):
-            inner = self.context.apart()
+            inner = self.context.inner()
             counts = self.counts.without(fold)
             own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
             prefixes.append(self._prefixes(counts, inner))
@@ -153,7 +153,7 @@ class Problem:
         learner, structure = resolve_base(self.options.base), self.layout.structure
         out = np.zeros((len(self.prefix_depths), self.layout.n_cells, self.layout.n_classes))
         for depth in self.prefix_depths:
-            tables = learner.learn(structure.shortened(depth), counts, context.apart())
+            tables = learner.learn(structure.shortened(depth), counts, context.inner())
             for family, table in zip(self.layout.families, tables.families, strict=True):
                 if len(family.shape) - 1 > depth:
                     out[depth, family.cells] = family.read_prefix(table, depth)

@@ -69,10 +69,10 @@ def stirling_ratios(max_count: int, discount: float = 0.0) -> Ratios:
     fill_ratios(wanted, discount, rows)
     near = rows[: DENSE + 1, :NEAR].copy()
     log_count = np.log(wanted[DENSE:].astype(np.float64))
-    return Ratios(rows, log_count, DENSE, discount, near, _growth(near, discount))
+    return Ratios(rows, log_count, DENSE, discount, near, _kept_counts(near, discount))
 
 
-def _growth(near: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+def _kept_counts(near: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
     """Return S(n + 1, t) / S(n, t) for the near columns; zero where t > n."""
     count, tables = np.ogrid[: near.shape[0], : near.shape[1]]
     more = np.where((tables >= 1) & (tables <= count), count - tables * discount, 0.0)

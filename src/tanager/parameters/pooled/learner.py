@@ -120,7 +120,7 @@ class Pooled(ParameterLearner):
         whole = sample.rows.n_rows == counts.rows.n_rows
         tables, reports = [], []
         for member, choice in zip(members, choices, strict=True):
-            inner = context.apart()
+            inner = context.inner()
             chosen = member._replace(learner=choice.learner)
             tables.append(choice.tables(inner) if whole else chosen.learn(counts, inner))
             reports.append({"member": chosen.describe(), **inner.record("parameters")})
@@ -157,7 +157,7 @@ class Pooled(ParameterLearner):
         enough = rows.n_rows >= LEAST_ROWS and rows.domain.n_classes > 1 and n_members > 1
         fitted = isinstance(self.shares, str) and self.shares == "cv" and enough
         if fitted:
-            sample = with_folds(sample, N_FOLDS, FOLDS_KEY, context.apart())
+            sample = with_folds(sample, N_FOLDS, FOLDS_KEY, context.inner())
         choices = []
         for member in members:
             choices.append(member.choose(sample, context))
@@ -185,7 +185,7 @@ def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
     seed = context.row_seed(SAMPLE_KEY)
     sample = Sample(seed, smallest_hash(seed, max_rows, (c.indices for c in rows.chunks())))
     mask = np.concatenate([sample(chunk.indices) for chunk in rows.chunks()])
-    return Counts(rows.take(mask), context.apart())
+    return Counts(rows.take(mask), context.inner())
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:
@@ -203,7 +203,7 @@ def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: F
     tables = Tables(log_prior, tuple(families), normalized=False)
     if not structure.is_moral():
         return tables
-    generative = MEstimate(m=1.0).learn(structure, counts, counts.context.apart())
+    generative = MEstimate(m=1.0).learn(structure, counts, counts.context.inner())
     return to_network(structure, tables, generative)
 
 

@@ -30,7 +30,7 @@ class Member(NamedTuple):
 
     def choose(self, counts: Counts, context: FitContext) -> Choice:
         """Make all choices of the learner."""
-        return self.learner.choose(self.structure, counts, context.apart())
+        return self.learner.choose(self.structure, counts, context.inner())
 
     def learn(self, counts: Counts, context: FitContext) -> Tables:
         """Learn the member's tables."""

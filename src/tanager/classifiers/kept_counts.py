@@ -1,4 +1,4 @@
-"""Counts that go on growing: what `partial_fit` adds to."""
+"""The counts of a fit, kept so that `partial_fit` can add rows to them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tanager.engines import FitContext
 from tanager.parameters import CountLearner, ParameterLearner, Tables
 from tanager.structure import Structure
 
-__all__ = ["Growth"]
+__all__ = ["KeptCounts"]
 
 
 @dataclass(frozen=True, eq=False)
-class Growth:
-    """A settled learner with the counts it has seen.
+class KeptCounts:
+    """A learner whose choices are made, with the counts it has seen.
 
     Attributes
     ----------
@@ -35,20 +35,20 @@ class Growth:
     @classmethod
     def start(
         cls, learner: ParameterLearner, structure: Structure, counts: Counts
-    ) -> Growth | None:
+    ) -> KeptCounts | None:
         """Keep the counts of a fit, if its parameters come from counts alone."""
         if not isinstance(learner, CountLearner):
             return None
         return cls(learner, counts.classes, counts.trees(structure))
 
-    def add(self, rows: Rows, structure: Structure, context: FitContext) -> Growth:
-        """Return the growth with more rows."""
+    def add(self, rows: Rows, structure: Structure, context: FitContext) -> KeptCounts:
+        """Return the counts with more rows."""
         counts = Counts(rows, context)
         trees = [
             merge_trees(old, new)
             for old, new in zip(self.trees, counts.trees(structure), strict=True)
         ]
-        return Growth(self.learner, self.classes + counts.classes, trees)
+        return KeptCounts(self.learner, self.classes + counts.classes, trees)
 
     def tables(self, context: FitContext) -> Tables:
         """Estimate the tables from all counts so far."""
