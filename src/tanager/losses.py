@@ -15,7 +15,7 @@ same per row and without the mean, which lets row weights enter exactly.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -233,10 +233,21 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 }
 
 
-def resolve_loss(loss: str | Loss) -> Loss:
-    """Turn a name ('nll', 'cll', 'margin', 'hybrid') into a loss; a callable stays itself."""
+def resolve_loss(loss: str | Mapping[str, float] | Loss) -> Loss:
+    """Turn a name ('nll', 'cll', 'margin', 'hybrid') into a loss; a callable stays itself.
+
+    A mapping, such as ``{"lambda_": 100.0, "gamma": 20.0}``, is a `HybridMargin` with those
+    numbers: what a text can say.
+    """
     if isinstance(loss, str) and loss in _LOSSES:
         return _LOSSES[loss]()
+    if isinstance(loss, Mapping):
+        try:
+            return HybridMargin(**loss)
+        except TypeError as error:
+            raise ConfigurationError(
+                f"loss={loss!r}: {error}. Allowed: lambda_, gamma and eta of the hybrid loss."
+            ) from error
     if callable(loss):
         return loss
     allowed = ", ".join(repr(name) for name in _LOSSES)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,17 +11,26 @@ from typer.testing import CliRunner
 
 from tanager.cli import app
 from tanager.errors import ConfigurationError
-from tanager.evaluation import Experiment
+from tanager.evaluation import Contender, Experiment, Results
 from tanager.evaluation.keel import find_keel
 from tanager.evaluation.reproduction import (
     PAPERS,
+    Workbench,
     carvalho_2013,
+    pernkopf_2008,
     petitjean_2018,
+    petitjean_sampler,
     reproduce_paper,
     roth_2020,
     zaidi_2017,
+    zaidi_convergence,
 )
+from tanager.evaluation.reproduction.findings import VERDICTS, Claim
 from tanager.evaluation.reproduction.listed import BIG, PETITJEAN, ZAIDI
+from tanager.evaluation.reproduction.probe import differs, probe, stamp
+from tanager.evaluation.reproduction.verdicts import claim_of_records, judge
+from tanager.evaluation.reproduction.workbench import _whole_places
+from tanager.evaluation.statistics import WinDrawLoss
 
 
 def test_typed_counts_add_up_to_the_papers_tables():
@@ -33,9 +43,11 @@ def test_typed_counts_add_up_to_the_papers_tables():
         assert {sum(counts) for counts in duel.printed.values()} == {68}
     for printed in zaidi_2017.TABLE_4.values():
         assert {sum(counts) for counts in printed.values()} == {72}
+    assert len(pernkopf_2008.TABLE_2) == 21
+    assert len(pernkopf_2008.TABLE_1) == 18
     for printed in zaidi_2017.TABLE_4_BIG.values():
         assert {sum(counts) for counts in printed.values()} == {12}
-    for by_structure in zaidi_2017.TRACES.values():
+    for by_structure in zaidi_convergence.TRACES.values():
         for printed in by_structure.values():
             assert {sum(counts) for counts in printed} == {71}
 
@@ -57,30 +69,113 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder):
+@pytest.fixture
+def few_sites(monkeypatch):
+    """A reproduction of Carvalho et al. that takes seconds."""
+    from tanager.evaluation.reproduction import carvalho_sites
+
+    kept = dict(list(carvalho_sites.SETTINGS.items())[1:3])
+    few = {name: replace(options, n_rows=60) for name, options in kept.items()}
+    monkeypatch.setattr(carvalho_sites, "SETTINGS", few)
+    made = carvalho_sites.collection
+    monkeypatch.setattr(carvalho_2013, "collection", lambda n: made(2))
+
+
+def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder, few_sites):
     findings = reproduce_paper("carvalho-2013", folder, folder / "runs", quick=True)
     titles = [block.title for block in findings.blocks]
-    assert titles == ["Constants β", "Table 2: three classes (paper: 89 tables)"]
-    assert len(findings.blocks[1].rows) == 4
-    assert "not run" not in str(findings.blocks[1].rows)
-    assert any("71 tables are not at hand" in line for line in findings.absent)
+    assert titles[0] == "Constants β"
+    assert titles[-1] == "UCI tables of 3 classes, rows held out"
+    assert "not run" not in str([block.rows for block in findings.blocks])
+    assert any("69 tables are not at hand" in line for line in findings.absent)
     page = findings.to_markdown()
     assert "| Dir(1, 1, 1000) | -0.39291 | -0.391942 |" in page
     for block in findings.blocks:
-        assert {len(row) for row in block.rows} == {len(block.columns)}
+        assert {len(row) for row in block.rows} <= {len(block.columns)}
+    assert {claim.verdict for claim in findings.claims} <= set(VERDICTS)
+    # Every classifier that was run left its probe, and the run can be read back whole.
+    assert {c["use"] for c in findings.made_with["classifiers"]} == set(carvalho_2013.USES.values())
+    again = reproduce_paper("carvalho-2013", folder, folder / "runs", quick=True, minutes=0)
+    assert again.to_json()["blocks"] == findings.to_json()["blocks"]
 
 
-def test_reproduce_on_the_command_line(folder):
-    arguments = ["reproduce", "petitjean-2018", "--quick", "--data", str(folder)]
+def test_reproduce_on_the_command_line(folder, few_sites):
+    arguments = ["reproduce", "carvalho-2013", "--quick", "--data", str(folder)]
     arguments += ["--runs", str(folder / "runs"), "--write", str(folder / "docs")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
-    assert "Table 4" in result.stdout
-    assert "45–4–19*" in result.stdout
-    page = (folder / "docs" / "petitjean-2018.md").read_text()
+    assert "Table 1" in result.stdout
+    assert "7.21e-13" in result.stdout
+    page = (folder / "docs" / "carvalho-2013.md").read_text()
     assert "not at hand" in page
-    assert "ours (2 tables)" in page
+    assert "![Figure 1: conditional log-likelihood by score](carvalho-2013/figure-1.svg)" in page
+    assert (folder / "docs" / "carvalho-2013" / "figure-1.svg").exists()
+    assert "13.92 %" in (folder / "docs" / "index.md").read_text()
     assert str(folder) not in page
+    assert "<svg" in (folder / "docs" / "carvalho-2013.html").read_text()
+
+
+@pytest.mark.parametrize("paper", ["zaidi-2017", "pernkopf-2008", "roth-2020"])
+def test_without_time_a_page_says_so_and_has_every_table(folder, paper, monkeypatch):
+    monkeypatch.setattr("tanager.evaluation.reproduction.workbench.probe", lambda c: [0.0])
+    findings = reproduce_paper(paper, folder, folder / "runs", quick=True, minutes=0)
+    page = findings.to_markdown()
+    assert "not run" in page
+    assert "cannot be tested here" in page
+    assert "Table" in page
+    if paper != "roth-2020":
+        assert "the time was over after 0 of" in page
+
+
+def test_a_changed_classifier_is_run_again(folder, monkeypatch):
+    def cells():
+        bench = Workbench(folder, folder / "runs", rounds=1)
+        contenders = bench.available({"NB": "naive/ml", "RF": "random-forest(n_estimators=2)"})
+        bench.run("probed", bench.tables(["IrisClassification"]), contenders)
+        lines = (folder / "runs" / "probed.run.jsonl").read_text().splitlines()
+        return [json.loads(line)["classifier"] for line in lines if '"cell"' in line]
+
+    first = cells()
+    assert sorted(first) == ["NB", "NB", "RF", "RF"]
+    assert cells() == first
+    monkeypatch.setattr("tanager.evaluation.reproduction.workbench.probe", lambda c: [0.5])
+    assert cells() == [*first, "NB", "NB"]
+
+
+def test_time_that_is_over_leaves_whole_divisions(folder):
+    bench = Workbench(folder, folder / "runs", rounds=1)
+    tables = bench.tables(["IrisClassification", "TeachingAssistantEvaluation"])
+    contenders = bench.available({"NB": "naive/ml", "TAN": "tan/ml"})
+    bench.until = 0.0
+    assert bench.run("late", tables, contenders).results.records == []
+    assert "0 of 8 cells of late" in bench.absent[-1]
+    bench.until = None
+    whole = bench.run("late", tables, contenders).results
+    assert len(whole.records) == 8
+    part = Results(whole.description, whole.records[:-1])
+    kept = _whole_places(part, 2)
+    assert len(kept.records) == 6
+
+
+def test_a_probe_tells_classifiers_apart():
+    first = probe(Contender.of("tan/hdp"))
+    assert not differs(first, probe(Contender.of("tan/hdp")))
+    assert differs(first, probe(Contender.of("tan/hdp(shape=1.5)")))
+    assert differs(first, probe(Contender.of("naive/hdp")))
+    assert stamp("tan/hdp", first) != stamp("tan/hdp(shape=2.5)", first)
+
+
+def test_verdicts_follow_the_sign_test():
+    assert judge(WinDrawLoss(20, 0, 2)) == "holds"
+    assert judge(WinDrawLoss(6, 0, 4)) == "holds in part"
+    assert judge(WinDrawLoss(4, 3, 4)) == "does not hold"
+    records = [("a", WinDrawLoss(20, 0, 2)), ("b", WinDrawLoss(1, 0, 9)), ("c", None)]
+    claim = claim_of_records("x", records)
+    assert claim.verdict == "holds in part"
+    assert claim.number == "a 20–0–2*; b 1–0–9*"
+    assert claim_of_records("x", [("a", None)]).verdict == "cannot be tested here"
+    with pytest.raises(ConfigurationError, match="holds in part"):
+        Claim("x", "perhaps", "")
 
 
 def test_unknown_papers_are_refused():
@@ -90,7 +185,7 @@ def test_unknown_papers_are_refused():
 
 
 def test_worked_example_of_m_estimates_is_exact():
-    block = petitjean_2018._worked_example()
+    block = petitjean_sampler.worked_example()
     for _, estimate, printed, ours in block.rows:
         if estimate == "m = 1":
             assert ours == printed

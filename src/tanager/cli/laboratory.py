@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.atomic import write_text
 from tanager.cli.console import Bins, Json, read_bins
 from tanager.errors import ConfigurationError, DataError
 
@@ -159,7 +158,7 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
-            help="zaidi-2017, petitjean-2018, roth-2020, pernkopf-2008 or carvalho-2013."
+            help="zaidi-2017, petitjean-2018, roth-2020, pernkopf-2008, carvalho-2013, or all."
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A subset, in minutes.")] = False,
@@ -171,32 +170,37 @@ def reproduce(
     max_rows: Annotated[
         int | None, typer.Option(help="Leave out larger tables; --quick has a bound of its own.")
     ] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no fit after so long; run again to go on.")
+    ] = None,
     jobs: Jobs = 1,
     write: Annotated[
-        Path | None, typer.Option("--write", help="Folder for the findings as Markdown.")
+        Path | None,
+        typer.Option("--write", help="Folder for the pages: Markdown, figures, HTML, JSON."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a paper's experiments and print its numbers beside ours."""
+    """Run a paper's experiments and print its numbers beside ours; `all` runs the five."""
     from tanager.cli.tables import print_findings
-    from tanager.evaluation.reproduction import reproduce_paper
+    from tanager.evaluation.reproduction import PAPERS, reproduce_paper
 
-    with ExitStack() as stack:
+    for name in PAPERS if paper == "all" else [paper]:
+        with ExitStack() as stack:
 
-        def follow(experiment: Experiment) -> Progress | None:
-            stack.close()
-            return stack.enter_context(live_progress(experiment))
+            def follow(experiment: Experiment, stack: ExitStack = stack) -> Progress | None:
+                stack.close()
+                return stack.enter_context(live_progress(experiment))
 
-        findings = reproduce_paper(
-            paper, data, runs / "quick" if quick else runs, quick=quick, rounds=rounds,
-            max_rows=max_rows, n_jobs=jobs, follow=follow,
-        )  # fmt: skip
-    print_findings(findings, as_json=as_json)
-    if write is not None:
-        write.mkdir(parents=True, exist_ok=True)
-        path = write / f"{paper}.md"
-        write_text(path, findings.to_markdown())
-        print(f"written: {path}", file=sys.stderr)
+            findings = reproduce_paper(
+                name, data, runs / "quick" if quick else runs, quick=quick, rounds=rounds,
+                max_rows=max_rows, minutes=minutes, n_jobs=jobs, follow=follow,
+            )  # fmt: skip
+        print_findings(findings, as_json=as_json)
+        if write is not None:
+            from tanager.report import write_findings, write_index
+
+            pages = [*write_findings(findings, write), write_index(write)]
+            print(f"written: {', '.join(map(str, pages))}", file=sys.stderr)
 
 
 def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:

@@ -175,12 +175,22 @@ def print_findings(findings: Findings, *, as_json: bool) -> None:
     out = console()
     out.print(f"[bold]{findings.title}[/]")
     out.print(findings.how, markup=False)
+    if findings.claims:
+        claims = _table("Claims", "claim", "here", "measured")
+        for claim in findings.claims:
+            claims.add_row(*map(_escape, (claim.text, claim.verdict, claim.number)))
+        out.print(claims)
     for block in findings.blocks:
         out.print()
-        table = _table(block.title, *block.columns)
-        for row in block.rows:
-            table.add_row(*map(_escape, row))
-        out.print(table)
+        if block.rows:
+            table = _table(block.title, *block.columns)
+            for row in block.rows:
+                table.add_row(*map(_escape, row))
+            out.print(table)
+        else:
+            out.print(block.title, markup=False)
+        for picture in block.pictures:
+            out.print(f"  {picture.title} (drawn with --write)", markup=False)
         for note in block.notes:
             out.print(f"  {note}", markup=False)
     out.print()

@@ -169,8 +169,9 @@ def identical_rows(table: Any) -> NDArray[np.int64]:
     """Give every row of an Arrow table a code such that equal rows, and no others, share it."""
     groups = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
-        coded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        values = column.combine_chunks()
+        coded = values if hasattr(values, "indices") else values.dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         pairs = groups * (int(codes.max(initial=0)) + 1) + codes
         groups = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
     return groups

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +67,9 @@ class Experiment:
     keep : sequence of str
         What else is stored of every cell: ``"predictions"`` (for bias and
         variance) and ``"info"`` (the classifier's `info_`, with its traces).
+    stamps : mapping of str to str
+        For classifiers by name, what tells their versions apart: a cell with
+        another stamp in the run file is computed again.
 
     Examples
     --------
@@ -86,16 +89,17 @@ class Experiment:
     bins: str | int = "auto"
     name: str = "experiment"
     keep: Sequence[str] = ()
+    stamps: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         contenders = tuple(Contender.of(c) if isinstance(c, str) else c for c in self.classifiers)
-        for field, values in (
+        for name, values in (
             ("datasets", tuple(self.datasets)),
             ("classifiers", contenders),
             ("metrics", tuple(self.metrics)),
             ("keep", tuple(self.keep)),
         ):
-            object.__setattr__(self, field, values)
+            object.__setattr__(self, name, values)
         resolve_metrics(tuple(self.metrics))
         if self.bins != "auto":
             check_bins(self.bins)
@@ -156,6 +160,8 @@ class Experiment:
                         "seed": self.seed,
                         "bins": self.bins,
                     }
+                    if contender.name in self.stamps:
+                        facts["stamp"] = self.stamps[contender.name]
                     text = json.dumps(facts, sort_keys=True, default=repr)
                     key = hashlib.sha256(text.encode()).hexdigest()[:20]
                     yield Cell(dataset.name, contender.name, round_, fold, key)

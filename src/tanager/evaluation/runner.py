@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import platform
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -36,6 +37,7 @@ def run_experiment(
     n_jobs: int = 1,
     progress: Progress | None = None,
     retry_failed: bool = False,
+    until: float | None = None,
 ) -> Results:
     """Run an experiment, or finish one.
 
@@ -51,6 +53,9 @@ def run_experiment(
         Hears of every finished cell.
     retry_failed : bool
         Whether cells recorded as failed are tried again.
+    until : float, optional
+        Time of `time.monotonic` after which no further cell is begun; what is
+        missing then is missing in the results too.
 
     Returns
     -------
@@ -60,7 +65,11 @@ def run_experiment(
     if path is None:
         with TemporaryDirectory() as folder:
             return run_experiment(
-                experiment, Path(folder) / "run.jsonl", n_jobs=n_jobs, progress=progress
+                experiment,
+                Path(folder) / "run.jsonl",
+                n_jobs=n_jobs,
+                progress=progress,
+                until=until,
             )
     experiment.check()
     cells = list(experiment.cells())
@@ -79,14 +88,17 @@ def run_experiment(
                 reporter.advance(1, **_headline(done[cell.key], experiment))
             else:
                 todo.append(cell)
-        for record in _compute(experiment, todo, _n_processes(n_jobs)):
+        late = until is not None and time.monotonic() >= until
+        for record in _compute(experiment, [] if late else todo, _n_processes(n_jobs)):
             record["version"] = __version__
             run.append(record)
             done[record["cell"]] = record
             reporter.advance(1, **_headline(record, experiment))
+            if until is not None and time.monotonic() >= until:
+                break
         reporter.finish()
         description = run.description()
-    return Results(description, [done[cell.key] for cell in cells])
+    return Results(description, [done[cell.key] for cell in cells if cell.key in done])
 
 
 @cache

@@ -13,7 +13,7 @@ from tanager.evaluation.summary import Summary, summarize
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.style import to_svg
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["Figure", "page_environment", "render_report", "write_report"]
 
 # Beyond this many classifiers each metric shows scatters against the best only.
 _MAX_SCATTERS = 6
@@ -47,8 +47,8 @@ def write_report(results: Results, path: str | Path) -> None:
     write_text(path, render_report(results))
 
 
-def render_report(results: Results) -> str:
-    """Return the report of an experiment as HTML."""
+def page_environment() -> Any:
+    """Return what renders the templates of pages."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
@@ -56,14 +56,19 @@ def render_report(results: Results) -> str:
             "a report needs Jinja2, which is not installed. "
             "Install Tanager with its extra: pip install 'tanager[report]'."
         ) from error
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("tanager.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+
+
+def render_report(results: Results) -> str:
+    """Return the report of an experiment as HTML."""
+    environment = page_environment()
     description = results.description
-    return environment.get_template("report.html.j2").render(
+    page: str = environment.get_template("report.html.j2").render(
         title=description["name"],
         lead=_lead(results),
         sections=[_section(results, metric) for metric in results.metrics],
@@ -73,6 +78,7 @@ def render_report(results: Results) -> str:
         classifiers=[{"options": None, **c} for c in description["classifiers"]],
         environment=_environment(description),
     )
+    return page
 
 
 def _lead(results: Results) -> str:

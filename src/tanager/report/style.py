@@ -26,6 +26,7 @@ __all__ = [
     "log_axis",
     "one_line",
     "plain_text",
+    "standalone_svg",
     "to_svg",
 ]
 
@@ -149,3 +150,17 @@ def to_svg(fig: Figure, *, title: str) -> str:
     label = visible(title).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     head = f'<svg role="img" aria-label="{label}" style="max-width:{width * 1.45:.0f}px" '
     return svg.replace("<svg ", head, 1)
+
+
+def standalone_svg(svg: str) -> str:
+    """Return what `to_svg` made as a file of its own: light paper, and the namespace it needs."""
+    page = {"--muted": MUTED, "--line": GRID, "--blue": CYCLE[0], "--red": CYCLE[1]}
+    colours = "".join(f"{name}:{colour};" for name, colour in page.items())
+    font = "font-family:system-ui,sans-serif"
+    style = f"<style>svg{{{colours}color:{INK};background:#fff;{font}}}</style>"
+    body = svg if "xmlns=" in svg[:400] else svg.replace("<svg ", f"<svg {_XMLNS} ", 1)
+    end = body.index(">") + 1
+    return f"{body[:end]}{style}{body[end:]}\n"
+
+
+_XMLNS = 'xmlns="http://www.w3.org/2000/svg"'

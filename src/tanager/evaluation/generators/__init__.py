@@ -1,0 +1,26 @@
+"""Synthetic tables by their published definitions, for experiments whose rows nobody ships."""
+
+from tanager.evaluation.generators.binding import BindingSites, binding_sites
+from tanager.evaluation.generators.classic import (
+    corral,
+    led,
+    logistic,
+    mofn,
+    three_bits,
+    waveform,
+)
+from tanager.evaluation.generators.splice import splice_batches, splice_table, write_splice
+
+__all__ = [
+    "BindingSites",
+    "binding_sites",
+    "corral",
+    "led",
+    "logistic",
+    "mofn",
+    "splice_batches",
+    "splice_table",
+    "three_bits",
+    "waveform",
+    "write_splice",
+]
