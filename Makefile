@@ -6,7 +6,7 @@ KEEL   := .keel
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers unit docs peers bench clean
+.PHONY: help setup demo test lint types layers unit docs peers bench torture floors clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -56,5 +56,13 @@ peers: setup  ## read exported networks with pgmpy and pyAgrum
 bench: setup  ## measure time, memory and score, one benchmark after the other
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
 
+HOURS   ?= 0
+MINUTES ?= $(shell echo $$(( $(HOURS) * 60 )))
+torture: setup  ## attack files, disks, processes and numbers; MINUTES= or HOURS= for longer
+	$(BIN)/python -m torture --minutes $(MINUTES) --seed $(or $(SEED),0)
+
+floors: setup  ## test with the lowest versions allowed, and on every Python found
+	$(BIN)/python -m torture.floors
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(KEEL) .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf $(VENV) $(KEEL) .floors .mypy_cache .ruff_cache .pytest_cache docs/_build

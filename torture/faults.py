@@ -188,8 +188,10 @@ class _Training:
     def _fit(self, checkpoint: Path | None) -> Any:
         from tanager import BayesNetClassifier
         from tanager.parameters import Hybrid
+        from tanager.training import Training
 
-        learner = Hybrid(epochs=60, checkpoint=checkpoint, checkpoint_every=2)
+        training = Training(epochs=60, checkpoint=checkpoint, checkpoint_every=2)
+        learner = Hybrid(training=training)
         clf = BayesNetClassifier("tan", learner, random_state=0).fit(self.X, self.y)
         return clf.predict_proba(self.X[:50])
 
@@ -276,7 +278,7 @@ def _whole_or_absent(name: str, done: Any, out: Path, tally: Tally) -> None:
 def _file_size_limit(folder: Path, tally: Tally) -> None:
     """Let the kernel refuse writes beyond a size, in the middle of a file."""
     table, model = _prepare(folder / "limit")
-    for limit in (1, 700, 2_000):
+    for limit in (300, 700, 2_000):
         for name, command in _commands(table, model, folder / "limit" / "out").items():
             out = folder / "limit" / "out"
             out.mkdir()

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
+
 from torture import input_mutations, model_mutations, toml_mutations
 from torture.campaign import Budget, Tally
 from torture.watching import Victim, judge
@@ -44,7 +46,8 @@ def inputs(budget: Budget, tally: Tally, folder: Path) -> None:
 
 def experiments(budget: Budget, tally: Tally, folder: Path) -> None:
     """Experiment files: TOML with wrong types, deep nests, long keys, huge numbers."""
-    (folder / "small.parquet").write_bytes(dict(input_mutations.seeds())[".parquet"])
+    table = input_mutations.table()
+    pq.write_table(table.append_column("class", table.column("y")), folder / "small.parquet")
     seeds = [Seed(".toml", text.encode()) for text in toml_mutations.SEEDS]
     _attack("experiment", seeds, toml_mutations.mutate, budget, tally, folder)
 

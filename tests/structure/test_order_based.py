@@ -314,3 +314,15 @@ def test_errors_say_what_is_allowed(monkeypatch):
     monkeypatch.setattr(joint_module, "MAX_CELLS", 30)
     with pytest.raises(MemoryBoundError, match="values"):
         learn(OrderBased(), rows)
+
+
+def test_a_weight_counts_as_so_many_rows_when_the_order_is_found():
+    from torture.same import fit, rows
+
+    data = rows(0)
+    n = len(data.y)
+    weights = np.where(np.arange(n) % 3 == 0, 6.0, 3.0)
+    places = np.repeat(np.arange(n), weights.astype(int))
+    repeated = data._replace(X=data.X.take(places), y=data.y[places])
+    weighted = fit(("order", "laplace"), data._replace(weights=weights), data.X)
+    assert np.array_equal(weighted, fit(("order", "laplace"), repeated, data.X))

@@ -27,6 +27,7 @@ class _Patterns:
         self._codes = rows.codes
         self._labels = rows.labels
         self._weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        self.n_rows = float(self._weights.sum())  # a weight of 2 is two rows
         self._pattern = np.zeros(rows.n_rows, np.int64)
         self._group()
 
@@ -106,7 +107,7 @@ def order_by_class_information(
     patterns = _Patterns(domain, rows)
     remaining = list(range(domain.n_features))
     order: list[int] = []
-    enough = rows.n_rows / (ROWS_PER_CELL * max(domain.n_classes, 1))
+    enough = patterns.n_rows / (ROWS_PER_CELL * max(domain.n_classes, 1))
     while remaining:
         gains = np.array(
             context.engine.map(patterns.information, remaining, Progress(), "feature order")

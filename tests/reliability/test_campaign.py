@@ -1,0 +1,46 @@
+"""A short piece of every part of the campaign; `make torture` runs the rest."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torture import mutated_files, numbers, same
+from torture.campaign import Budget, Tally
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("part", "cases"),
+    [(mutated_files.models, 80), (mutated_files.inputs, 80), (mutated_files.experiments, 60)],
+    ids=["models", "inputs", "experiments"],
+)
+def test_mutated_files_give_typed_errors_or_right_answers(part, cases, tmp_path):
+    tally = Tally()
+    part(Budget(cases, seed=11), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried == cases
+
+
+def test_rows_are_the_same_whatever_carries_them(tmp_path):
+    tally = Tally()
+    same.same(Budget(0), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.facts["pairs"] == len(same.SHORT)
+
+
+@pytest.mark.parametrize("pair", [("tan", "hdp"), ("naive", "laplace")], ids="/".join)
+def test_numbers_at_the_edge_give_probabilities_or_typed_errors(pair):
+    for case in numbers.cases(0, large=False):
+        outcome, message = numbers.verdict(case, *pair)
+        assert outcome in ("probabilities", "refused"), f"{case.name}: {message}"
+
+
+def test_killed_writers_leave_whole_files():
+    command = [sys.executable, "-m", "torture", "--alone", "--parts", "kills", "--cases", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["failures"] == []
+    assert result["tried"] == 4

@@ -1,0 +1,100 @@
+"""Files and calls that once broke a promise."""
+
+import gzip
+import struct
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import DataError, TanagerError
+from tanager.evaluation import Dataset, Experiment
+
+TABLE = pa.table({"a": ["p", "q"] * 50, "y": ["u", "v"] * 50})
+
+
+def fit(source, y="y", **options):
+    return BayesNetClassifier("naive", "laplace").fit(source, y, **options)
+
+
+def write_ipc(path, make=pa.ipc.new_file):
+    with make(path, TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    return bytearray(path.read_bytes())
+
+
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
+def test_an_offset_that_points_outside_is_an_error(tmp_path, make):
+    path = tmp_path / "seg.arrow"
+    raw = write_ipc(path, make)
+    at = raw.find(struct.pack("<6i", 0, 1, 2, 3, 4, 5))
+    raw[at + 8 : at + 12] = struct.pack("<i", 2**31 - 1)
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match="column 'a' is damaged"):
+        fit(str(path))
+
+
+def test_a_table_in_memory_with_a_wrong_offset_is_an_error():
+    offsets = pa.py_buffer(struct.pack("<3i", 0, 2**31 - 1, 2))
+    column = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+    with pytest.raises(DataError, match="'a' is damaged"):
+        fit(pa.table({"a": column, "y": ["u", "v"]}))
+
+
+def test_a_dictionary_code_that_points_outside_is_an_error():
+    codes = pa.array([0, 9], pa.int32())
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(["p"]), safe=False)
+    with pytest.raises(DataError, match="'a' is damaged"):
+        fit(pa.table({"a": column, "y": ["u", "v"]}))
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_a_file_cut_short_is_an_error(tmp_path, ending, share):
+    path = tmp_path / f"t.{ending}"
+    if ending == "arrow":
+        write_ipc(path)
+    else:
+        pq.write_table(TABLE, path)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(DataError):
+        fit(str(path))
+
+
+def test_a_damaged_gzip_is_an_error(tmp_path):
+    whole = gzip.compress(b"a,y\np,u\nq,v\n" * 50, mtime=0)
+    for at in range(10, len(whole)):
+        path = tmp_path / "t.csv.gz"
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with pytest.raises(TanagerError):
+            fit(str(path))
+        path.write_bytes(whole[:at])
+        with pytest.raises(TanagerError):
+            fit(str(path))
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e-300, 1.7e308, 5e-324])
+def test_weights_beyond_reason_name_their_row(weight):
+    with pytest.raises(DataError, match=r"sample_weight of row 3 .* Allowed: zero, and from"):
+        fit([["a"], ["b"]] * 3, [0, 1] * 3, sample_weight=[1.0, 1.0, 1.0, weight, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("weight", [1.0000001e-50, 1e50])
+def test_weights_at_the_bounds_give_probabilities(weight):
+    clf = fit([["a"], ["b"]] * 3, [0, 1] * 3, sample_weight=np.full(6, weight))
+    assert clf.predict_proba([["a"]]).sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "\0", "a/b", "", "."])
+def test_names_that_are_no_files_are_refused(tmp_path, name):
+    path = tmp_path / "e.toml"
+    path.write_text('classifiers=["naive/laplace"]\n[datasets]\na = ' + ascii([name])[1:-1])
+    with pytest.raises(TanagerError):
+        Experiment.from_toml(path).run()
+
+
+def test_the_whole_disk_is_no_table():
+    with pytest.raises(DataError, match=r"entries|cannot be read"):
+        Dataset("disk", "/").fingerprint()

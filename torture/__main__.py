@@ -1,0 +1,117 @@
+"""Run the campaign: python -m torture [--minutes M] [--parts a,b] [--seed S] [--write]."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from torture import concurrency, faults, mutated_files, numbers, same
+from torture.campaign import Budget, Part, Tally
+from torture.page import write_page
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "docs" / "measurements" / "reliability.json"
+
+# Part, cases at least in a run by default, and its share of the time that is left.
+PARTS: dict[str, tuple[Part, int, float]] = {
+    "same": (same.same, 100, 0.0),
+    "promises": (same.promises, 100, 0.0),
+    "numbers": (numbers.numbers, 1, 0.0),
+    "models": (mutated_files.models, 1_000, 0.4),
+    "inputs": (mutated_files.inputs, 1_000, 0.4),
+    "experiments": (mutated_files.experiments, 300, 0.1),
+    "kills": (faults.kills, 40, 0.1),
+    "disks": (faults.disks, 1, 0.0),
+    "concurrency": (concurrency.concurrency, 1, 0.0),
+}
+
+
+def main() -> int:
+    """Run the parts that were asked for, each in a process of its own."""
+    parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=0.0, help="go on for so long")
+    parser.add_argument("--cases", type=int, help="of each part, instead of its default")
+    parser.add_argument("--parts", default=",".join(PARTS), help="names, with commas")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="JSON file that keeps the results")
+    parser.add_argument("--write", action="store_true", help="keep them in the documentation")
+    parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    names = given.parts.split(",")
+    unknown = [name for name in names if name not in PARTS]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r}; there are: {', '.join(PARTS)}")
+    if given.alone:
+        print(json.dumps(_run(names[0], given)))
+        return 0
+    record = RECORD if given.write else given.record
+    results = _read(record)
+    for name in names:
+        print(f"== {name}", flush=True)
+        results[name] = _run_apart(name, given)
+        _tell(name, results[name])
+        if record is not None:
+            record.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    if given.write:
+        write_page(results, RECORD.with_suffix(".md"))
+    return 1 if any(results[name]["failures"] for name in names) else 0
+
+
+def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """Run one part in a new process: what it does to itself is its own affair."""
+    command = [sys.executable, "-m", "torture", "--alone", "--parts", name]
+    command += ["--minutes", str(given.minutes), "--seed", str(given.seed)]
+    if given.cases is not None:
+        command += ["--cases", str(given.cases)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        what = f"the part ended with code {done.returncode}"
+        return {"tried": 0, "outcomes": {"failed": 1}, "failures": [{"what": what}], "facts": {}}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    part, cases, share = PARTS[name]
+    cases = cases if given.cases is None else given.cases
+    budget = Budget(cases, 60.0 * given.minutes * share, given.seed)
+    tally = Tally(say=lambda text: print(f"   {text}", file=sys.stderr, flush=True))
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        part(budget, tally, Path(folder))
+        _keep_failed(name, Path(folder) / "failed")
+    return {**tally.to_json(), "seconds": round(time.monotonic() - start, 1), "seed": given.seed}
+
+
+def _keep_failed(name: str, failed: Path) -> None:
+    """Move the files that broke a promise to where they can be looked at."""
+    if failed.is_dir():
+        place = ROOT / ".cache" / "torture" / name
+        place.mkdir(parents=True, exist_ok=True)
+        for file in failed.iterdir():
+            (place / file.name).write_bytes(file.read_bytes())
+        print(f"   files that failed: {place}", file=sys.stderr)
+
+
+def _read(record: Path | None) -> dict[str, Any]:
+    if record is None or not record.exists():
+        return {}
+    found: dict[str, Any] = json.loads(record.read_text())
+    return found
+
+
+def _tell(name: str, result: dict[str, Any]) -> None:
+    outcomes = ", ".join(f"{n:,} {what}" for what, n in result["outcomes"].items())
+    print(f"{name}: {result['tried']:,} tried: {outcomes}", flush=True)
+    for failure in result["failures"][:20]:
+        print(f"   FAILED: {failure}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

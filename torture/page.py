@@ -1,0 +1,136 @@
+"""The page of the documentation that says what was tried, what failed and what is promised."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+__all__ = ["write_page"]
+
+_TITLES = {
+    "same": "Same everywhere",
+    "promises": "Weights and orders",
+    "numbers": "Numbers at the edge",
+    "models": "Mutated model files",
+    "inputs": "Mutated tables",
+    "experiments": "Mutated experiment files",
+    "kills": "Kills",
+    "disks": "Disks and files",
+    "concurrency": "Threads and processes",
+}
+_WHAT = {
+    "same": "Every pair of learners: 2 and 4 threads; Parquet, Arrow, CSV, several files; chunks; "
+    "dictionaries, large strings, pandas, categories, numbers of 32 bits; other processes with "
+    "other hash seeds and BLAS threads. Equal bit for bit.",
+    "promises": "Every pair: weights against repeated rows, other orders of rows, columns, "
+    "classes. As near as the table below promises.",
+    "numbers": "One row, identical rows, 500 classes, 65,535 values, 5,000 columns, skew, extreme "
+    "numbers and weights: probabilities finite and summing to 1 to 1e-12, or an error of the "
+    "project.",
+    "models": "Bytes changed anywhere, and contents changed under a valid checksum: refused, or "
+    "loaded with probabilities that sum to one. No crash, no answer after 10 s, no process above "
+    "1 GB, nothing imported, executed or written.",
+    "inputs": "CSV, gzipped CSV, Parquet, Arrow files and streams: refused, or learned from. The "
+    "same limits.",
+    "experiments": "TOML with wrong types, deep nests, long keys, import paths: refused, or run. "
+    "The same limits.",
+    "kills": "kill -9 at random moments of saving, predicting, comparing and checkpointed "
+    "training: the old file or the new one, whole; a resumed run equal to an undisturbed one; "
+    "what a killed writer left is gone after the next write.",
+    "disks": "Writes that fail in the middle, a full disk, no home, no place for a cache, tables "
+    "that grow, shrink, vanish or change between passes: one line of error and no file, or the "
+    "right model.",
+    "concurrency": "Predictions from 16 threads, fits from 8, a fork after a fit, joblib, two "
+    "processes that start without a cache, two comparisons on one run file.",
+}
+_WHY = """\
+**exact**: bit for bit. **rounding**: one probability of one row moves by less than 1e-9, because
+sums are added in another order. **tolerance**: by less than 2e-3, because an optimiser stops within
+its tolerance. **another draw**: folds, held-out rows, samples or starting values are drawn by row
+index or column index, so another order is another draw of the same procedure; the models are
+equally good, not equal.
+
+- *Weights and repeated rows.* Exact for whatever is a function of counts. Learners that hold rows
+  out (an m or shares by cross-validation) draw folds by row index, and a repeated row has an index
+  of its own: its copies fall into other folds, so what is held out has been seen. Give weights; do
+  not repeat rows. A constant factor on all weights is not neutral: weights are numbers of rows, and
+  more rows need less smoothing.
+- *Rows in another order.* Counts add exactly in any order. Folds are a hash of the seed and the
+  row's index: that needs no array and no look at the content, costs nothing on data of any size,
+  and lets two equal rows fall into different folds, as independent rows should. So for learners
+  with folds the order of the rows is part of the seed.
+- *Columns in another order.* TAN's tree is rooted at the feature that says most about the class,
+  and ties go by name, so columns have no order for it ([measured](tan-root.md)). kDB breaks ties by
+  column; the order-based and the differentiable learner draw by column index.
+- *Classes renamed.* Classes stand in the order of their names; sums over them are added in it, and
+  folds are dealt class by class in it.
+"""
+
+
+def write_page(results: dict[str, Any], path: Path) -> None:
+    """Write the page from the record of a campaign."""
+    packages = ", ".join(f"{n} {version(n)}" for n in ("numpy", "pyarrow", "scikit-learn"))
+    parts = [
+        "# Reliability",
+        f"Made by `python -m torture --write`; `make torture` runs it again. Python "
+        f"{platform.python_version()}, {packages}.",
+        _summary(results),
+        "## What failed",
+        _failures(results),
+        "## What is promised",
+        _promises(results),
+        "## Numbers that are refused",
+        _refused(results),
+    ]
+    path.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+
+
+def _summary(results: dict[str, Any]) -> str:
+    lines = ["| part | tried | failed | came out as | seed |", "|---|---|---|---|---|"]
+    for name, title in _TITLES.items():
+        if name not in results:
+            continue
+        result = results[name]
+        outcomes = ", ".join(
+            f"{n:,} {what}" for what, n in result["outcomes"].items() if what != "failed"
+        )
+        lines.append(
+            f"| {title} | {result['tried']:,} | {len(result['failures'])} | {outcomes} "
+            f"| {result['seed']} |"
+        )
+    told = [f"- **{_TITLES[name]}**: {_WHAT[name]}{_facts(results[name])}"
+            for name in _TITLES if name in results]  # fmt: skip
+    return "\n".join(lines) + "\n\n" + "\n".join(told)
+
+
+def _facts(result: dict[str, Any]) -> str:
+    plain = {k: v for k, v in result["facts"].items() if not isinstance(v, dict)}
+    return f" ({'; '.join(f'{k}: {v}' for k, v in plain.items())}.)" if plain else ""
+
+
+def _failures(results: dict[str, Any]) -> str:
+    found = [
+        f"- {_TITLES[name]}: {failure['what']}"
+        for name in _TITLES
+        for failure in results.get(name, {}).get("failures", [])[:20]
+    ]
+    return "\n".join(found) if found else "Nothing in this run."
+
+
+def _promises(results: dict[str, Any]) -> str:
+    table = results.get("promises", {}).get("facts", {}).get("table", {})
+    if not table:
+        return "This run did not measure it."
+    columns = list(next(iter(table.values())))
+    lines = [f"| pair | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    lines += [
+        f"| `{pair}` | {' | '.join(row[c] for c in columns)} |" for pair, row in table.items()
+    ]
+    return _WHY + "\nMeasured, the worse of two tables:\n\n" + "\n".join(lines)
+
+
+def _refused(results: dict[str, Any]) -> str:
+    refused = results.get("numbers", {}).get("facts", {}).get("refused", {})
+    return "\n".join(f"- {name}: {message}" for name, message in refused.items())
