@@ -148,7 +148,7 @@ def test_a_report_of_nasty_names_is_inert(table, tmp_path, capsys):
 
     datasets = [Dataset(name, table, "y<b>") for name in NASTY[1:5]]
     contenders = [Contender(NASTY[1], "naive/laplace"), Contender(NASTY[4], "tan/laplace"),
-                  Contender(NASTY[5], "tan/hdp(sweeps='x')")]  # fmt: skip
+                  Contender(NASTY[5], "tan/laplace(alpha='x')")]  # fmt: skip
     results = Experiment(datasets, contenders, CrossValidation(1, 2), name=NASTY[2]).run()
     page = Page(render_report(results))
     assert page.tags.count("script") == 1

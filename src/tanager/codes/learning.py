@@ -222,8 +222,10 @@ def _facts(
                     known = ~np.isnan(column)
                     column, labels = column[known], labels[known]
                     weights = None if weights is None else weights[known]
-                # Integers are counted by value where floats would have to be sorted.
-                numbers = column.astype(np.int64) if seen.whole[i] else column
+                # Integers are counted by value where floats would have to be sorted;
+                # beyond 2^53 a float need not be one that 64 bits can hold.
+                whole = seen.whole[i] and float(np.abs(column).max(initial=0.0)) < 2.0**53
+                numbers = column.astype(np.int64) if whole else column
         facts.append(
             ColumnFacts(
                 name, seen.missing[i], seen.values[i], numbers, labels, weights, temporal[i]
