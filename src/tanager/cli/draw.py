@@ -10,6 +10,7 @@ import typer
 
 from tanager.atomic import replacing, write_text
 from tanager.cli.console import Model
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
 
 __all__ = ["register", "save_figure"]
@@ -33,6 +34,7 @@ def draw(
 ) -> None:
     """Draw the network, or one of its tables."""
     _check_ending(output, (*PICTURES, ".dot") if table is None else PICTURES)
+    check_output(output, [model])
     from tanager.network import Network
 
     network = Network.load(model)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tanager.cli.console import Model
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def export(
     Rows get the probabilities that predict gives, unknown values included.
     """
     kind = _choose(output, format_)
+    check_output(output, [model])
     given = {
         "dialect": dialect,
         "table": table.split(".") if table else None,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tanager.cli.console import Bins, Data, Json, human_size, print_json, read_bins
+from tanager.cli.safety import Force, check_output, is_model
 from tanager.errors import ConfigurationError
 
 __all__ = ["register"]
@@ -61,6 +62,7 @@ def fit(
     ] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
     seed: Annotated[int, typer.Option("--seed", help="Of learners that draw numbers.")] = 0,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Learn a classifier from a table and write it to a model file.
@@ -68,7 +70,7 @@ def fit(
     The table may be larger than memory: files are streamed. Text, booleans and
     dictionary columns are categories; numbers are cut into intervals.
     """
-    _check_writable(output)
+    check_output(output, data, ours=is_model, kind="model file", force=force)
     from tanager.classifiers import BayesNetClassifier, save
     from tanager.parameters import resolve_parameters
     from tanager.structure import resolve_structure
@@ -111,14 +113,6 @@ def _categorical(names: list[str] | None) -> Any:
     if not names:
         return "from_dtype"
     return "all" if names == ["all"] else names
-
-
-def _check_writable(output: Path) -> None:
-    """Refuse at once what would fail only after the work."""
-    if not output.parent.is_dir():
-        raise FileNotFoundError(2, "The folder to write into is not there", str(output.parent))
-    if output.is_dir():
-        raise IsADirectoryError(21, "It is a folder; give a file's name", str(output))
 
 
 def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:

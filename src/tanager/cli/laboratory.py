@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanager.cli.console import Bins, Json, read_bins
+from tanager.cli.safety import Force, check_output, is_cells, is_page, is_run
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def compare(
     data: Data = None,
     retry_failed: Retry = False,
     allow_imports: Imports = False,
+    force: Force = False,
     details: Annotated[bool, typer.Option("--details", help="The tests of every metric.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -86,6 +88,7 @@ def compare(
 
     Exit code 1 if a classifier failed; the others' results stand.
     """
+    _check_outputs(sources, run, output, html, force=force)
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 
     if any(path.suffix == ".toml" for path in sources):
@@ -132,9 +135,11 @@ def evaluate(
     run: Run = None,
     jobs: Jobs = 1,
     output: Output = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Estimate by cross-validation how well a classifier will do on a table."""
+    _check_outputs([source], run, output, None, force=force)
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 
     experiment = Experiment(
@@ -201,6 +206,17 @@ def reproduce(
 
             pages = [*write_findings(findings, write), write_index(write)]
             print(f"written: {', '.join(map(str, pages))}", file=sys.stderr)
+
+
+def _check_outputs(
+    inputs: list[Path], run: Path | None, output: Path | None, html: Path | None, *, force: bool
+) -> None:
+    """Refuse what would write over the tables, or over a foreign file."""
+    check_output(output, inputs, ours=is_cells, kind="table of cells", force=force)
+    check_output(html, inputs, ours=is_page, kind="report", force=force, option="--html")
+    if run is not None and run.parent.is_dir():  # its folders are made where they are not
+        # Never by force: a run file is added to, and a foreign one would be damaged.
+        check_output(run, inputs, ours=is_run, kind="run file", option="--run")
 
 
 def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:

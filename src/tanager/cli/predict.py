@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanager.cli.console import Data, Json, Model, print_json, watching
+from tanager.cli.safety import Force, check_output, is_prediction
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def predict(
         bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
     ] = True,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Classify the rows of a table.
@@ -59,6 +61,8 @@ def predict(
     from tanager.sources import open_source
 
     check_ending(output)
+    inputs = [model, *data]
+    check_output(output, inputs, ours=is_prediction, kind="table of predictions", force=force)
     if output is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()

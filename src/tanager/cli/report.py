@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tanager.cli.console import human_size
+from tanager.cli.safety import Force, check_output, is_page
 from tanager.errors import ConfigurationError
 
 __all__ = ["register"]
@@ -54,6 +55,7 @@ def report(
     learning_curve: Annotated[
         bool, typer.Option("--learning-curve", help="Fit again on parts of DATA.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Write a page: of a model, to see it, ask it and trust it; or of a comparison.
 
@@ -62,6 +64,8 @@ def report(
     predicted by cross-validation. The page holds aggregates, never rows, unless
     --rows asks for them.
     """
+    inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
+    check_output(html, inputs, ours=is_page, kind="report", force=force)
     if not _is_model(subject):
         if data or target or card or rows or learning_curve:
             raise ConfigurationError(

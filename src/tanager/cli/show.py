@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import Data, Json, Model, console, human_size, print_json
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Explain one row: how each feature moves the odds between two classes."""
+    check_output(output, [model, *data])
     from tanager.network import Network
     from tanager.network.explanation import explain_row
 
