@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from tanager.classifiers import BayesNetClassifier, load, save
+    from tanager.codes import MDLDiscretizer
 
 __version__ = "0.1.0"
 

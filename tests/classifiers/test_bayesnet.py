@@ -360,3 +360,43 @@ def test_a_lazy_frame_is_refused_without_being_computed():
     lazy = pl.DataFrame({"a": [1, 2]}).lazy()
     with pytest.raises(DataError, match="X is a LazyFrame"):
         BayesNetClassifier("tan", "laplace").fit(lazy, [0, 1])
+
+
+def test_the_decision_function_is_the_log_odds():
+    X, y = load_breast_cancer(return_X_y=True)
+    two = BayesNetClassifier("naive", "laplace").fit(X, y)
+    p = two.predict_proba(X[:50])
+    np.testing.assert_allclose(two.decision_function(X[:50]), np.log(p[:, 1] / p[:, 0]), rtol=1e-9)
+    X, y = load_iris(return_X_y=True)
+    three = BayesNetClassifier("naive", "laplace").fit(X, y)
+    scores = three.decision_function(X)
+    assert np.array_equal(scores, three.predict_log_proba(X))
+    assert np.array_equal(three.classes_[scores.argmax(axis=1)], three.predict(X))
+
+
+def test_score_takes_arrays_tables_and_files(weather, tmp_path):
+    X, y = weather
+    table = X.assign(play=y, weight=np.arange(len(y)) % 3)
+    path = str(tmp_path / "table.csv")
+    table.to_csv(path, index=False)
+    clf = BayesNetClassifier("naive", "laplace").fit(X, y)
+    right = clf.predict(X) == y
+    assert clf.score(X, y) == right.mean()
+    assert clf.score(table.drop(columns="weight"), "play") == right.mean()
+    assert clf.score(path, "play", sample_weight="weight") == pytest.approx(
+        np.average(right, weights=table["weight"])
+    )
+    with pytest.raises(ConfigurationError, match="name of their column"):
+        clf.score(X)
+
+
+def test_info_is_readable_and_a_dictionary(weather, caplog):
+    X, y = weather
+    with caplog.at_level("INFO", logger="tanager"):
+        clf = BayesNetClassifier("tan", "hdp").fit(X, y)
+    text = str(clf.info_)
+    assert text.startswith("codes\n  ")
+    assert "in info_['parameters']['families']" in text
+    assert len(text) < 2500
+    assert clf.info_["structure"]["mutual_information"]["sky"] > 0
+    assert [r.message.split(":")[0] for r in caplog.records] == ["codes", "structure", "parameters"]

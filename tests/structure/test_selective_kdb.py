@@ -32,7 +32,7 @@ def make_rows(seed, n_rows=40, n_features=4, n_classes=2, weights=None, unknown=
 
 def learn(rows, n_jobs=None, **kwargs):
     context = FitContext(engine=LocalEngine(n_jobs), info={"structure": {}})
-    structure = SelectiveKDB(**kwargs).learn(Counts(rows, context), context)
+    structure = SelectiveKDB(**{"adjusted": False, **kwargs}).learn(Counts(rows, context), context)
     return structure, context.info["structure"]
 
 
@@ -40,7 +40,7 @@ def oracle(rows, info, max_k, score, shares=None, lean=0.0):
     codes, labels, weights = rows.gather()[:3]
     weights = np.ones(len(labels)) if weights is None else weights
     context = FitContext(info={"structure": {}})
-    full = KDB(k=max_k).learn(Counts(rows, context), context)
+    full = KDB(k=max_k, adjusted=False).learn(Counts(rows, context), context)
     order = [full.names.index(name) for name in info["order"]]
     families = [(f, full.parent_indices[f]) for f in order]
     shares = np.ones(len(labels)) if shares is None else shares

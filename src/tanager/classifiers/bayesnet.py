@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
+from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.prediction import predict_log_joint
@@ -107,7 +108,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         ``structure_.parents`` maps each feature to its ordered parents.
     feature_importances_ : ndarray of shape (n_features,)
         Each feature's share of what the features, one by one, say about the class.
-    info_ : dict
+    info_ : Info, a dict
         What each stage reports: seconds, memory, convergence, choices made;
         under ``"codes"`` also the number of rows and a fingerprint of their counts.
 
@@ -151,7 +152,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> Self:
         """Learn codes, structure and tables.
 
         Parameters
@@ -182,7 +183,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         y: Any = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | str | None = None,
-    ) -> Any:
+    ) -> Self:
         """Add rows to the counts of the structure already learned.
 
         The first call learns codes and structure from its rows, as `fit` does;
@@ -223,10 +224,10 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self._kept_counts = kept
         tables = weigh_classes(tables, self.class_weight, codebook.classes, kept.classes)
         self.network_ = Network(codebook, structure, tables)
-        self.info_ = context.info
+        self.info_ = Info(context.info)
         return self
 
-    def set_params(self, **params: Any) -> Any:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the learners too: ``structure__k=2``.
 
         A learner given by name becomes the learner itself first.
@@ -245,6 +246,49 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         """Return the most probable class of each row."""
         best = self.predict_joint_log_proba(X).argmax(axis=1)
         return self.classes_[best]
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the log-odds of the second class, or with more classes each one's log-probability.
+
+        Shape (n_rows,) or (n_rows, n_classes): what scikit-learn's curves and
+        thresholds take. Above zero, or the greatest, is what `predict` gives.
+        """
+        joint = self.predict_joint_log_proba(X)
+        return joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else log_posterior(joint)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> float:
+        """Return the share of rows that are classified right.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`: `y` may be the name of the target's column in X, and X the
+            path of a file.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> table = pa.table({"a": ["x", "y"] * 5, "label": ["no", "yes"] * 5})
+        >>> BayesNetClassifier("naive", "laplace").fit(table, "label").score(table, "label")
+        1.0
+        """
+        check_is_fitted(self)
+        if y is None:
+            raise ConfigurationError(
+                "score requires the true classes. Pass y, or the name of their column in X."
+            )
+        if not isinstance(y, str):
+            return float(super().score(X, y, sample_weight))
+        codebook, context = self.network_.codebook, self._context(Progress())
+        right = total = 0.0
+        for chunk in encode_rows(
+            codebook, as_table(X), y, sample_weight=sample_weight, context=context
+        ).chunks():
+            best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
+            weights = np.ones(len(best)) if chunk.weights is None else chunk.weights
+            right += float(weights[best == chunk.labels].sum())
+            total += float(weights.sum())
+        return right / total
 
     def predict_proba(self, X: Any) -> Floats:
         """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
@@ -339,7 +383,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         tables = weigh_classes(tables, self.class_weight, codebook.classes, counts.classes)
         self.network_ = Network(codebook, structure, tables)
         self._kept_counts = KeptCounts.start(learner, structure, counts)
-        self.info_ = context.info
+        self.info_ = Info(context.info)
 
     def _encode(
         self,
@@ -372,7 +416,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             return resolve_parameters(self.parameters).preferred_bins
         return self.bins
 
-    def _remember_columns(self, X: Any, codebook: Codebook) -> Any:
+    def _remember_columns(self, X: Any, codebook: Codebook) -> Self:
         self.classes_ = codebook.classes
         self.n_features_in_ = codebook.domain.n_features
         if has_names(X):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
+from tanager.classifiers.info import Info
 from tanager.errors import ModelFileError
 from tanager.network.files import read_model, write_model
 
@@ -96,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
         raise ModelFileError(f"{path}: {error}") from error
     estimator.network_ = network
     estimator._kept_counts = None
-    estimator.info_ = info if isinstance(info, dict) else {}
+    estimator.info_ = Info(info if isinstance(info, dict) else {})
     estimator.classes_ = network.codebook.classes
     estimator.n_features_in_ = network.codebook.domain.n_features
     if network.codebook.named:

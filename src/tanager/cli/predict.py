@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Fragment, Source
 
-__all__ = ["match_features", "register"]
+__all__ = ["Scorer", "match_features", "register", "scored"]
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +61,7 @@ def predict(
     from tanager.sources import open_source
 
     check_ending(output)
-    inputs = [model, *data]
+    inputs: list[str | Path] = [model, *data]
     check_output(output, inputs, ours=is_prediction, kind="table of predictions", force=force)
     if output is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
@@ -184,7 +184,7 @@ def _write(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> in
     rows = 0
     with watching() as progress, open_output(output) as write:
         progress.start("predict", source.n_rows)
-        for batch in _scored(scorer, source, jobs):
+        for batch in scored(scorer, source, jobs):
             write(batch)
             rows += batch.num_rows
             progress.advance(batch.num_rows)
@@ -194,7 +194,7 @@ def _write(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> in
     return rows
 
 
-def _scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:
+def scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:
     """Score the fragments in order, several at a time on the threads."""
     from tanager.classifiers.prediction import map_fragments
     from tanager.engines import LocalEngine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from tanager.engines.passes import Engine
 from tanager.progress import Progress
 
 __all__ = ["FitContext"]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -82,3 +85,4 @@ class FitContext:
         record["cpu_seconds"] = record.get("cpu_seconds", 0.0) + time.process_time() - cpu
         record.setdefault("passes", getattr(self.engine, "n_passes", 0) - passes)
         record["peak_memory_mb"] = peak_memory_mb()
+        _log.info("%s: %.2f s, %.0f MB at most", name, record["seconds"], record["peak_memory_mb"])

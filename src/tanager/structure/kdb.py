@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
@@ -32,6 +33,10 @@ class KDB(StructureLearner):
         Such a structure (a k-tree, or part of one) has no immoralities, so that
         discriminative and pooled tables on it are a proper network. With k=1
         every structure is moral.
+    adjusted : bool, default=True
+        Whether information is taken less what chance alone gives (`adjusted_cmi`,
+        `adjusted_mi`), and a parent of no more than chance left out. False is the
+        papers' rule: the plug-in estimates, and always k parents where there are k.
 
     Notes
     -----
@@ -53,21 +58,28 @@ class KDB(StructureLearner):
     {'x0': (), 'x1': ('x0',)}
     """
 
-    def __init__(self, k: int = 1, *, moral: bool = False) -> None:
+    def __init__(self, k: int = 1, *, moral: bool = False, adjusted: bool = True) -> None:
         self.k = k
         self.moral = moral
+        self.adjusted = adjusted
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Learn the parents."""
         if not isinstance(self.k, (int, np.integer)) or self.k < 0:
             raise ConfigurationError(f"KDB's k must be a whole number from 0 on, not {self.k!r}.")
-        order = information_order(counts.mi())
+        order = information_order(adjusted_mi(counts) if self.adjusted else counts.mi())
         context.record("structure")["order"] = [counts.domain.names[i] for i in order]
         if self.k == 0:
             parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
         else:
             choose = clique_parents if self.moral else dependence_parents
-            parents = choose(order, counts.cmi(), int(self.k))
+            information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
+            parents = choose(order, information, int(self.k))
+            if self.adjusted:
+                parents = [
+                    tuple(p for p in given if information[feature, p] > 0)
+                    for feature, given in enumerate(parents)
+                ]
         return Structure.from_parents(counts.domain.names, parents)
 
 

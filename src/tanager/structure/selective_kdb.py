@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tanager.counts import Counts, Family, build_trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.kdb import dependence_parents, information_order
 from tanager.structure.learner import StructureLearner
 from tanager.structure.leave_one_out import (
@@ -50,6 +51,9 @@ class SelectiveKDB(StructureLearner):
         a stand-in for the HDP's tables, under which more parents pay.
         'm-estimate': m = 1, and a context that was never seen answers as the
         next shorter one; as in the original, for tables of m-estimates.
+    adjusted : bool, default=True
+        Whether features and parents are ranked by information less what chance
+        alone gives, as in `KDB`. False is the papers' rule.
 
     Notes
     -----
@@ -82,18 +86,28 @@ class SelectiveKDB(StructureLearner):
     [[0.55, 0.58, 0.58], [0.55, 0.51, 0.51], [0.55, 0.51, 0.51]]
     """
 
-    def __init__(self, max_k: int = 5, score: str = "rmse", smoothing: str = "back-off") -> None:
+    def __init__(
+        self,
+        max_k: int = 5,
+        score: str = "rmse",
+        smoothing: str = "back-off",
+        *,
+        adjusted: bool = True,
+    ) -> None:
         self.max_k = max_k
         self.score = score
         self.smoothing = smoothing
+        self.adjusted = adjusted
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Learn the parents of every feature, then how many of both to keep."""
         self._check()
         n_features = counts.domain.n_features
         max_k = min(int(self.max_k), max(n_features - 1, 0))
-        information = counts.cmi() if max_k else np.zeros((n_features, n_features))
-        order = information_order(counts.mi())
+        information = np.zeros((n_features, n_features))
+        if max_k:
+            information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
+        order = information_order(adjusted_mi(counts) if self.adjusted else counts.mi())
         ranked = dependence_parents(order, information, max_k)
         full = Structure.from_parents(counts.domain.names, ranked)
         families = [(int(f), full.parent_indices[f]) for f in order]

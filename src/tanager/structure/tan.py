@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.ear import explaining_away_residual
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
@@ -33,6 +34,11 @@ class TAN(StructureLearner):
         or at the first column, as the papers do. The edges are the same; the
         root turns some of them, and smoothed tables depend on that a little.
         With "information" the order of the columns has no say.
+    adjusted : bool, default=True
+        Whether information is taken less what chance alone gives (`adjusted_cmi`),
+        so that a column of very many values does not become everybody's parent, and
+        an edge of no more than chance is left out. False is the papers' rule: the
+        plug-in estimate, and always a whole tree. Not for "ear".
 
     Notes
     -----
@@ -57,9 +63,12 @@ class TAN(StructureLearner):
     [0, 0, 1, 1]
     """
 
-    def __init__(self, score: str = "cmi", root: str = "information") -> None:
+    def __init__(
+        self, score: str = "cmi", root: str = "information", *, adjusted: bool = True
+    ) -> None:
         self.score = score
         self.root = root
+        self.adjusted = adjusted
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Learn the tree."""
@@ -73,11 +82,18 @@ class TAN(StructureLearner):
                 f"TAN's root must be 'information' (the feature that says most about the class) or "
                 f"'first' (the first column), not {self.root!r}."
             )
-        information = counts.cmi() if self.score == "cmi" else explaining_away_residual(counts)
+        adjusted = self.adjusted and self.score == "cmi"
+        if self.score == "ear":
+            information = explaining_away_residual(counts)
+        else:
+            information = adjusted_cmi(counts) if adjusted else counts.cmi()
         if self.root == "first":
             parents = maximum_spanning_tree(information)
         else:
-            parents = _tree_in_order(information, _column_free_order(counts))
+            parents = _tree_in_order(information, _column_free_order(counts, adjusted))
+        if adjusted:
+            worth = information[np.arange(len(parents)), parents] > 0
+            parents = np.where(worth, parents, -1)
         edges = [information[i, p] for i, p in enumerate(parents) if p >= 0]
         context.record("structure")["tree_weight"] = float(sum(edges))
         return Structure.from_parents(
@@ -85,9 +101,9 @@ class TAN(StructureLearner):
         )
 
 
-def _column_free_order(counts: Counts) -> NDArray[np.int64]:
+def _column_free_order(counts: Counts, adjusted: bool) -> NDArray[np.int64]:
     """Return the features by information on the class, then by name: the columns' order is out."""
-    mi, names = counts.mi(), counts.domain.names
+    mi, names = adjusted_mi(counts) if adjusted else counts.mi(), counts.domain.names
     return np.array(sorted(range(len(names)), key=lambda i: (-mi[i], names[i])), np.int64)
 
 

@@ -38,7 +38,7 @@ CONSTANTS: tuple[tuple[str, Constants, str], ...] = (
 )
 
 USES = {
-    "LL": "tan(root='first')/friedman(n0=5)",
+    "LL": "tan(root='first', adjusted=False)/friedman(n0=5)",
     "aCLL, Dirichlet": "acll(assumption='dirichlet')/friedman(n0=5)",
     "aCLL, uniform": "acll(assumption='uniform')/friedman(n0=5)",
     "aCLL with its tables": "acll(assumption='dirichlet')/acll(assumption='dirichlet')",

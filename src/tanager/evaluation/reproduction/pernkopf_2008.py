@@ -33,8 +33,8 @@ CL = "discriminative(form='extended', base='ml', unseen='generative', max_iter=2
 USES = {
     "NB-ML": "naive/ml",
     "NB-CL": f"naive/{CL}",
-    "TAN-CMI-ML": "tan(root='first')/ml",
-    "TAN-CMI-CL": f"tan(root='first')/{CL}",
+    "TAN-CMI-ML": "tan(root='first', adjusted=False)/ml",
+    "TAN-CMI-CL": f"tan(root='first', adjusted=False)/{CL}",
     "TAN-OMI-CR-ML": "order(order='cmi')/ml",
     "TAN-OMI-CR-CL": f"order(order='cmi')/{CL}",
     "TAN-OMISP-CR-ML": "order(order='cmisp')/ml",

@@ -27,7 +27,11 @@ HIDDEN = (0, 2, 4, 6, 8, 10, 12, 14, 16)
 def synthetic_block(bench: Workbench, discriminative: str) -> tuple[Block, Claim]:
     """Figures 1 and 2: only one pair of features tells the classes apart."""
     uses = {"SVM": "sklearn.svm.SVC(C=3, gamma=0.5, probability=True)@onehot"}
-    structures = {"NB": "naive", "TAN-CMI": "tan(root='first')", "TAN-OMI-CR": "order(order='cmi')"}
+    structures = {
+        "NB": "naive",
+        "TAN-CMI": "tan(root='first', adjusted=False)",
+        "TAN-OMI-CR": "order(order='cmi')",
+    }
     for name, structure in structures.items():
         uses[f"{name}-ML"] = f"{structure}/ml"
         uses[f"{name}-CL"] = f"{structure}/{discriminative}"

@@ -25,7 +25,11 @@ from tanager.evaluation.statistics import (
 
 __all__ = ["FORMS", "STRUCTURES", "convergence_blocks", "trained"]
 
-STRUCTURES = {"NB": "naive", "TAN": "tan(root='first')", "KDB-1": "kdb(k=1)"}
+STRUCTURES = {
+    "NB": "naive",
+    "TAN": "tan(root='first', adjusted=False)",
+    "KDB-1": "kdb(k=1, adjusted=False)",
+}
 FORMS = {"w": "weighted", "d": "direct", "e": "extended"}
 
 # Tables 5 and 6, all datasets: negative log-likelihood of the weighted form

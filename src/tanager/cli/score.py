@@ -1,0 +1,124 @@
+"""``tanager score``: how well a model does on rows whose classes are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanager.cli.console import Data, Json, Model, console, print_json, watching
+from tanager.errors import DataError
+
+if TYPE_CHECKING:
+    from tanager.evaluation.sheet import Sheet
+    from tanager.network import Network
+
+__all__ = ["register"]
+
+MOST_CLASSES = 12  # up to which the confusion matrix is printed
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command()(score)
+
+
+def score(
+    model: Model,
+    data: Data,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="The column of true classes; else the model's."),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Score a model on rows whose classes are known.
+
+    Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
+    every class by itself. Rows that trained the model flatter it: use others.
+    """
+    from tanager.evaluation.sheet import make_sheet
+    from tanager.network import Network
+
+    network = Network.load(model)
+    column = target if target is not None else network.codebook.target.name
+    probabilities, labels = _predict(network, data, column, jobs)
+    classes = tuple(str(label) for label in network.codebook.classes)
+    sheet = make_sheet(probabilities, labels, classes)
+    if as_json:
+        print_json({"model": str(model), "target": column, **sheet.to_json()})
+    else:
+        _print_sheet(sheet)
+
+
+def _predict(network: Network, data: list[str], target: str, jobs: int) -> tuple[Any, Any]:
+    """Return the probabilities and the class codes of all rows, a batch at a time."""
+    import numpy as np
+    import pyarrow as pa
+
+    from tanager.cli.predict import Scorer, match_features, scored
+    from tanager.sources import open_source
+
+    source = open_source(list(data))
+    if target not in source.names:
+        raise DataError(
+            f"The table has no column {target!r} of true classes. Its columns: "
+            f"{', '.join(source.names)}. Name the column with --target."
+        )
+    codebook = network.codebook
+    features = match_features(network, source, (target,), ignore_extra=True)
+    as_text = [target] if pa.types.is_string(codebook.target.values.type) else []
+    source = codebook.read_as_trained(source.as_text(as_text) if as_text else source, features)
+    scorer = Scorer(network, features, (target,), probabilities=True)
+    parts, labels = [], []
+    with watching() as progress:
+        progress.start("score", source.n_rows)
+        for batch in scored(scorer, source, jobs):
+            labels.append(codebook.encode_labels(batch.column(0)))
+            parts.append(np.stack([column.to_numpy() for column in batch.columns[2:]], axis=1))
+            progress.advance(batch.num_rows)
+        progress.finish()
+    if not parts:
+        raise DataError("The table has no rows. Pass a table with at least one row.")
+    return np.concatenate(parts), np.concatenate(labels).astype(np.int64)
+
+
+def _print_sheet(sheet: Sheet) -> None:
+    from rich.markup import escape
+
+    from tanager.evaluation.metrics import METRICS
+
+    out = console()
+    lines = _table("", f"{sheet.n_rows:,} rows", "always the class shares")
+    for name, value in sheet.metrics.items():
+        base = sheet.baseline.get(name)
+        lines.add_row(METRICS[name].title, _number(value), "" if base is None else f"{base:.4f}")
+    out.print(lines)
+    out.print()
+    by_class = _table("class", "rows", "precision", "recall", "F1", "AUC")
+    for at, label in enumerate(sheet.classes):
+        numbers = (sheet.precision[at], sheet.recall[at], sheet.f1[at], sheet.auc[at])
+        by_class.add_row(
+            escape(label), f"{int(sheet.confusion[at].sum()):,}", *map(_number, numbers)
+        )
+    out.print(by_class)
+    if len(sheet.classes) <= MOST_CLASSES:
+        out.print()
+        matrix = _table("true class (down), predicted (across)", *map(escape, sheet.classes))
+        for label, row in zip(sheet.classes, sheet.confusion, strict=True):
+            matrix.add_row(escape(label), *(f"{int(n):,}" for n in row))
+        out.print(matrix)
+
+
+def _table(*columns: str) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="right" if at else "left", overflow="fold")
+    return table
+
+
+def _number(value: float) -> str:
+    return "" if value != value else f"{value:.4f}"  # NaN: undefined

@@ -1,0 +1,139 @@
+"""Information that features seem to have by chance alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts import Counts
+from tanager.counts.statistics import DECIMALS
+
+__all__ = ["adjusted_cmi", "adjusted_mi", "chance_cmi", "chance_mi"]
+
+Floats = NDArray[np.float64]
+
+EXACT = 16  # up to which the smaller count of a cell is summed exactly
+MOST = 1024  # distinct counts; where there are more, they are rounded
+STEPS = 32  # to which an octave is rounded then: to about one in a hundred
+
+
+def adjusted_cmi(counts: Counts) -> Floats:
+    r"""Return I(X_i; X_j | Y) less what independent columns would show, at least zero.
+
+    Notes
+    -----
+    The plug-in estimate is never below zero, so columns that have nothing to do
+    with each other seem to share information, and the more so the more values they
+    have: given 4,000 rows, a column of 4,000 names "explains" every other one
+    entirely. Shuffling a column within each class leaves its counts as they are
+    and breaks every dependence; the mean of the estimate over all shuffles is what
+    chance alone gives (Vinh, Epps and Bailey, 2010, for clusterings), and is
+    subtracted. From the counts N(x, y) alone: no pass, and no random number.
+
+    References
+    ----------
+    N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
+    comparison", JMLR 11 (2010), equation 24.
+    """
+    return np.maximum(counts.cmi() - chance_cmi(counts), 0.0).round(DECIMALS)
+
+
+def adjusted_mi(counts: Counts) -> Floats:
+    """Return I(X_i; Y) less what a column independent of the class would show, at least zero."""
+    return np.maximum(counts.mi() - chance_mi(counts), 0.0).round(DECIMALS)
+
+
+def chance_cmi(counts: Counts) -> Floats:
+    """Return the mean plug-in I(X_i; X_j | Y) of columns shuffled within the classes."""
+    n = counts.domain.n_features
+    total = float(counts.classes.sum())
+    excess = np.zeros((n, n))
+    for label, n_class in enumerate(counts.classes):
+        if n_class > 0:
+            levels, many = _levels([_sizes(joint[:, label]) for joint in counts.values])
+            excess += many @ _excess(levels, levels, float(n_class)) @ many.T
+    np.fill_diagonal(excess, 0.0)
+    # Rounded as all information: a sum in another order must not break a tie.
+    return (excess / max(total, 1e-300)).round(DECIMALS)
+
+
+def chance_mi(counts: Counts) -> Floats:
+    """Return the mean plug-in I(X_i; Y) of columns shuffled over all rows."""
+    total = float(counts.classes.sum())
+    if total <= 0:
+        return np.zeros(counts.domain.n_features)
+    levels, many = _levels([_sizes(joint.sum(axis=1)) for joint in counts.values])
+    labels = _sizes(counts.classes)
+    return many @ _excess(levels, labels, total).sum(axis=1) / total
+
+
+def _sizes(counts: Floats) -> Floats:
+    """Return the counts of the values seen, as whole rows."""
+    return np.maximum(np.rint(counts[counts > 0]), 1.0)
+
+
+def _levels(sizes: list[Floats]) -> tuple[Floats, Floats]:
+    """Return the distinct sizes, and how often each feature has each, (n_features, n_levels)."""
+    every = np.concatenate(sizes)
+    levels, place = np.unique(every, return_inverse=True)
+    if len(levels) > MOST:
+        octave = np.rint(np.log2(np.maximum(every, 256.0) / 256.0) * STEPS) / STEPS
+        every = np.where(every <= 256, every, 256.0 * 2.0**octave)
+        levels, place = np.unique(every, return_inverse=True)
+    feature = np.repeat(np.arange(len(sizes)), [len(s) for s in sizes])
+    cells = np.bincount(feature * len(levels) + place, minlength=len(sizes) * len(levels))
+    return levels, cells.reshape(len(sizes), len(levels)).astype(np.float64)
+
+
+def _excess(a: Floats, b: Floats, n: float) -> Floats:
+    r"""Return E[k log k] - m log m of cells with margins a and b among n rows, (n_a, n_b).
+
+    k is the cell's count when one column is shuffled, m = ab/n its mean. The count
+    of a small margin is hypergeometric, and summed exactly; a large one's is about
+    Poisson with a smaller variance, which the two factors give.
+    """
+    mean = np.minimum(np.outer(a, b) / n, np.minimum.outer(a, b))
+    share_a, share_b = np.minimum(a / n, 1.0), np.minimum(b / n, 1.0)
+    excess = _poisson_excess(mean) * np.outer(1.0 - share_a, 1.0 - share_b)
+    for few, other, target in ((a, b, excess), (b, a, excess.T)):
+        for size in np.unique(few[few <= EXACT]):
+            wider = other >= size  # the smaller margin of a cell is the one that is summed over
+            target[np.ix_(few == size, wider)] = _exact_excess(int(size), other[wider], n)
+    return excess
+
+
+def _exact_excess(size: int, other: Floats, n: float) -> Floats:
+    """Return E[k log k] - m log m of k ~ Hypergeometric(n, other, size), for each other margin."""
+    from scipy.special import gammaln
+
+    whole = max(round(n), size)
+    drawn = np.minimum(np.rint(other), whole)[:, None]
+    k = np.arange(1.0, size + 1)
+    rest = whole - drawn - size + k  # rows of neither margin
+    possible = (k <= drawn) & (rest >= 0)
+    log_choices = gammaln(drawn + 1) - gammaln(np.where(possible, drawn - k, 0) + 1)
+    log_choices += gammaln(whole - drawn + 1) - gammaln(np.where(possible, rest, 0) + 1)
+    log_choices += gammaln(size + 1) - gammaln(k + 1) - gammaln(size - k + 1)
+    log_all = gammaln(whole + 1) - gammaln(whole - size + 1)
+    probability = np.where(possible, np.exp(log_choices - log_all), 0.0)
+    mean = size * drawn[:, 0] / whole
+    return probability @ (k * np.log(k)) - mean * np.log(mean)
+
+
+def _poisson_excess(mean: Floats) -> Floats:
+    """Return E[k log k] - m log m of k ~ Poisson(m): a half where m is large, none at zero."""
+    grid, values = _poisson_table()
+    return np.interp(np.log(np.maximum(mean, np.exp(grid[0]))), grid, values)
+
+
+@lru_cache(maxsize=1)
+def _poisson_table() -> tuple[Floats, Floats]:
+    from scipy.stats import poisson
+
+    grid = np.linspace(np.log(1e-9), np.log(500.0), 800)
+    mean = np.exp(grid)
+    k = np.arange(2, 701)
+    expected = poisson.pmf(k, mean[:, None]) @ (k * np.log(k))
+    return grid, expected - mean * np.log(mean)
