@@ -20,3 +20,19 @@ def test_a_bare_import_loads_little(module, heavy):
     code = LOADED.format(module=module, heavy=heavy)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def test_type_checkers_see_every_public_name():
+    import ast
+    from pathlib import Path
+
+    import tanager
+
+    stub = ast.parse((Path(tanager.__file__).parent / "__init__.pyi").read_text())
+    named = {
+        alias.asname
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert named | {"__version__"} == set(tanager.__all__)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:  # what editors and type checkers see
-    from tanager.classifiers import BayesNetClassifier, load, save
-    from tanager.codes import MDLDiscretizer
+from typing import Any
 
 __version__ = "0.1.0"
 
