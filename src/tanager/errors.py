@@ -11,6 +11,7 @@ __all__ = [
     "ApproximationWarning",
     "ConfigurationError",
     "DataError",
+    "EngineError",
     "MemoryBoundError",
     "ModelFileError",
     "TanagerError",
@@ -27,6 +28,10 @@ class DataError(TanagerError):
 
 class ConfigurationError(TanagerError):
     """A parameter, or a combination of learners, is not allowed."""
+
+
+class EngineError(TanagerError):
+    """A cluster lost its workers, does not answer, or runs another version."""
 
 
 class MemoryBoundError(TanagerError):

@@ -133,15 +133,24 @@ class Engine(Protocol):
         """
 
 
-def resolve_engine(engine: str | Engine, n_jobs: int | None) -> Engine:
-    """Turn the estimator's `engine` and `n_jobs` into an engine."""
-    from tanager.engines.local import LocalEngine
+def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
+    """Turn the estimator's `engine` and `n_jobs` into an engine.
 
+    "local" is threads of this process; "dask" the current `distributed.Client`,
+    or a new cluster on this machine; a `distributed.Client` its own cluster.
+    """
     if engine == "local":
+        from tanager.engines.local import LocalEngine
+
         return LocalEngine(n_jobs)
+    is_client = type(engine).__module__.partition(".")[0] == "distributed"
+    if engine == "dask" or is_client:
+        from tanager.engines.dask import DaskEngine
+
+        return DaskEngine(None if engine == "dask" else engine)
     if not all(hasattr(engine, name) for name in ("run", "map", "keep")):
         raise ConfigurationError(
-            f"engine={engine!r} is not known. Allowed: 'local', or an object with the methods "
-            "`run`, `map` and `keep` of tanager.engines.Engine."
+            f"engine={engine!r} is not known. Allowed: 'local', 'dask', a distributed.Client, or "
+            "an object with the methods `run`, `map` and `keep` of tanager.engines.Engine."
         )
-    return engine  # type: ignore[return-value]
+    return engine  # type: ignore[no-any-return]
