@@ -127,7 +127,7 @@ class DaskEngine:
             groups = [states[at : at + FAN_IN] for at in range(0, len(states), FAN_IN)]
             states = [self._submit(_merge, [held, *group], f"merge {stage}") for group in groups]
             self._wait(states, f"merge {stage}")
-        return states[0].result(timeout=self.patience)  # type: ignore[no-any-return]
+        return states[0].result(timeout=self.patience)
 
     def map(
         self,
@@ -147,7 +147,7 @@ class DaskEngine:
                 (address,), needed = _address([item], single=True)
                 futures.append(self._submit(_apply, [held, address, *needed], stage))
             self._wait(futures, stage, lambda _: progress.advance(1))
-            return self.client.gather(futures)  # type: ignore[no-any-return]
+            return self.client.gather(futures)
 
         results = self._try(run, stage)
         progress.finish()

@@ -153,4 +153,4 @@ def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
             f"engine={engine!r} is not known. Allowed: 'local', 'dask', a distributed.Client, or "
             "an object with the methods `run`, `map` and `keep` of tanager.engines.Engine."
         )
-    return engine  # type: ignore[no-any-return]
+    return engine
