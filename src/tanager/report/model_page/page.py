@@ -278,7 +278,7 @@ def _data(
         "target": subject.target,
         "classes": list(classes.names),
         "prior": short_numbers(prior),
-        "positive": 1 if len(network.codebook.classes) == 2 else int(prior.argmax()),
+        "positive": _class_in_question(classes, prior),
         "features": features,
         "edges": _edges(subject),
         "order": subject.order,
@@ -294,6 +294,14 @@ def _data(
         labels = subject.rows.labels[first].tolist()
         data["loadable"] = [[y, x] for y, x in zip(labels, codes.tolist(), strict=True)]
     return data
+
+
+def _class_in_question(classes: ShownClasses, prior: NDArray[np.float64]) -> int:
+    """Return the second of two classes, or the most probable of many."""
+    if len(classes.places) == 2:
+        return 1
+    alone = prior[:-1] if classes.n_hidden else prior
+    return int(alone.argmax())
 
 
 def _edges(subject: _Subject) -> list[dict[str, Any]]:

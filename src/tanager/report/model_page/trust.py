@@ -21,6 +21,7 @@ N_BARS = 20  # of the histogram of probabilities
 N_STEPS = 200  # of the threshold
 MIN_SLICE_ROWS = 30
 MAX_SLICES = 10
+MAX_BY_CLASS = 60
 SURE = 3.3  # standard errors beyond which a slice is out of line, among some hundred
 
 Floats = NDArray[np.float64]
@@ -66,11 +67,31 @@ def describe_trust(
         "reliability": [reliability_bins(shown[:, c], truth == c) for c in range(n_places)],
         "histogram": [_histogram(shown[:, c], truth == c) for c in range(n_places)],
         "confusion": confusion.tolist(),
+        "by_class": _by_class(network, labels, probabilities.argmax(axis=1)),
         "slices": find_slices(network, rows, probabilities),
     }
     if probabilities.shape[1] == 2:
         facts["threshold"] = _threshold(probabilities[:, 1], labels == 1)
     return facts
+
+
+def _by_class(
+    network: Network, labels: NDArray[Any], predicted: NDArray[Any]
+) -> list[list[str | int]]:
+    """Return name, rows, rows so predicted and rows rightly so, worst recall first.
+
+    Every class that occurs has a line, up to a bound.
+    """
+    n_classes = network.codebook.domain.n_classes
+    own = np.bincount(labels, minlength=n_classes)
+    taken = np.bincount(predicted, minlength=n_classes)
+    right = np.bincount(labels[labels == predicted], minlength=n_classes)
+    found = [c for c in range(n_classes) if own[c] or taken[c]]
+    found.sort(key=lambda c: right[c] / max(1, own[c]))
+    names = network.codebook.classes
+    return [
+        [str(names[c]), int(own[c]), int(taken[c]), int(right[c])] for c in found[:MAX_BY_CLASS]
+    ]
 
 
 def reliability_bins(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[float]]:

@@ -74,7 +74,7 @@ function startNetwork() {
       el("button", { type: "button", "aria-label": "Larger", onclick: () => setZoom(zoom * 1.3) }, "+"), " ",
       el("button", { type: "button", onclick: fit }, "All")),
     el("label", {}, arrows, "Arrows of ", short(DATA.target)));
-  if (natural[1] < 600) canvas.classList.add("fits");
+  if (natural[1] < 700) canvas.classList.add("fits");
   setZoom(Math.max(0.8, Math.min(1, (canvas.clientWidth - 4) / natural[0])));
   canvas.scrollTop = Math.max(0, (natural[1] * zoom - canvas.clientHeight) / 2);
   canvas.scrollLeft = 0;

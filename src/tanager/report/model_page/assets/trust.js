@@ -11,7 +11,7 @@ function startTrust() {
   drawTwo();
   if (t.threshold) host.append(thresholds(t.threshold));
   host.append(confusion(t.confusion));
-  if (!two) host.append(perClass(t.confusion));
+  if (!two) host.append(perClass(t.by_class));
   if (t.learning) host.append(learning(t.learning));
   host.append(slices(t.slices));
 }
@@ -117,7 +117,7 @@ function confusion(counts) {
   const head = el("tr", {}, el("td"), DATA.classes.map((c) => el("th", { scope: "col" }, short(c, 20))));
   const body = counts.map((row, i) => el("tr", {}, el("th", { scope: "row" }, short(DATA.classes[i], 20)), row.map((n, j) => {
     const share = sums[i] ? n / sums[i] : 0, tone = i === j ? "--blue" : "--down";
-    return tipped(el("td", { style: `background:color-mix(in srgb, var(${tone}) ${(share * 42).toFixed(0)}%, var(--paper))` }, whole(n)),
+    return tipped(el("td", { style: `background:color-mix(in srgb, var(${tone}) ${(share * 42).toFixed(0)}%, var(--paper))` }, n ? whole(n) : ""),
       `${short(DATA.classes[i])} taken as ${short(DATA.classes[j])}\n${percent(share)} of its ${whole(sums[i])} rows`);
   })));
   return el("div", { class: "tile" + (DATA.classes.length > 6 ? " whole" : "") }, el("h3", {}, "What is taken for what"),
@@ -125,12 +125,11 @@ function confusion(counts) {
     el("p", { class: "quiet" }, "Rows: the true class. Columns: the most probable class. Darker: a larger share of the row."));
 }
 
-function perClass(counts) {
-  const rows = counts.map((row, i) => {
-    const own = row.reduce((a, b) => a + b, 0), taken = counts.reduce((sum, r) => sum + r[i], 0);
-    return [short(DATA.classes[i], 30), whole(own), own ? percent(row[i] / own) : "–", taken ? percent(row[i] / taken) : "–"];
-  });
-  return el("div", { class: "tile" }, el("h3", {}, "Class by class"), table(["class", "rows", "found (recall)", "right when said (precision)"], rows, { name: "Recall and precision" }));
+function perClass(list) {
+  const rows = list.map(([name, own, taken, right]) => [short(name, 30), whole(own), own ? percent(right / own) : "–", taken ? percent(right / taken) : "–"]);
+  return el("div", { class: "tile" }, el("h3", {}, "Class by class"),
+    el("div", { class: "tall" }, table(["class", "rows", "found", "right when said"], rows, { name: "Recall and precision" })),
+    el("p", { class: "quiet" }, "Found: the share of the class's rows that are taken as it (recall). Right when said: the share of rows taken as it that are (precision). The worst first."));
 }
 
 function learning(curve) {

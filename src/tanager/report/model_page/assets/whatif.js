@@ -115,8 +115,8 @@ function startAsking() {
     const row = 25, top = 4, names = Math.min(170, width * 0.42), right = 48;
     const ends = [prior];
     for (const s of steps) ends.push(ends[ends.length - 1] + s.step);
-    const total = ends[ends.length - 1], low = Math.min(0, ...ends), high = Math.max(0, ...ends);
-    const x = scale(low, high === low ? low + 1 : high, names + 10, width - right), height = top + row * (steps.length + 2);
+    const total = ends[ends.length - 1], low = Math.min(0, ...ends), high = Math.max(0.4 + low, ...ends);
+    const x = scale(low, high, names + 10, width - right), height = top + row * (steps.length + 2);
     const chart = sv("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img",
       "aria-label": `From ${signed(prior)} before any feature to ${signed(total)} log-odds of ${target} against ${rival}: ` + steps.map((s) => `${s.name} ${s.value} ${signed(s.step)}`).join("; ") });
     chart.append(sv("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height }));
@@ -167,7 +167,7 @@ function startAsking() {
       if (open.length) { setTimeout(work); return; }
       gains.sort((a, b) => b[0] - a[0]);
       clear(list).append(...gains.slice(0, 4).map(([gain, i]) => el("li", {},
-        el("button", { type: "button", class: "plain", onclick: () => lookAt(i) }, short(F[i].name, 40)),
+        el("button", { type: "button", class: "plain", onclick: () => lookAt(i) }, short(F[i].name, 32)),
         el("span", { class: "num" }, `−${fixed(Math.max(0, gain), 3)} bits`))));
       next.dataset.ready = mine;
     };
