@@ -91,6 +91,18 @@ def test_without_an_edge_the_family_is_the_joints_and_the_divergence_its_informa
         assert divergence == pytest.approx(value, abs=1e-12)
 
 
+def test_an_effect_is_the_change_of_the_log_odds(network):
+    """By Bayes' rule: posterior log-odds of a value known alone, less the prior's."""
+    information = NetworkInformation(network)
+    prior = np.exp(network.log_prior)
+    for name in "abcd":
+        joint = information.joint(name)
+        for c in range(3):
+            p = joint[:, c] / joint.sum(axis=1)
+            expected = np.log(p / (1 - p)) - np.log(prior[c] / (1 - prior[c]))
+            assert information.effect(name, c) == pytest.approx(expected)
+
+
 def test_an_edge_that_is_not_there_is_named(table):
     network = BayesNetClassifier("naive", "laplace").fit(*table).network_
     with pytest.raises(ConfigurationError, match=r"'a' is no parent of 'b'"):

@@ -6,8 +6,16 @@ from matplotlib.figure import Figure
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
+from tanager.network import NetworkInformation
 from tanager.network.explanation import explain_row
-from tanager.report import plot_calibration, plot_explanation, plot_structure, plot_table
+from tanager.report import (
+    plot_calibration,
+    plot_effect,
+    plot_explanation,
+    plot_structure,
+    plot_table,
+)
+from tanager.report.effects import count_interval
 from tanager.structure import KDB
 
 
@@ -115,3 +123,53 @@ def test_html_is_small_and_escaped(model):
     html = odd._repr_html_()
     assert "&lt;i&gt;" in html
     assert "<i>" not in html
+
+
+def test_an_effect_is_drawn_with_its_intervals():
+    import pyarrow as pa
+
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    hours = np.where(rng.random(400) < 0.1, np.nan, y + rng.normal(0, 0.7, 400))
+    job = np.where(rng.random(400) < 0.5, "a$", np.where(y, "b", "c"))
+    table = pa.table({"hours": pa.array(hours, from_pandas=True), "job": job})
+    clf = BayesNetClassifier("tan", "laplace").fit(table, y)
+    information = NetworkInformation(clf.network_)
+    ax = drawn(plot_effect(clf, "job", table, y))
+    bars = sorted(bar.get_width() for bar in ax.patches)
+    assert bars == pytest.approx(sorted(information.effect("job", 1)))
+    assert len(ax.collections[0].get_segments()) == 3
+    ax = drawn(plot_effect(clf.network_, "hours", table, y))
+    steps = next(p for p in ax.patches if hasattr(p, "get_data"))
+    assert steps.get_data().values == pytest.approx(information.effect("hours", 1)[:-1])
+    assert "missing" in [text.get_text() for text in ax.texts]
+    mine = Figure().add_subplot()
+    assert plot_effect(clf, "job", target=0, ax=mine) is mine
+    assert mine.get_xlabel() == "log-odds of 0"
+    with pytest.raises(ConfigurationError, match="'pay' is not in the network"):
+        plot_effect(clf, "pay")
+    with pytest.raises(ConfigurationError, match="not one of the classes"):
+        plot_effect(clf, "job", target="?")
+
+
+def test_intervals_of_counts_hold_the_true_log_odds_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    p, q, inside = 0.3, 0.15, 0
+    truth = np.log(p / q)
+    for _ in range(600):
+        own, other = rng.binomial(200, p), rng.binomial(300, q)
+        counts = np.array([[300 - other, 200 - own], [other, own]], float)
+        low, high = count_interval(counts, 1)[:, 1]
+        inside += low <= truth <= high
+    assert 0.93 <= inside / 600 <= 0.97
+
+
+def test_the_card_shows_the_network_and_what_says_most(wide):
+    X, y = wide
+    small = BayesNetClassifier("tan", "laplace").fit(X.select(X.column_names[:6]), y)
+    html = small._repr_html_()
+    assert html.count('<g class="node"') == 6
+    assert html.count('<path class="edge') == 5
+    assert "what says most" in html
+    assert 'role="button"' not in html
+    assert "<svg" not in BayesNetClassifier("tan", "laplace").fit(X, y)._repr_html_()

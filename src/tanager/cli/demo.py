@@ -125,8 +125,7 @@ def _print_model(estimator: Any) -> None:
 
     out = console()
     out.print("\n[bold]What was learned[/]: which features condition which")
-    info = estimator.info_.get("structure", {})
-    print_structure(estimator.network_, info.get("mutual_information", {}))
+    print_structure(estimator.network_)
 
 
 def _interesting(probabilities: NDArray[np.float64]) -> int:

@@ -58,7 +58,8 @@ def show(
         return
     if not tables:
         _print_facts(facts)
-        print_structure(network, facts["information"])
+        print_structure(network)
+        console().print(f"all of it, with pictures: tanager report {model}", markup=False)
     for t in tables:
         console().print(str(t), markup=False)
 
@@ -120,8 +121,9 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
     import numpy as np
 
     structure, codebook = network.structure, network.codebook
-    info = header.get("info", {})
-    information = info.get("structure", {}).get("mutual_information", {})
+    from tanager.network import NetworkInformation
+
+    information = NetworkInformation(network)
     cells = [
         getattr(t, "log_prob", getattr(t, "cell_log_prob", np.zeros(0))).size
         for t in network.tables.families
@@ -132,6 +134,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         "tanager": header.get("tanager"),
         "structure": _describe(header, "structure"),
         "parameters": _describe(header, "parameters"),
+        "rows": header.get("info", {}).get("codes", {}).get("rows"),
         "missing": codebook.missing,
         "target": codebook.target.name,
         "prior": {
@@ -153,7 +156,13 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
             for name, at, n in zip(structure.features, structure.selected, cells, strict=True)
         },
         "left_out": [name for name in structure.names if name not in set(structure.features)],
-        "information": information,
+        "information": dict(
+            zip(codebook.domain.names, information.of_features().tolist(), strict=True)
+        ),
+        "edges": [
+            {"parent": parent, "feature": feature, "information": carried}
+            for (parent, feature), carried in information.of_edges().items()
+        ],
     }
 
 
@@ -182,29 +191,37 @@ def _print_facts(facts: dict[str, Any]) -> None:
         f"target      {facts['target']}: {prior}{more}",
         f"missing     {'a value of its own' if facts['missing'] == 'value' else 'summed out'}",
     ]
+    if facts["rows"]:
+        lines.append(f"rows        {facts['rows']:,} in the fit")
     lines += [f"edited      {edit}" for edit in facts["history"]]
     for line in lines:
         out.print(line, markup=False)
     out.print()
 
 
-def print_structure(network: Network, information: dict[str, float], most: int = 60) -> None:
-    """Print each feature with its parents, the most informative first."""
+def print_structure(network: Network, most: int = 60) -> None:
+    """Print each feature with its parents and what they say, the most informative first."""
+    from math import log
+
+    from tanager.network import NetworkInformation
+
     structure, arities = network.structure, network.codebook.domain.arities
-    order = sorted(
-        range(len(structure.selected)),
-        key=lambda at: -information.get(structure.features[at], 0.0),
-    )
+    information = NetworkInformation(network)
+    bits = information.of_features() / log(2.0)
+    edges = information.of_edges()
+    order = sorted(structure.selected, key=lambda feature: -bits[feature])
     table = _plain_table("feature", "values", "bits", "", "parents, besides the class")
     table.columns[1].justify = table.columns[2].justify = "right"
-    top = max(information.values(), default=0.0) or 1.0
-    for at in order[:most]:
-        name = structure.features[at]
-        nats = information.get(name)
-        bits = "" if nats is None else f"{nats / 0.6931471805599453:.3f}"
-        bar = "" if nats is None else "█" * round(BAR_WIDTH * nats / top)
-        arity = str(int(arities[structure.selected[at]]))
-        table.add_row(_escape(name), arity, bits, bar, _escape(", ".join(structure.parents[name])))
+    top = bits.max(initial=0.0) or 1.0
+    for feature in order[:most]:
+        name = structure.names[feature]
+        parents = [
+            f"{parent} {edges[parent, name] / log(2.0):.3f}" if (parent, name) in edges else parent
+            for parent in structure.parents[name]
+        ]
+        bar = "█" * round(BAR_WIDTH * float(bits[feature] / top))
+        cells = [str(int(arities[feature])), f"{bits[feature]:.3f}", bar]
+        table.add_row(_escape(name), *cells, _escape(", ".join(parents)))
     out = console()
     out.print(table)
     if len(order) > most:
@@ -212,8 +229,8 @@ def print_structure(network: Network, information: dict[str, float], most: int =
     left = [name for name in structure.names if name not in set(structure.features)]
     if left:
         out.print(f"left out: {', '.join(left)}", markup=False)
-    if information:
-        out.print("bits: mutual information with the class in the training rows")
+    out.print("bits: what a feature, alone, says about the class; beside a parent: what it says")
+    out.print("about the feature when the class is known")
 
 
 def print_explanation(explanation: Explanation, most: int = 20) -> None:

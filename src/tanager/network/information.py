@@ -21,7 +21,7 @@ from tanager.parameters.tables import DenseTable, Tables
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["NetworkInformation"]
+__all__ = ["NetworkInformation", "log_odds"]
 
 Floats = NDArray[np.float64]
 
@@ -115,6 +115,15 @@ class NetworkInformation:
         shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
         return Network(self.network.codebook, shorter, tables)
 
+    def effect(self, feature: str, target: int) -> Floats | None:
+        """Return what each value, known alone, adds to a class's log-odds, shape (arity,).
+
+        It is log P(value | class) - log P(value | any other class); `target` is
+        the place of the class. None where the family is too large.
+        """
+        joint = self.joint(feature)
+        return None if joint is None else log_odds(joint, target)
+
     def context(self, feature: str) -> Floats | None:
         """Return P(parents, class), shape (*parent_arities, n_classes); None where too large."""
         return self._contexts[self._place(feature)]
@@ -173,6 +182,16 @@ class NetworkInformation:
         """P(parents, feature, class) of one family."""
         table, context = self._tables[at], self._contexts[at]
         return None if table is None or context is None else table * context[..., None, :]
+
+
+def log_odds(joint: Floats, target: int) -> Floats:
+    """Return log P(x | target) - log P(x | not target) from P(x, class), (arity, n_classes)."""
+    tiny = np.finfo(np.float64).tiny
+    own, all_ = joint[:, target], joint.sum(axis=1)
+    other = all_ - own
+    inside = np.log(np.maximum(own, tiny)) - np.log(max(own.sum(), tiny))
+    outside = np.log(np.maximum(other, tiny)) - np.log(max(other.sum(), tiny))
+    return np.asarray(inside - outside)
 
 
 def _arities(network: Network, features: tuple[int, ...]) -> list[int]:

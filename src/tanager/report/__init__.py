@@ -5,6 +5,7 @@ need the extra `report`.
 """
 
 from tanager.report.comparison import plot_bars, plot_envelopes, plot_margins, plot_scatters
+from tanager.report.effects import plot_effect
 from tanager.report.explanation import plot_calibration, plot_explanation
 from tanager.report.figures import (
     plot_convergence,
@@ -27,6 +28,7 @@ __all__ = [
     "plot_convergence_histogram",
     "plot_critical_difference",
     "plot_curves",
+    "plot_effect",
     "plot_envelopes",
     "plot_explanation",
     "plot_loss_scatter",

@@ -196,7 +196,7 @@ def test_a_hostile_model_renders_soon_and_small(opened):
     page, problems = opened(text, viewport={"width": 1400, "height": 900})
     assert problems == []
     assert page.locator("img").count() == 0
-    assert page.locator("#network .node").count() == 300
+    assert page.locator(".network .node").count() == 300
     assert 10 < page.evaluate("asking.model.features.length") <= 80
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
 

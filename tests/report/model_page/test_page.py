@@ -15,11 +15,11 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
+from tanager.network.drawing import lay_out
 from tanager.report import render_model_report, write_model_report
 from tanager.report.model_page.asked import asked_network
 from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.held_out import predict_held_out
-from tanager.report.model_page.layout import lay_out
 from tanager.report.model_page.rows import read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
 

@@ -46,9 +46,8 @@ def describe_model(
         ("The fit, and what it chose", _choices(info)),
         ("Versions", _versions()),
     ]
-    history = getattr(network, "history", None)
-    if history:
-        groups.insert(3, ("Edits", _edits(history)))
+    if network.history:
+        groups.insert(3, ("Edits by hand", _edits(network.history)))
     return [(title, facts) for title, facts in groups if facts]
 
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from tanager.report.model_page.held_out import HeldOut
-
-__all__ = ["Ranking", "glance_html", "how_measured", "lead_text"]
+__all__ = ["Ranking", "glance_html"]
 
 MOST = 8
 
@@ -17,33 +15,6 @@ _MEASURES = (
     ("errors", "Errors", "the share of rows whose most probable class is wrong"),
     ("calibration", "Calibration error", "how far probabilities are from shares, on average"),
 )
-
-
-def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | None) -> str:
-    """Return one sentence on what the model does."""
-    named = [f"<b>{escape(name if len(name) <= 40 else name[:39] + '…')}</b>" for name in classes]
-    if len(named) > 4:
-        which = f"{len(named)} classes"
-    else:
-        which = " or ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
-    rows = f", learned from {n_fitted:,} rows" if n_fitted else ""
-    features = "1 feature" if n_used == 1 else f"{n_used} features"
-    return f"Predicts <b>{escape(target)}</b>, {which}, from {features}{rows}."
-
-
-def how_measured(held: HeldOut, n_rows: int, n_source: int) -> str:
-    """Return in words on which rows the scores stand."""
-    rows = f"{n_rows:,} rows" if n_rows == n_source else f"{n_rows:,} of {n_source:,} rows"
-    if held.folds:
-        return (
-            f"Measured by {held.folds}-fold cross-validation on the {rows} of the fit: each row is "
-            "predicted by a model that did not see it."
-        )
-    if held.own_rows is None:
-        return f"Measured on {rows} given with this page. The model must not have seen them."
-    if held.own_rows:
-        return f"Measured on the {rows} of the fit itself: new rows will do worse."
-    return f"Measured on {rows} that are not those of the fit."
 
 
 class Ranking(NamedTuple):

@@ -23,21 +23,28 @@ from tanager.atomic import replacing
 from tanager.classifiers import load
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
+from tanager.network.drawing import draw_network
 from tanager.network.exports.javascript import scorer_source
 from tanager.report.model_page.asked import asked_network
 from tanager.report.model_page.card import card_html, describe_model, render_notes
 from tanager.report.model_page.classes import ShownClasses, show_classes
-from tanager.report.model_page.features import MAX_DETAILED, describe_features, short_numbers
-from tanager.report.model_page.glance import Ranking, glance_html, how_measured, lead_text
+from tanager.report.model_page.features import describe_features, short_numbers
+from tanager.report.model_page.glance import Ranking, glance_html
 from tanager.report.model_page.held_out import (
     HeldOut,
     learning_curve,
     naive_probabilities,
     predict_held_out,
 )
-from tanager.report.model_page.layout import draw_network
 from tanager.report.model_page.rows import MAX_ROWS, Rows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
+from tanager.report.model_page.words import (
+    about_asking,
+    about_features,
+    about_structure,
+    how_measured,
+    lead_text,
+)
 
 __all__ = ["render_model_report", "write_model_report"]
 
@@ -205,7 +212,10 @@ def _compose(
     asked = asked_network(network, subject.order)
     model_text = asked.to_json(unknowns=False)
     checksum = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
-    measured = how_measured(held, len(rows.labels), rows.n_source) if held and rows else ""
+    measured = ""
+    if held is not None and rows is not None:
+        edited = bool(network.history)
+        measured = how_measured(held, len(rows.labels), rows.n_source, edited=edited)
     data = _data(subject, asked, scores, trust, loadable_rows)
     n_bytes = file.stat().st_size if file is not None else None
     groups = describe_model(subject.model, network, rows, checksum, n_bytes)
@@ -233,14 +243,14 @@ def _compose(
                 measured,
                 flattering=flattering,
             ),
-            "structure": _about_structure(subject),
+            "structure": about_structure(network, subject.target),
             "network": _drawing(subject),
             "target": escape(subject.target),
             "further": "<li><span class='swatch dash'></span>dashed: from a further parent</li>"
             if network.structure.max_parents > 1
             else "",
-            "features": _about_features(subject),
-            "ask": _about_asking(subject, asked),
+            "features": about_features(network, subject.classes),
+            "ask": about_asking(network, asked),
             "trust": _trust_section(measured) if trust else "",
             "notes": f"<div class='notes'>{render_notes(notes)}</div>" if notes else "",
             "card": card_html(groups),
@@ -328,52 +338,6 @@ def _drawing(subject: _Subject) -> str:
     relevance = np.sqrt(np.clip(subject.bits / most, 0.0, 1.0)).tolist()
     edges = subject.information.of_edges()
     return draw_network(subject.network.structure, subject.target, relevance, edges)
-
-
-def _about_structure(subject: _Subject) -> str:
-    structure, target = subject.network.structure, escape(subject.target)
-    n_edges = sum(map(len, structure.parent_indices))
-    if n_edges == 0:
-        return (
-            f"Naive: each feature depends on {target} alone. Choose a feature to see what it says."
-        )
-    left = len(structure.names) - len(structure.selected)
-    omitted = f" {left} features were left out." if left else ""
-    return (
-        f"{target} is a parent of every feature; {n_edges} "
-        f"{'arrow leads' if n_edges == 1 else 'arrows lead'} from feature to feature, where one "
-        f"says more than {target} does.{omitted} Choose a feature to see its parents and what each "
-        "arrow brings."
-    )
-
-
-def _about_features(subject: _Subject) -> str:
-    n = len(subject.network.structure.selected)
-    text = "What each value, known alone, says about the class."
-    if n > MAX_DETAILED:
-        text += f" The {MAX_DETAILED} of {n} features that matter most have a picture."
-    if subject.classes.n_hidden:
-        text += (
-            f" Of {len(subject.network.codebook.classes)} classes the "
-            f"{len(subject.classes.names) - 1} most common are shown; the others count as one."
-        )
-    return text
-
-
-def _about_asking(subject: _Subject, asked: Network) -> str:
-    n, n_asked = len(subject.network.structure.selected), len(asked.structure.selected)
-    text = (
-        "Fill in what you know and leave the rest unknown. The probabilities are those of the "
-        "model itself, computed here: what is unknown is summed out exactly."
-    )
-    if not subject.network.tables.normalized:
-        text += " The tables of this model are scores, so with unknown inputs it is approximate."
-    if n_asked < n:
-        text += (
-            f" To keep the page small, {n_asked} of the {n} features can be asked; the other "
-            f"{n - n_asked} are unknown here."
-        )
-    return text
 
 
 def _trust_section(measured: str) -> str:

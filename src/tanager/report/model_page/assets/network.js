@@ -1,6 +1,6 @@
 /* Section two: the drawing can be walked through by mouse and by keyboard. */
 function startNetwork() {
-  const drawing = $("network"), canvas = $("canvas");
+  const drawing = document.querySelector("svg.network"), canvas = $("canvas");
   const nodes = [...drawing.querySelectorAll(".node")], edges = [...drawing.querySelectorAll(".edge")];
   const natural = [drawing.viewBox.baseVal.width, drawing.viewBox.baseVal.height];
   let zoom = 1;

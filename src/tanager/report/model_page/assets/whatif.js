@@ -115,7 +115,7 @@ function startAsking() {
     const row = 25, top = 4, names = Math.min(170, width * 0.42), right = 48;
     const ends = [prior];
     for (const s of steps) ends.push(ends[ends.length - 1] + s.step);
-    const total = ends[ends.length - 1], low = Math.min(0, ...ends), high = Math.max(0.4 + low, ...ends);
+    const total = ends[ends.length - 1], low = Math.min(0, ...ends), high = Math.max(0, low + 0.4, ...ends);
     const x = scale(low, high, names + 10, width - right), height = top + row * (steps.length + 2);
     const chart = sv("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img",
       "aria-label": `From ${signed(prior)} before any feature to ${signed(total)} log-odds of ${target} against ${rival}: ` + steps.map((s) => `${s.name} ${s.value} ${signed(s.step)}`).join("; ") });

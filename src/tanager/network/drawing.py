@@ -124,8 +124,10 @@ def draw_network(
     target: str,
     relevance: list[float],
     edges: Mapping[tuple[str, str], float],
+    *,
+    interactive: bool = True,
 ) -> str:
-    """Return the drawing.
+    """Return the drawing; its colours are the style sheet's of whoever shows it.
 
     Parameters
     ----------
@@ -136,12 +138,16 @@ def draw_network(
         Of each feature, between 0 and 1: how dark its box is.
     edges : mapping of (parent, feature) to float
         Information that the edge carries: how wide it is.
+    interactive : bool
+        Whether features can be chosen, by mouse, keyboard and screen reader;
+        otherwise the drawing is one picture.
     """
     layout = lay_out(structure, target)
     place = {feature: at for at, feature in enumerate(structure.selected)}
     most = max(edges.values(), default=0.0) or 1.0
     parts = [
-        f'<svg id="network" role="group" aria-label="The network" '
+        f'<svg class="network" role="{"group" if interactive else "img"}" '
+        f'aria-label="The network" '
         f'viewBox="0 0 {layout.width:.0f} {layout.height:.0f}" '
         f'width="{layout.width:.0f}" height="{layout.height:.0f}" font-size="{FONT}">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
@@ -168,7 +174,7 @@ def draw_network(
         f'<text x="{MARGIN + PAD}" y="{middle + 4.5:.1f}">{escape(shorten(target))}</text></g>'
     )
     for at, name in enumerate(structure.features):
-        parts.append(_node(layout, at, name, relevance[at], first=at == 0))
+        parts.append(_node(layout, at, name, relevance[at], interactive=interactive))
     parts.append("</svg>")
     return "".join(parts)
 
@@ -190,11 +196,14 @@ def _curve(layout: Layout, parent: int, child: int) -> str:
     return f"M{x0:.1f} {y0:.1f}C{x0 + bend:.1f} {y0:.1f} {x1 - bend:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
 
 
-def _node(layout: Layout, at: int, name: str, relevance: float, *, first: bool) -> str:
+def _node(layout: Layout, at: int, name: str, relevance: float, *, interactive: bool) -> str:
     x, y, width = layout.x[at], layout.y[at], layout.widths[at]
+    role = (
+        f' role="button" tabindex="{-1 if at else 0}" data-i="{at}" aria-pressed="false" '
+        f'aria-label="{escape(name)}"'
+    )
     return (
-        f'<g class="node" role="button" tabindex="{0 if first else -1}" data-i="{at}" '
-        f'aria-pressed="false" aria-label="{escape(name)}" style="--k:{relevance:.2f}">'
+        f'<g class="node"{role if interactive else ""} style="--k:{relevance:.2f}">'
         f"<title>{escape(name)}</title>"
         f'<rect x="{x:.1f}" y="{y - HEIGHT / 2:.1f}" width="{width:.0f}" height="{HEIGHT}" '
         f'rx="13"/>'

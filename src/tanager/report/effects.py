@@ -1,0 +1,188 @@
+"""What the values of one feature say about a class, as a picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.columns import NumericColumn
+from tanager.errors import ConfigurationError
+from tanager.network import Network, NetworkInformation
+from tanager.network.explanation import find_class
+from tanager.network.information import log_odds
+from tanager.report.model_page.rows import read_rows
+from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style, plain_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from tanager.codes.columns import Column
+
+__all__ = ["plot_effect"]
+
+Floats = NDArray[np.float64]
+
+MAX_BARS = 30
+
+
+@in_house_style
+def plot_effect(
+    model: Any,
+    feature: str,
+    X: Any = None,
+    y: Any = None,
+    *,
+    target: Any = None,
+    ax: Axes | None = None,
+) -> Any:
+    r"""Draw how many log-odds each value of a feature, known alone, adds to a class.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier or Network
+    feature : str
+    X, y : table and classes, optional
+        Rows for 95 % intervals of their own counts; `y` may be the name of a
+        column of X. Where an interval leaves the model's value out, model and
+        rows disagree.
+    target : a class, optional
+        By default the second of two classes, or the most probable of more.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    The effect of a value is :math:`\log P(x \mid c) - \log P(x \mid \bar c)`, all
+    other features summed out. A number is drawn as steps over its intervals,
+    the outermost open; categories as bars, of many the 30 most probable.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_effect
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    >>> ax = plot_effect(clf, "petal width (cm)", X, y, target=1)
+    >>> ax.get_ylabel()
+    'log-odds of 1'
+    """
+    network: Network = getattr(model, "network_", model)
+    classes = tuple(network.codebook.classes.tolist())
+    if len(classes) < 2:
+        raise ConfigurationError("The model knows one class only: no value speaks for it.")
+    if target is None:
+        c = 1 if len(classes) == 2 else int(network.log_prior.argmax())
+    else:
+        c = find_class(classes, target)
+    joint = NetworkInformation(network).joint(feature)
+    if joint is None:
+        raise ConfigurationError(f"The table of {feature!r} is too large to be drawn.")
+    at = network.codebook.domain.names.index(feature)
+    column = network.codebook.columns[at]
+    effect, interval = log_odds(joint, c), None
+    if X is not None:
+        rows = read_rows(network, X, y)
+        counts = rows.value_counts(at, column.arity, len(classes))
+        interval = count_interval(counts, c)
+    label = plain_text(classes[c])
+    if isinstance(column, NumericColumn):
+        return _steps(column, effect, interval, joint.sum(axis=1), label, ax)
+    return _bars(column, effect, interval, joint.sum(axis=1), label, ax)
+
+
+def count_interval(counts: Floats, target: int) -> Floats:
+    """Return 95 % intervals of the log-odds from counts (arity, n_classes), shape (2, arity).
+
+    The normal interval of a log odds ratio, one half added to every count
+    (Haldane and Anscombe).
+    """
+    own = counts[:, target] + 0.5
+    other = counts.sum(axis=1) - counts[:, target] + 0.5
+    n_own = counts[:, target].sum() + 0.5
+    n_other = counts.sum() - counts[:, target].sum() + 0.5
+    middle = np.log(own / n_own) - np.log(other / n_other)
+    variance = 1 / own + 1 / other - 1 / n_own - 1 / n_other
+    half = 1.96 * np.sqrt(np.maximum(variance, 0.0))
+    return np.stack([middle - half, middle + half])
+
+
+def _steps(
+    column: NumericColumn,
+    effect: Floats,
+    interval: Floats | None,
+    share: Floats,
+    label: str,
+    ax: Axes | None,
+) -> Any:
+    ax = axes(ax, 5.4, 3.4)
+    cuts = np.asarray(column.cuts, np.float64)
+    n_cells = len(cuts) + 1
+    gap = float(np.median(np.diff(cuts))) if len(cuts) > 1 else max(1.0, abs(float(cuts.sum())))
+    ends = [cuts[0] - gap, *cuts, cuts[-1] + gap] if len(cuts) else [0.0, 1.0]
+    edges = np.array(ends)
+    ax.axhline(0, color=MUTED, lw=0.8)
+    if interval is not None:
+        for cell in range(n_cells):
+            ax.fill_between(
+                edges[cell : cell + 2], *interval[:, cell], color=CYCLE[0], alpha=0.16, lw=0
+            )
+    ax.stairs(effect[:n_cells], edges, baseline=None, color=CYCLE[0], lw=1.8)
+    spread = max(float(np.ptp(np.append(effect, 0.0))), 0.2)
+    ax.set_ylim(min(0.0, effect.min()) - 0.3 * spread, max(0.0, effect.max()) + 0.2 * spread)
+    density = ax.twinx()  # the rows below the curve, on a scale of their own
+    dense = share[:n_cells] / np.diff(edges)
+    density.stairs(dense, edges, fill=True, color=MUTED, alpha=0.35)
+    density.set(ylim=(0, 7 * dense.max()), yticks=[])
+    density.spines[:].set_visible(False)
+    density.grid(visible=False)
+    if column.missing_code is not None:
+        place = edges[-1] + 0.06 * (edges[-1] - edges[0])
+        value = effect[column.missing_code]
+        if interval is not None:
+            low, high = interval[:, column.missing_code]
+            ax.plot([place, place], [low, high], color=INK, lw=0.8)
+        ax.plot([place], [value], "o", color=CYCLE[0], ms=5)
+        ax.annotate("missing", (place, value), (0, 8), textcoords="offset points", ha="center")
+    ax.set_xlim(edges[0], edges[-1] + 0.12 * (edges[-1] - edges[0]) * (len(effect) > n_cells))
+    ax.set_xlabel(plain_text(column.name))
+    ax.set_ylabel(f"log-odds of {label}")
+    return ax
+
+
+def _bars(
+    column: Column,
+    effect: Floats,
+    interval: Floats | None,
+    share: Floats,
+    label: str,
+    ax: Axes | None,
+) -> Any:
+    shown = np.argsort(-share, kind="stable")[:MAX_BARS]
+    order = shown[np.argsort(-effect[shown], kind="stable")]
+    ax = axes(ax, 5.4, 0.9 + 0.24 * len(order))
+    places = np.arange(len(order))
+    colours = [CYCLE[2] if value > 0 else CYCLE[1] for value in effect[order]]
+    ax.barh(places, effect[order], color=colours, height=0.62)
+    if interval is not None:
+        ax.hlines(places, interval[0, order], interval[1, order], color=INK, lw=0.8)
+    ax.axvline(0, color=MUTED, lw=0.8)
+    names = column.labels()
+    ax.set_yticks(places, [plain_text(_short(names[v])) for v in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylabel(plain_text(column.name))
+    hidden = len(effect) - len(order)
+    more = f" ({hidden:,} rarer values not drawn)" if hidden else ""
+    ax.set_xlabel(f"log-odds of {label}{more}")
+    return ax
+
+
+def _short(name: str, most: int = 32) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"

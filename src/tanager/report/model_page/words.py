@@ -1,0 +1,93 @@
+"""The sentences of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from tanager.report.model_page.features import MAX_DETAILED
+
+if TYPE_CHECKING:
+    from tanager.network import Network
+    from tanager.report.model_page.classes import ShownClasses
+    from tanager.report.model_page.held_out import HeldOut
+
+__all__ = ["about_asking", "about_features", "about_structure", "how_measured", "lead_text"]
+
+
+def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | None) -> str:
+    """Return one sentence on what the model does."""
+    named = [f"<b>{escape(name if len(name) <= 40 else name[:39] + '…')}</b>" for name in classes]
+    if len(named) > 4:
+        which = f"{len(named)} classes"
+    else:
+        which = " or ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
+    rows = f", learned from {n_fitted:,} rows" if n_fitted else ""
+    features = "1 feature" if n_used == 1 else f"{n_used} features"
+    return f"Predicts <b>{escape(target)}</b>, {which}, from {features}{rows}."
+
+
+def how_measured(held: HeldOut, n_rows: int, n_source: int, *, edited: bool) -> str:
+    """Return in words on which rows the scores stand."""
+    rows = f"{n_rows:,} rows" if n_rows == n_source else f"{n_rows:,} of {n_source:,} rows"
+    if held.folds:
+        return (
+            f"Measured by {held.folds}-fold cross-validation on the {rows} of the fit: each row is "
+            "predicted by a model that did not see it."
+            + (" Edits by hand are not in those models." if edited else "")
+        )
+    if held.own_rows is None:
+        return f"Measured on {rows} given with this page. The model must not have seen them."
+    if held.own_rows:
+        return f"Measured on the {rows} of the fit itself: new rows will do worse."
+    return f"Measured on {rows} that are not those of the fit."
+
+
+def about_structure(network: Network, name: str) -> str:
+    """Return what the drawing shows."""
+    structure, target = network.structure, escape(name)
+    n_edges = sum(map(len, structure.parent_indices))
+    if n_edges == 0:
+        return (
+            f"Naive: each feature depends on {target} alone. Choose a feature to see what it says."
+        )
+    left = len(structure.names) - len(structure.selected)
+    omitted = f" {left} features were left out." if left else ""
+    return (
+        f"{target} is a parent of every feature; {n_edges} "
+        f"{'arrow leads' if n_edges == 1 else 'arrows lead'} from feature to feature, where one "
+        f"says more than {target} does.{omitted} Choose a feature to see its parents and what each "
+        "arrow brings."
+    )
+
+
+def about_features(network: Network, classes: ShownClasses) -> str:
+    """Return what the effects are, and what was left out."""
+    n = len(network.structure.selected)
+    text = "What each value, known alone, says about the class."
+    if n > MAX_DETAILED:
+        text += f" The {MAX_DETAILED} of {n} features that matter most have a picture."
+    if classes.n_hidden:
+        text += (
+            f" Of {len(network.codebook.classes)} classes the "
+            f"{len(classes.names) - 1} most common are shown; the others count as one."
+        )
+    return text
+
+
+def about_asking(network: Network, asked: Network) -> str:
+    """Return what can be asked, and what cannot."""
+    n, n_asked = len(network.structure.selected), len(asked.structure.selected)
+    text = (
+        "Fill in what you know and leave the rest unknown. The probabilities are those of the "
+        "model itself, computed here: what is unknown is summed out exactly."
+    )
+    if not network.tables.normalized:
+        text += " The tables of this model are scores, so with unknown inputs it is approximate."
+    if n_asked < n:
+        text += (
+            f" To keep the page small, {n_asked} of the {n} features can be asked; the other "
+            f"{n - n_asked} are unknown here."
+        )
+    return text
