@@ -44,7 +44,8 @@ def whole_joint(network):
     """P(a, b, c, d, class), every cell asked for."""
     arities = network.codebook.domain.arities
     cells = np.array(list(itertools.product(*(range(n) for n in arities)))).T
-    joint = np.exp(network.log_joint_of_codes(cells.astype(np.uint8)))
+    codes = np.ascontiguousarray(cells, np.uint8)
+    joint = np.exp(network.log_joint_of_codes(codes))
     return joint.reshape(*arities, -1)
 
 

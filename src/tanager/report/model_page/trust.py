@@ -87,7 +87,7 @@ def _by_class(
     taken = np.bincount(predicted, minlength=n_classes)
     right = np.bincount(labels[labels == predicted], minlength=n_classes)
     found = [c for c in range(n_classes) if own[c] or taken[c]]
-    found.sort(key=lambda c: right[c] / max(1, own[c]))
+    found.sort(key=lambda c: float(right[c]) / max(1, int(own[c])))
     names = network.codebook.classes
     return [
         [str(names[c]), int(own[c]), int(taken[c]), int(right[c])] for c in found[:MAX_BY_CLASS]
