@@ -169,7 +169,8 @@ def test_the_card_shows_the_network_and_what_says_most(wide):
     small = BayesNetClassifier("tan", "laplace").fit(X.select(X.column_names[:6]), y)
     html = small._repr_html_()
     assert html.count('<g class="node"') == 6
-    assert html.count('<path class="edge') == 5
+    n_edges = sum(map(len, small.structure_.parent_indices))
+    assert html.count('<path class="edge') == n_edges > 0
     assert "what says most" in html
     assert 'role="button"' not in html
     assert "<svg" not in BayesNetClassifier("tan", "laplace").fit(X, y)._repr_html_()

@@ -10,7 +10,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.report import render_model_report
-from tanager.structure import KDB
+from tanager.structure import Fixed
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
@@ -52,7 +52,8 @@ def people() -> pa.Table:
 
 @pytest.fixture(scope="session")
 def tree(people):
-    return BayesNetClassifier("tan", "laplace").fit(people, "income")
+    parents = {"age": [], "married": ["age"], "hours": ["married"], "job": ["age"]}
+    return BayesNetClassifier(Fixed(parents), "laplace", bins=4).fit(people, "income")
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +61,9 @@ def many(people):
     """Three classes, two parents."""
     y = np.random.default_rng(1).choice(["a", "b", "c"], people.num_rows)
     y = np.where(np.array(people["job"].to_pylist()) == "tech", "c", y)
-    return BayesNetClassifier(KDB(k=2), "laplace", missing="marginalize").fit(people, y), y
+    parents = {"age": [], "married": ["age"], "hours": ["married", "age"], "job": ["hours"]}
+    learner = BayesNetClassifier(Fixed(parents), "laplace", bins=4, missing="marginalize")
+    return learner.fit(people.drop(["income"]), y), y
 
 
 @pytest.fixture(scope="session")
