@@ -19,7 +19,14 @@ from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.prediction import predict_log_joint
-from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
+from tanager.codes import (
+    Codebook,
+    Rows,
+    encode_rows,
+    group_rows,
+    learn_codebook,
+    learn_groups,
+)
 from tanager.counts import Counts
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.errors import ConfigurationError
@@ -55,6 +62,13 @@ def _dropped(structure: Structure, limited: Structure) -> list[tuple[str, str]]:
     """Return the edges (parent, feature) that a learner could not afford."""
     before, after = structure.parents, limited.parents
     return [(p, f) for f, parents in before.items() for p in parents if p not in after[f]]
+
+
+def _grouped(counts: Counts) -> Counts:
+    """Return the counts of groups of values, as parents are read."""
+    pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
+    groups = [learn_groups(values, n_ordered) for values, n_ordered in pairs]
+    return Counts(group_rows(counts.rows, groups), counts.context)
 
 
 class BayesNetClassifier(ClassifierMixin, BaseEstimator):
@@ -364,15 +378,17 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, codebook: Codebook, rows: Rows, context: FitContext) -> None:
         """From coded rows to a network."""
         check_class_weight(self.class_weight, codebook.classes)
-        counts = Counts(rows, context)
+        counts, learner = Counts(rows, context), resolve_parameters(self.parameters)
         with context.stage("structure"):
-            structure = resolve_structure(self.structure).learn(counts, context)
+            read = _grouped(counts) if learner.groups_parents else counts
+            structure_learner = resolve_structure(self.structure)
+            structure = structure_learner.learn(read, context)
+            context.carry["structure_learner"] = structure_learner
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
             context.record("structure")["mutual_information"] = dict(informed)
         context.record("codes")["rows"] = rows.n_rows
         context.record("codes")["fingerprint"] = fingerprint(counts.classes, counts.values)
-        learner = resolve_parameters(self.parameters)
-        limited = learner.affordable(structure, codebook.domain)
+        limited = learner.affordable(structure, read.domain)
         if limited != structure:
             context.record("structure")["dropped"] = _dropped(structure, limited)
             structure = limited

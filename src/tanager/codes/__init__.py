@@ -8,6 +8,7 @@ from tanager.codes.addition import encode_rows
 from tanager.codes.codebook import Codebook
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
+from tanager.codes.groups import Groups, group_codes, group_rows, grouped_domain, learn_groups
 from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, sample_of, smallest_hash
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
@@ -31,6 +32,7 @@ __all__ = [
     "Column",
     "Domain",
     "Fold",
+    "Groups",
     "MDLDiscretizer",
     "NumericColumn",
     "Rows",
@@ -40,7 +42,11 @@ __all__ = [
     "encode_rows",
     "exact_weights",
     "folds_of",
+    "group_codes",
+    "group_rows",
+    "grouped_domain",
     "learn_codebook",
+    "learn_groups",
     "mdl_cuts",
     "row_hash",
     "sample_of",

@@ -13,16 +13,17 @@ from tanager.errors import ConfigurationError
 __all__ = ["check_bins", "learn_cuts", "quantile_cuts"]
 
 MAX_BINS = 1000
+FINE_BINS = 32  # of equal frequency, where the classes are not looked at
 FEW_BINS = 20  # up to which looking for each cut is faster than a sort
 
 
 def check_bins(bins: str | int) -> None:
     """Raise a ConfigurationError for what is not allowed."""
     number = isinstance(bins, int | np.integer) and not isinstance(bins, bool)
-    if bins != "mdl" and not (number and 2 <= int(bins) <= MAX_BINS):
+    if bins not in ("mdl", "fine") and not (number and 2 <= int(bins) <= MAX_BINS):
         raise ConfigurationError(
-            f"bins={bins!r} is not known. Allowed: 'auto', 'mdl', or a number of bins from 2 to "
-            f"{MAX_BINS}."
+            f"bins={bins!r} is not known. Allowed: 'auto', 'mdl', 'fine', or a number of bins from "
+            f"2 to {MAX_BINS}."
         )
 
 
@@ -39,9 +40,10 @@ def learn_cuts(
     ----------
     values, labels, n_classes, weights
         As in `mdl_cuts`.
-    bins : "mdl" or int
+    bins : "mdl", "fine" or int
         The cuts of minimum description length alone, or with those that make
-        so many bins of equal frequency.
+        so many bins of equal frequency; or 32 bins of equal frequency alone,
+        without a look at the classes.
 
     Notes
     -----
@@ -57,6 +59,8 @@ def learn_cuts(
     >>> learn_cuts(values, labels, 2, None, 4).tolist()
     [1.5, 3.5, 4.5, 5.5]
     """
+    if bins == "fine":
+        return quantile_cuts(values, weights, FINE_BINS)
     cuts = mdl_cuts(values, labels, n_classes, weights)
     if isinstance(bins, str):
         return cuts

@@ -75,11 +75,19 @@ class Domain(EqualByArrays):
     arities : ndarray of int64, shape (n_features,)
         The number of values of each feature.
     n_classes : int
+    n_ordered : tuple of int
+        How many values of each feature, from the first, stand in order: the
+        intervals of a number. Not given: none.
     """
 
     names: tuple[str, ...]
     arities: NDArray[np.int64]
     n_classes: int
+    n_ordered: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.n_ordered:
+            object.__setattr__(self, "n_ordered", (0,) * len(self.names))
 
     @property
     def n_features(self) -> int:

@@ -6,7 +6,7 @@ is checked against what it indexes: compiled look-ups do not check bounds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
@@ -18,7 +18,7 @@ from tanager.codes.rows import MAX_ARITY
 from tanager.counts import Contexts
 from tanager.errors import ModelFileError
 from tanager.network.history import ACTIONS, Edit
-from tanager.parameters.tables import DenseTable, FamilyTable, Tables, TreeTable
+from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
 __all__ = ["check_codebook", "check_history", "check_structure", "check_tables"]
@@ -155,8 +155,8 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
         what = f"the table of {structure.names[members[-1]]!r}"
         stored = _Stored(family, parts[at], arities, domain.n_classes, what, normalized)
         kind = family.get("kind")
-        _need(kind in ("dense", "tree"), f"{what} is of the kind {kind!r}")
-        tables.append(_dense(stored) if kind == "dense" else _tree(stored))
+        _need(kind in _KINDS, f"{what} is of the kind {kind!r}")
+        tables.append(_KINDS[kind](stored))
     return Tables(log_prior, tuple(tables), normalized)
 
 
@@ -195,6 +195,23 @@ def _dense(stored: _Stored) -> DenseTable:
     return DenseTable(log_prob)
 
 
+def _grouped(stored: _Stored) -> GroupedTable:
+    what, arities = stored.what, stored.arities
+    lookup, log_prob = _ints(stored.tensors, "lookup"), _floats(stored.tensors, "log_prob")
+    _need(len(arities) > 1, f"{what} has groups, but no parents")
+    _need(lookup.shape == (sum(arities[:-1]),), f"{what} has groups of other parents")
+    _need(log_prob.ndim == len(arities) + 1, f"{what} has the shape {log_prob.shape}")
+    table = GroupedTable(log_prob, lookup.astype(np.uint16), arities[:-1])
+    for groups, size in zip(table.groups, log_prob.shape, strict=False):
+        # Every group is some value's, so that a view's size is told by its look-up table.
+        found = np.unique(groups)
+        _need(np.array_equal(found, np.arange(size)), f"{what} has groups of another number")
+    shape = (*log_prob.shape[:-2], arities[-1], stored.n_classes)
+    _need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
+    dense = stored._replace(arities=(*log_prob.shape[:-2], arities[-1]))
+    return GroupedTable(_dense(dense).log_prob, table.lookup, table.parent_arities)
+
+
 def _tree(stored: _Stored) -> TreeTable:
     family, tensors, what = stored.facts, stored.tensors, stored.what
     for flag in ("inherit", "backoff"):
@@ -219,6 +236,13 @@ def _tree(stored: _Stored) -> TreeTable:
     if stored.normalized:
         _check_tree_sums(table, what)
     return table
+
+
+_KINDS: dict[Any, Callable[[_Stored], FamilyTable]] = {
+    "dense": _dense,
+    "grouped": _grouped,
+    "tree": _tree,
+}
 
 
 def _check_nodes(

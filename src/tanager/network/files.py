@@ -37,12 +37,13 @@ from tanager.network.checks import (
     check_tables,
 )
 from tanager.network.network import Network
-from tanager.parameters.tables import DenseTable
+from tanager.parameters.tables import DenseTable, GroupedTable
 
 __all__ = ["FORMAT_VERSION", "read_model", "write_model"]
 
 FORMAT = "tanager"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+PLAIN_VERSION = 1  # without tables that read parents by groups; still written where there are none
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -62,6 +63,7 @@ def write_model(
     from safetensors.numpy import save
 
     families, tensors = _take_apart(network)
+    grouped = any(family["kind"] == "grouped" for family in families)
     header = {
         "tanager": __version__,
         "codebook": network.codebook.to_dict(),
@@ -76,7 +78,7 @@ def write_model(
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     metadata = {
         "format": FORMAT,
-        "version": str(FORMAT_VERSION),
+        "version": str(FORMAT_VERSION if grouped else PLAIN_VERSION),
         "header": text,
         "sha256": checksum(text, tensors),
     }
@@ -126,6 +128,11 @@ def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
             families.append({"kind": "dense"})
             tensors[f"family.{at}.log_prob"] = _floats(table.log_prob)
             continue
+        if isinstance(table, GroupedTable):
+            families.append({"kind": "grouped"})
+            tensors[f"family.{at}.log_prob"] = _floats(table.log_prob)
+            tensors[f"family.{at}.lookup"] = _narrow(table.lookup)
+            continue
         families.append(
             {"kind": "tree", "inherit": bool(table.inherit), "backoff": bool(table.backoff)}
         )
@@ -173,10 +180,11 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
     if metadata.get("format") != FORMAT:
         _refuse("it is a safetensors file, but holds no Tanager model")
     version = metadata.get("version", "")
-    if version != str(FORMAT_VERSION):
+    if version not in (str(PLAIN_VERSION), str(FORMAT_VERSION)):
         raise ModelFileError(
             f"the model file has the format version {version[:20]!r}; this Tanager "
-            f"({__version__}) reads version {FORMAT_VERSION}. Install the version that wrote it."
+            f"({__version__}) reads versions {PLAIN_VERSION} to {FORMAT_VERSION}. Install the "
+            "version that wrote it."
         )
     text = metadata.get("header", "")
     if metadata.get("sha256") != checksum(text, tensors):

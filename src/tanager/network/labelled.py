@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook
+from tanager.codes import Codebook, Column, Groups, NumericColumn
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.parameters import DenseTable, Tables, TreeTable
+from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable
 from tanager.structure import Structure
 
 __all__ = ["LabelledTable", "label_table"]
@@ -84,8 +84,11 @@ def label_table(
     labels = [codebook.columns[m].labels() for m in members]
     classes = [str(c) for c in codebook.classes]
     table = tables.families[at]
-    if isinstance(table, DenseTable):
-        shape = (len(classes), *table.member_arities[:-1])
+    if isinstance(table, GroupedTable):
+        read = zip(parents, table.groups, strict=True)
+        labels[:-1] = [group_labels(codebook.columns[p], groups) for p, groups in read]
+    if isinstance(table, DenseTable | GroupedTable):
+        shape = (len(classes), *table.log_prob.shape[:-2])
         grid = np.indices(shape).reshape(len(shape), -1)
         log_prob = np.moveaxis(table.log_prob, -1, 0).reshape(grid.shape[1], -1)
     else:
@@ -97,6 +100,21 @@ def label_table(
     ]
     given = ("class", *(structure.names[p] for p in parents))
     return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob))
+
+
+def group_labels(column: Column, groups: Groups) -> list[str]:
+    """Return names for people of groups of a column's values: joined intervals of a number.
+
+    >>> column = NumericColumn("x", np.array([1.0, 2.0, 3.0]), None)
+    >>> group_labels(column, np.array([0, 0, 1, 1], np.uint16))
+    ['<= 2', '> 2']
+    """
+    if isinstance(column, NumericColumn):
+        edges = np.flatnonzero(np.diff(groups[: len(column.cuts) + 1].astype(np.int64)))
+        own = None if column.missing_code is None else len(edges) + 1
+        return NumericColumn(column.name, column.cuts[edges], own, column.temporal).labels()
+    names = np.array(column.labels(), dtype=object)
+    return [", ".join(names[groups == g]) for g in range(int(groups.max()) + 1)]
 
 
 def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:

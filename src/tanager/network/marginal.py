@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.numerics.logs import log_sum_exp
-from tanager.parameters import DenseTable, Tables
+from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
 
@@ -51,7 +51,8 @@ def add_unknown_sums(
     rows = np.flatnonzero(unknown.any(axis=0))
     part = log_joint[rows]
     some = np.ascontiguousarray(codes[:, rows])
-    if structure.max_parents == 1 and all(isinstance(t, DenseTable) for t in tables.families):
+    spelled = (DenseTable, GroupedTable)
+    if structure.max_parents == 1 and all(isinstance(t, spelled) for t in tables.families):
         _add_on_forest(tables, structure, some, arities, part)
     else:
         _add_by_pattern(tables, structure, some, arities, unknown[:, rows], part)

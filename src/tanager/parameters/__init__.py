@@ -6,6 +6,7 @@ from tanager.parameters.registry import PARAMETERS, resolve_parameters
 from tanager.parameters.tables import (
     DenseTable,
     FamilyTable,
+    GroupedTable,
     Tables,
     TreeTable,
     log_posterior,
@@ -21,6 +22,7 @@ __all__ = [
     "PARAMETERS",
     "DenseTable",
     "FamilyTable",
+    "GroupedTable",
     "Tables",
     "TreeTable",
     "log_posterior",

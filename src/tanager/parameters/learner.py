@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -35,10 +34,14 @@ class ParameterLearner(BaseEstimator, ABC):
     max_table : int or None
         Numbers of one feature's table that it can afford. A structure with
         larger tables loses the last parents of those features first.
+    groups_parents : bool
+        Whether it reads parents by groups of their values; then structures are
+        learned on the groups too.
     """
 
     preferred_bins: ClassVar[str | int] = "mdl"
     max_table: ClassVar[int | None] = None
+    groups_parents: ClassVar[bool] = False
 
     @abstractmethod
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
@@ -77,14 +80,7 @@ class ParameterLearner(BaseEstimator, ABC):
         numbers, hardly one of them with a row to learn from.
         """
         limit = self.max_table
-        if limit is None:
-            return structure
-
-        def fits(feature: int, parents: tuple[int, ...]) -> bool:
-            size = prod(int(domain.arities[i]) for i in (feature, *parents))
-            return size * domain.n_classes <= limit
-
-        return structure.restricted(fits)
+        return structure if limit is None else structure.within(domain, limit)
 
 
 class Choice:

@@ -22,6 +22,7 @@ PARAMETERS: Registry[ParameterLearner] = Registry(
         "hdp": "hdp:HDP",
         "hybrid": "hybrid:Hybrid",
         "laplace": "frequencies:Laplace",
+        "layered": "layered:Layered",
         "m-estimate": "frequencies:MEstimate",
         "ml": "frequencies:MaximumLikelihood",
         "pooled": "pooled:Pooled",

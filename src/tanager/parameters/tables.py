@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -11,12 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Codes
+from tanager.codes import Codes, Groups, group_codes
 from tanager.codes.rows import EqualByArrays
 from tanager.counts import Contexts
 from tanager.structure import Structure
 
-__all__ = ["DenseTable", "FamilyTable", "Tables", "TreeTable", "log_posterior", "posterior"]
+__all__ = [
+    "DenseTable",
+    "FamilyTable",
+    "GroupedTable",
+    "Tables",
+    "TreeTable",
+    "log_posterior",
+    "posterior",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -62,6 +71,62 @@ class DenseTable(EqualByArrays):
     def to_dense(self) -> DenseTable:
         """Return itself."""
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedTable(EqualByArrays):
+    """log P(x | y, parents) of one family, which is the same for all values of a parent's group.
+
+    Attributes
+    ----------
+    log_prob : ndarray of float64, shape (*parent_groups, arity, n_classes)
+        C-contiguous, the class last.
+    lookup : ndarray of uint16, shape (sum of parent_arities,)
+        The group of each value of the first parent, of the second, ...
+    parent_arities : tuple of int
+    """
+
+    log_prob: Floats
+    lookup: Groups
+    parent_arities: tuple[int, ...]
+
+    @classmethod
+    def of(cls, log_prob: Floats, groups: Sequence[Groups]) -> FamilyTable:
+        """Return the table under each parent's groups; dense where every value is its own."""
+        if all(len(g) == n for g, n in zip(groups, log_prob.shape, strict=False)):
+            return DenseTable(log_prob)
+        lookup = np.concatenate(groups).astype(np.uint16)
+        return cls(log_prob, lookup, tuple(len(g) for g in groups))
+
+    @property
+    def groups(self) -> list[Groups]:
+        """The group of each value, parent by parent."""
+        return np.split(self.lookup, np.cumsum(self.parent_arities)[:-1])
+
+    @property
+    def member_arities(self) -> tuple[int, ...]:
+        """Arities of the parents, then of the feature."""
+        return (*self.parent_arities, int(self.log_prob.shape[-2]))
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.log_prob.shape[-1])
+
+    def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
+        """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
+        feature = int(members[-1])
+        inside = np.ascontiguousarray(codes[members])
+        inside[:-1] = group_codes(inside[:-1], self.groups)
+        sizes = np.array([*self.log_prob.shape[:-2], arities[feature]], np.int64)
+        DenseTable(self.log_prob).add_terms(inside, sizes, np.arange(len(members)), out)
+
+    def to_dense(self) -> DenseTable:
+        """Spell out every value of the parents; the caller minds the size."""
+        spelled = self.log_prob
+        for axis, groups in enumerate(self.groups):
+            spelled = np.take(spelled, groups, axis=axis)
+        return DenseTable(np.ascontiguousarray(spelled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,16 +222,30 @@ class TreeTable(EqualByArrays):
         return self.to_dense() if n_cells <= SMALL_CELLS or roomy else self
 
 
-FamilyTable = DenseTable | TreeTable
+FamilyTable = DenseTable | GroupedTable | TreeTable
 
 
 class _Packed(NamedTuple):
-    """All dense families end to end, for one kernel call."""
+    """All dense and grouped families end to end, for one kernel call."""
 
     members: Ints
     member_start: Ints
     flat: Floats
     flat_start: Ints
+    views: list[tuple[int, Groups]]  # features that are read by groups, after the features
+
+
+def _add_views(codes: Codes, arities: Ints, views: list[tuple[int, Groups]]) -> tuple[Codes, Ints]:
+    """Return codes and arities with one more row for each view."""
+    if not views:
+        return codes, arities
+    out = np.empty((codes.shape[0] + len(views), codes.shape[1]), codes.dtype)
+    out[: codes.shape[0]] = codes
+    features = [feature for feature, _ in views]
+    groups = [group for _, group in views]
+    out[codes.shape[0] :] = group_codes(codes[features], groups)
+    sizes = [int(group.max()) + 1 for group in groups]
+    return out, np.concatenate([arities, sizes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +255,7 @@ class Tables(EqualByArrays):
     Attributes
     ----------
     log_prior : ndarray of float64, shape (n_classes,)
-    families : tuple of DenseTable or TreeTable
+    families : tuple of DenseTable, GroupedTable or TreeTable
         Aligned with ``structure.selected``.
     normalized : bool
         Whether each table sums to one over the feature's values. Where it is
@@ -196,7 +275,7 @@ class Tables(EqualByArrays):
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
         packed = self._pack(structure)
-        native.add_dense_terms(codes, arities, *packed, out)
+        native.add_dense_terms(*_add_views(codes, arities, packed.views), *packed[:-1], out)
         for at, table in enumerate(self.families):
             if isinstance(table, TreeTable):
                 table.add_terms(codes, arities, family_members(structure, at), out)
@@ -236,10 +315,19 @@ def family_members(structure: Structure, at: int) -> Ints:
 def _pack(tables: Tables, structure: Structure) -> _Packed:
     members: list[Ints] = []
     flats: list[Floats] = []
+    views: dict[tuple[int, bytes], int] = {}
+    n_features = len(structure.names)
     for at, table in enumerate(tables.families):
-        if isinstance(table, DenseTable):
-            members.append(family_members(structure, at))
-            flats.append(table.log_prob.ravel())
+        if isinstance(table, TreeTable):
+            continue
+        read = family_members(structure, at)
+        if isinstance(table, GroupedTable):
+            # One row of codes a feature and view, however many families read it.
+            for place, groups in enumerate(table.groups):
+                key = (int(read[place]), groups.tobytes())
+                read[place] = n_features + views.setdefault(key, len(views))
+        members.append(read)
+        flats.append(table.log_prob.ravel())
     sizes = [m.shape[0] for m in members]
     lengths = [f.shape[0] for f in flats]
     return _Packed(
@@ -247,6 +335,7 @@ def _pack(tables: Tables, structure: Structure) -> _Packed:
         np.cumsum([0, *sizes]),
         np.concatenate([*flats, np.zeros(tables.log_prior.shape[0])]),
         np.cumsum([0, *lengths])[:-1].astype(np.int64),
+        [(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views],
     )
 
 

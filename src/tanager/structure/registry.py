@@ -16,6 +16,7 @@ STRUCTURES: Registry[StructureLearner] = Registry(
     "learner:StructureLearner",
     {
         "acll": "acll:ACLL",
+        "auto": "auto:Auto",
         "differentiable": "differentiable:Differentiable",
         "fixed": "fixed:Fixed",
         "greedy": "greedy:Greedy",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from math import prod
 from types import MappingProxyType
 
+from tanager.codes import Domain
 from tanager.errors import ConfigurationError
 
 __all__ = ["Structure"]
@@ -77,6 +79,15 @@ class Structure:
             kept[feature] = parents
         shorter = tuple(kept[feature] for feature in self.selected)
         return Structure(self.names, self.selected, shorter)
+
+    def within(self, domain: Domain, limit: int) -> Structure:
+        """Return the structure without the last parents of tables of more than `limit` numbers."""
+
+        def fits(feature: int, parents: tuple[int, ...]) -> bool:
+            size = prod(int(domain.arities[i]) for i in (feature, *parents))
+            return size * domain.n_classes <= limit
+
+        return self.restricted(fits)
 
     def holders(self) -> list[int]:
         """Return for each feature the position of the parent whose family holds all its parents.

@@ -2,13 +2,22 @@
 
 from tanager.parameters.scores.filling import UNSEEN, fill_tables, read_levels, to_table
 from tanager.parameters.scores.layout import FamilyCells, Layout
-from tanager.parameters.scores.network import renormalise, to_network
+from tanager.parameters.scores.network import (
+    Views,
+    family_shares,
+    fit_inputs,
+    renormalise,
+    to_network,
+)
 
 __all__ = [
     "UNSEEN",
     "FamilyCells",
     "Layout",
+    "Views",
+    "family_shares",
     "fill_tables",
+    "fit_inputs",
     "read_levels",
     "renormalise",
     "to_network",

@@ -21,20 +21,22 @@ classes' frequencies.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import Groups
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
 
-__all__ = ["family_shares", "normalise", "renormalise", "to_network"]
+__all__ = ["family_shares", "fit_inputs", "normalise", "renormalise", "to_network"]
 
 Floats = NDArray[np.float64]
+Views = Mapping[int, Groups]  # of each feature, by which its children read it
 
 MAX_SPELLED = 1 << 24  # cells of one family, spelled out
 MAX_ITERATIONS = 100
@@ -56,25 +58,61 @@ def to_network(structure: Structure, tables: Tables, generative: Tables) -> Tabl
         A network on the same structure, whose shares are the goal. Where either
         is too large to be spelled out, P(x) is left as it is.
     """
-    from scipy.optimize import minimize
-
     start, goal = renormalise(structure, tables), renormalise(structure, generative)
     if not (start.normalized and goal.normalized and start.families):
         return start
-    logs = _spelled(start)
-    wanted = [shares.sum(axis=-1) for shares in family_shares(structure, goal)]
+    shares = family_shares(structure, _spelled(goal), goal.log_prior)
+    wanted = [part.sum(axis=-1) for part in shares]
+    logs, log_prior = fit_inputs(structure, _spelled(start), start.log_prior, wanted)
+    return Tables(log_prior, tuple(DenseTable(log) for log in logs), normalized=True)
+
+
+@one_blas_thread()
+def fit_inputs(
+    structure: Structure,
+    scores: Sequence[Floats],
+    log_prior: Floats,
+    wanted: Sequence[Floats],
+    views: Views | None = None,
+    *,
+    max_work: int = MAX_WORK,
+) -> tuple[list[Floats], Floats]:
+    """Return a proper network with the posterior of scores, and families' shares as wanted.
+
+    Parameters
+    ----------
+    structure : Structure
+        Without immoralities.
+    scores : sequence of ndarray of float64, shape (*parent_arities, arity, n_classes)
+        Of each family.
+    log_prior : ndarray of float64, shape (n_classes,)
+        The class node's scores.
+    wanted : sequence of ndarray of float64, shape (*parent_arities, arity)
+        The share of each value and its parents, whatever the class.
+    views : mapping from feature to its groups, or None
+        With it, the axis of a parent is its groups'.
+    max_work : int
+        Cells times classes times iterations; past it P(x) is what it then is.
+
+    Returns
+    -------
+    logs : list of ndarray
+        Logarithms that sum to one over each feature's values.
+    log_prior : ndarray
+    """
+    from scipy.optimize import minimize
+
     sizes = np.cumsum([0, *(part.size for part in wanted)])
 
     def added(free: Floats) -> list[Floats]:
         return [
-            log + free[low:high].reshape(part.shape)[..., None]
-            for log, part, low, high in zip(logs, wanted, sizes, sizes[1:], strict=False)
+            score + free[low:high].reshape(part.shape)[..., None]
+            for score, part, low, high in zip(scores, wanted, sizes, sizes[1:], strict=False)
         ]
 
     def objective(free: Floats) -> tuple[float, Floats]:
-        normal, log_prior, log_total = normalise(structure, added(free), start.log_prior)
-        network = Tables(log_prior, tuple(DenseTable(log) for log in normal))
-        found = family_shares(structure, network)
+        logs, prior, log_total = normalise(structure, added(free), log_prior, views)
+        found = family_shares(structure, logs, prior, views)
         gaps = [f.sum(axis=-1) - w for f, w in zip(found, wanted, strict=True)]
         gained = sum(
             float((part.ravel() * free[low:high]).sum())
@@ -82,12 +120,11 @@ def to_network(structure: Structure, tables: Tables, generative: Tables) -> Tabl
         )
         return log_total - gained, np.concatenate([gap.ravel() for gap in gaps])
 
-    work = max(sum(log.size for log in logs), 1)
-    iterations = int(min(MAX_ITERATIONS, max(MAX_WORK // work, 5)))
+    work = max(sum(score.size for score in scores), 1)
+    iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
     options = {"maxiter": iterations, "gtol": TOLERANCE, "ftol": 1e-10}
     free = minimize(objective, np.zeros(sizes[-1]), jac=True, method="L-BFGS-B", options=options).x
-    fitted = tuple(DenseTable(log) for log in added(free))
-    return renormalise(structure, Tables(start.log_prior, fitted, normalized=False))
+    return normalise(structure, added(free), log_prior, views)[:2]
 
 
 def renormalise(structure: Structure, tables: Tables) -> Tables:
@@ -105,9 +142,15 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
 
 
 def normalise(
-    structure: Structure, logs: Sequence[Floats], log_prior: Floats
+    structure: Structure,
+    logs: Sequence[Floats],
+    log_prior: Floats,
+    views: Views | None = None,
 ) -> tuple[list[Floats], Floats, float]:
-    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum."""
+    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum.
+
+    With `views`, the axis of a parent is its groups'.
+    """
     logs, log_prior = [log.copy() for log in logs], log_prior.copy()
     above = structure.holders()
     for at in reversed(structure.topological_order()):
@@ -119,21 +162,30 @@ def normalise(
             continue
         holder = above[at]
         members = (*structure.parent_indices[holder], structure.selected[holder])
+        if views is not None:
+            # The holder's own feature stands there value by value.
+            total = np.take(total, views[members[-1]], axis=parents.index(members[-1]))
         logs[holder] += _spread(total, parents, members)
     log_total = log_sum_exp(log_prior, axis=0)
     return logs, log_prior - log_total, float(log_total)
 
 
-def family_shares(structure: Structure, tables: Tables) -> list[Floats]:
+def family_shares(
+    structure: Structure,
+    logs: Sequence[Floats],
+    log_prior: Floats,
+    views: Views | None = None,
+) -> list[Floats]:
     """Return P(parents, x, y) of every family of a proper network on a moral structure.
 
-    Each has the shape of its dense table, (*parent_arities, arity, n_classes).
+    Each has the shape of its table, (*parent_arities, arity, n_classes); with
+    `views`, the axis of a parent is its groups'.
     """
-    shares: list[Floats] = [np.zeros(0)] * len(tables.families)
+    shares: list[Floats] = [np.zeros(0)] * len(logs)
     above = structure.holders()
     for at in structure.topological_order():
-        parents, log = structure.parent_indices[at], tables.families[at].to_dense().log_prob
-        outer = np.exp(tables.log_prior)
+        parents = structure.parent_indices[at]
+        outer = np.exp(log_prior)
         if parents:
             holder = above[at]
             members = (*structure.parent_indices[holder], structure.selected[holder])
@@ -142,8 +194,17 @@ def family_shares(structure: Structure, tables: Tables) -> list[Floats]:
             left = sorted(kept)
             outer = shares[holder].sum(axis=dropped)
             outer = outer.transpose(*(left.index(axis) for axis in kept), len(kept))
-        shares[at] = outer[..., None, :] * np.exp(log)
+            if views is not None:
+                outer = _sum_groups(outer, views[members[-1]], parents.index(members[-1]))
+        shares[at] = outer[..., None, :] * np.exp(logs[at])
     return shares
+
+
+def _sum_groups(values: Floats, groups: Groups, axis: int) -> Floats:
+    """Sum an axis of values by group."""
+    ones = np.zeros((int(groups.max()) + 1, len(groups)))
+    ones[groups, np.arange(len(groups))] = 1.0
+    return np.moveaxis(np.tensordot(values, ones, ((axis,), (1,))), -1, axis)
 
 
 def _spread(values: Floats, scope: tuple[int, ...], members: tuple[int, ...]) -> Floats:

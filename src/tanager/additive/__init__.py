@@ -1,0 +1,21 @@
+"""Scores that add up over features and small groups of them, fitted to P(y | x).
+
+The score of a class is a sum of one number a family: of a feature alone, or of
+a feature and its parents. In ordered features neighbouring values have similar
+scores. What is fitted is the conditional likelihood with a Gaussian prior.
+"""
+
+from tanager.additive.bases import basis
+from tanager.additive.fitting import Fit, LocatedRows, Settings, fit_scores, log_joint
+from tanager.additive.terms import Terms, by_class
+
+__all__ = [
+    "Fit",
+    "LocatedRows",
+    "Settings",
+    "Terms",
+    "basis",
+    "by_class",
+    "fit_scores",
+    "log_joint",
+]

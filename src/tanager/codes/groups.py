@@ -1,0 +1,125 @@
+"""Coarse views of fine codes: which values of a feature count as one.
+
+Numbers are coded finely, without a look at the classes, so that nothing of a
+held-out row is in its codes. As a parent a feature is read coarsely, by a
+look-up table from its values to a few groups of neighbours. The groups are
+learned from counts, and so for every fold from the counts without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.mdl import mdl_cuts
+from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
+from tanager.engines import Piece
+
+__all__ = ["Groups", "group_codes", "group_rows", "grouped_domain", "learn_groups"]
+
+Floats = NDArray[np.float64]
+Groups = NDArray[np.uint16]  # (arity,): the group of each value
+
+FEWEST, MOST = 5, 8  # groups of an ordered feature that has as many values
+
+
+def learn_groups(counts: Floats, n_ordered: int) -> Groups:
+    """Return the group of each value of a feature, from N(x, y), shape (arity, n_classes).
+
+    Ordered values are divided where the classes separate beyond doubt (minimum
+    description length), then the heaviest group is halved until there are
+    five; groups beyond the eighth are merged where it costs the least
+    information about the class. Values without an order stay as they are.
+
+    Examples
+    --------
+    >>> counts = np.array([[9, 0], [9, 0], [8, 1], [0, 9], [0, 9], [0, 9], [1, 2]])
+    >>> learn_groups(counts, n_ordered=6).tolist()
+    [0, 1, 2, 3, 4, 4, 5]
+    """
+    arity, n_classes = counts.shape
+    if n_ordered <= FEWEST:
+        return np.arange(arity, dtype=np.uint16)
+    ordered = counts[:n_ordered].astype(np.float64)
+    values = np.repeat(np.arange(n_ordered), n_classes)
+    labels = np.tile(np.arange(n_classes), n_ordered).astype(np.uint16)
+    found = mdl_cuts(values, labels, n_classes, ordered.ravel())
+    edges = [0, *np.ceil(found).astype(int).tolist(), n_ordered]
+    edges = _halve(_merge(edges, ordered), ordered.sum(axis=1))
+    groups = np.searchsorted(edges[1:-1], np.arange(n_ordered), side="right")
+    rest = groups[-1] + 1 + np.arange(arity - n_ordered)
+    return np.concatenate([groups, rest]).astype(np.uint16)
+
+
+def _merge(edges: list[int], counts: Floats) -> list[int]:
+    """Drop the edges that tell the least about the class until there are `MOST` groups."""
+    while len(edges) - 1 > MOST:
+        sums = np.add.reduceat(counts, edges[:-1], axis=0)
+        lost = [_bits(a + b) - _bits(a) - _bits(b) for a, b in pairwise(sums)]
+        del edges[1 + int(np.argmin(lost))]
+    return edges
+
+
+def _bits(counts: Floats) -> float:
+    """Return the entropy of some rows' classes, times their number."""
+    seen = counts[counts > 0]
+    return float((seen * np.log(seen.sum() / seen)).sum())
+
+
+def _halve(edges: list[int], weight: Floats) -> list[int]:
+    """Halve the heaviest group that has two values until there are `FEWEST`."""
+    while len(edges) - 1 < FEWEST:
+        sums = np.add.reduceat(weight, edges[:-1])
+        divisible = np.diff(edges) > 1
+        if not divisible.any():
+            break
+        at = int(np.argmax(np.where(divisible, sums, -1.0)))
+        left = np.cumsum(weight[edges[at] : edges[at + 1]])
+        nearest = int(np.argmin(np.abs(left[:-1] - left[-1] / 2)))
+        edges.insert(at + 1, edges[at] + nearest + 1)
+    return edges
+
+
+def group_codes(codes: Codes, groups: Sequence[Groups]) -> Codes:
+    """Return the groups of codes, shape (n_features, n_rows); unknown stays unknown."""
+    sizes = np.array([int(g.max()) + 1 for g in groups])
+    out = np.empty(codes.shape, code_dtype(sizes))
+    for at, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        table = np.append(group, size).astype(out.dtype)
+        np.take(table, codes[at], out=out[at], mode="clip")
+    return out
+
+
+def grouped_domain(domain: Domain, groups: Sequence[Groups]) -> Domain:
+    """Return what grouped codes range over."""
+    sizes = np.array([int(g.max()) + 1 for g in groups], np.int64)
+    ordered = tuple(
+        int(g[:n].max()) + 1 if n else 0 for g, n in zip(groups, domain.n_ordered, strict=True)
+    )
+    return Domain(domain.names, sizes, domain.n_classes, ordered)
+
+
+def group_rows(rows: Rows, groups: Sequence[Groups]) -> Rows:
+    """Return a view of the rows with grouped codes; nothing is copied until it is read."""
+    pieces = [_GroupedPiece(piece, tuple(groups)) for piece in rows.pieces()]
+    return Rows(grouped_domain(rows.domain, groups), pieces, weighted=rows.weighted)
+
+
+@dataclass(frozen=True)
+class _GroupedPiece:
+    """The rows of a piece, their codes grouped."""
+
+    piece: Piece[Chunk]
+    groups: tuple[Groups, ...]
+
+    @property
+    def n_rows(self) -> int:
+        return self.piece.n_rows
+
+    def chunks(self) -> Iterator[Chunk]:
+        for chunk in self.piece.chunks():
+            yield chunk._replace(codes=group_codes(chunk.codes, self.groups))

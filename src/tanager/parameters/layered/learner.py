@@ -1,0 +1,269 @@
+"""Layers of smooth scores and generative tables, pooled into one network."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.additive import Settings
+from tanager.codes import Groups, Rows
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.frequencies import MEstimate
+from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents
+from tanager.parameters.layered.part import Part
+from tanager.parameters.learner import CountLearner, ParameterLearner
+from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
+from tanager.parameters.scores import Views, family_shares, fit_inputs
+from tanager.parameters.tables import GroupedTable, Tables
+from tanager.structure import Structure
+from tanager.threads import one_blas_thread
+
+__all__ = ["Layered"]
+
+Floats = NDArray[np.float64]
+
+FOLDS_KEY = 6_201  # names the random stream of the folds
+INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
+
+
+class Layered(ParameterLearner):
+    r"""One network from layers of smooth scores: each feature alone, with one parent, with more.
+
+    The score of a class is a sum over features. A feature adds a smooth curve
+    over its values and, layer by layer, tables of its groups under its first,
+    first two, ... parents. The models of every depth, and generative tables,
+    are pooled by the geometric mean of their posteriors,
+
+    .. math:: P(y \mid x) \propto \prod_m P_m(y \mid x)^{a_m}
+
+    with shares fitted to held-out rows. Choose it where the probabilities
+    matter most: the numbers keep their resolution, and the depth comes from the
+    data.
+
+    Parameters
+    ----------
+    generative : str, CountLearner or None
+        The generative tables that join the pool, with one parent; None for none.
+    max_rows : int
+        Strengths and shares are found on a random sample of at most so many
+        rows; the scores then see all.
+    max_iter : int
+        Iterations of the optimiser for one fit.
+    tol : float
+        Relative improvement of the objective at which it stops.
+
+    Notes
+    -----
+    A feature is fine as a child and coarse as a parent: ordered values have
+    groups of neighbours, learned from the classes (`tanager.codes.learn_groups`).
+    The pool of log-linear models on one structure is a log-linear model on it,
+    so the result is one set of tables, and where the structure has no
+    immoralities a proper network, which marginalises, explains and exports.
+
+    Folds are honest: cut points (``bins="fine"``) never saw a class; groups,
+    structure, scores and tables are learned for each fold from the rows outside
+    it. A structure that was given, not learned, is the same in all folds.
+
+    ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
+    member, and `members`, what each of them reports.
+
+    References
+    ----------
+    Genest and Zidek (1986), DOI 10.1214/ss/1177013825: the logarithmic opinion
+    pool. Eilers and Marx (1996), DOI 10.1214/ss/1038425655: a ridge on
+    differences of neighbouring scores.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = BayesNetClassifier("tan", "layered").fit(X, y)
+    >>> len(clf.info_["parameters"]["shares"])
+    3
+    """
+
+    preferred_bins = "fine"
+    max_table = 1 << 16
+    groups_parents = True
+
+    def __init__(
+        self,
+        generative: str | CountLearner | None = "hdp",
+        *,
+        max_rows: int = 50_000,
+        max_iter: int = 40,
+        tol: float = 3e-4,
+    ) -> None:
+        self.generative = generative
+        self.max_rows = max_rows
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @one_blas_thread()
+    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
+        """Learn every member, and pool them."""
+        generative = self._check()
+        if counts.domain.n_classes == 1:
+            return MEstimate(m=1.0).learn(structure, counts, context)
+        apart = context.apart()
+        part = Part.of(counts.rows, apart, structure)
+        trial = self._trial(structure, counts.rows, context)
+        members = self._members(generative, structure, trial)
+        shares, losses = self._shares(members, trial)
+        context.progress.start("pool", total=float(len(members)), unit="members")
+        scores = []
+        for member in members:
+            scores.append(member.scores(part))
+            context.progress.advance()
+        context.progress.finish()
+        record = context.record("parameters")
+        reports = [member.record() for member in members]
+        record.update(shares=shares.tolist(), held_out_loss=losses, members=reports)
+        return _pool(part, scores, shares)
+
+    def _check(self) -> CountLearner | None:
+        """Return the generative learner; raise a ConfigurationError for what is not allowed."""
+        from tanager.parameters.registry import resolve_parameters
+
+        for name in ("max_rows", "max_iter"):
+            given = getattr(self, name)
+            least = LEAST_ROWS if name == "max_rows" else 1
+            whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+            if not (whole and given >= least):
+                raise ConfigurationError(
+                    f"Layered: {name}={given!r}. Allowed: an integer of at least {least}."
+                )
+        if not self.tol >= 0:
+            raise ConfigurationError(f"Layered: tol={self.tol!r}. Allowed: a number of at least 0.")
+        if self.generative is None:
+            return None
+        learner = resolve_parameters(self.generative)
+        if not isinstance(learner, CountLearner):
+            raise ConfigurationError(
+                f"Layered: generative={self.generative!r}. Allowed: parameters that are estimated "
+                "from counts alone ('hdp', 'm-estimate', 'laplace', ...), or None."
+            )
+        return learner
+
+    def _trial(self, structure: Structure, rows: Rows, context: FitContext) -> Trial | None:
+        """Return the rows of each judging fold, and all that is learned from the others."""
+        if rows.n_rows > self.max_rows:
+            chosen = context.generator(FOLDS_KEY, 1).choice(
+                rows.n_rows, self.max_rows, replace=False
+            )
+            rows = rows.take(np.isin(np.arange(rows.n_rows), chosen))
+        if rows.n_rows < LEAST_ROWS:
+            return None
+        apart = context.apart()
+        folds = Folds.draw(rows, N_FOLDS, FOLDS_KEY, context)
+        learner = context.carry.get("structure_learner")
+        codes, labels, weights = rows.gather()[:3]
+        known = np.ones(len(labels)) if weights is None else weights
+        parts, held, inside = [], [], []
+        for fold in folds.judging:
+            outside = folds.of_rows != fold
+            parts.append(Part.of(rows.take(outside), apart, structure, learner, self.max_table))
+            held.append(np.ascontiguousarray(codes[:, ~outside]))
+            inside.append(np.flatnonzero(~outside))
+        order = np.concatenate(inside)
+        return Trial(parts, held, labels[order], known[order])
+
+    def _members(
+        self, generative: CountLearner | None, structure: Structure, trial: Trial | None
+    ) -> list[Member]:
+        """Return members whose choices are made: deeper ones while held-out rows reward them."""
+        settings = Settings(self.max_iter, self.tol)
+        members: list[Member] = []
+        depths = range(structure.max_parents + 1)
+        previous: Smooth | None = None
+        for depth in depths:
+            member = Smooth(depth, settings, *(() if previous is None else (previous.place,)))
+            if trial is not None:
+                member.choose(trial)
+            members.append(member)
+            if previous is not None and member.loss > previous.loss:
+                break
+            previous = member
+        if generative is not None:
+            table = Generative(generative, depth=1)
+            if trial is not None:
+                table.choose(trial)
+            members.append(table)
+        return members
+
+    def _shares(
+        self, members: list[Member], trial: Trial | None
+    ) -> tuple[Floats, list[float] | None]:
+        """Return the shares, and the held-out loss of the pool and of each member."""
+        if trial is None:
+            return np.full(len(members), 1.0 / len(members)), None
+        logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
+        held_out = HeldOut(logs, trial.labels, trial.weights)
+        shares = fit_shares(held_out)
+        return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
+
+
+def _pool(part: Part, members: list[tuple[Floats, list[Floats]]], shares: Floats) -> Tables:
+    """Return the geometric mean of members, as a network where the structure allows it."""
+    structure = part.structure
+    log_prior = np.sum([a * scores[0] for a, scores in zip(shares, members, strict=True)], axis=0)
+    wanted = _input_shares(part)
+    logs = []
+    for at, parents in enumerate(structure.parent_indices):
+        total = np.zeros((*wanted[at].shape, part.domain.n_classes))
+        for share, (_, scores) in zip(shares, members, strict=True):
+            total += share * under_parents(np.maximum(scores[at], FLOOR), len(parents))
+        # What a cell gives to all classes alike cancels in P(y | x).
+        total -= total.mean(axis=-1, keepdims=True)
+        logs.append(total + _log_conditional(wanted[at]))
+    normalized = structure.is_moral()
+    if normalized:
+        views: Views = dict(enumerate(part.groups))
+        logs, log_prior = fit_inputs(structure, logs, log_prior, wanted, views, max_work=INPUT_WORK)
+    families = tuple(
+        GroupedTable.of(np.ascontiguousarray(log), _parent_groups(part, parents))
+        for log, parents in zip(logs, structure.parent_indices, strict=True)
+    )
+    return Tables(log_prior, families, normalized=normalized)
+
+
+def _parent_groups(part: Part, parents: tuple[int, ...]) -> list[Groups]:
+    return [part.groups[parent] for parent in parents]
+
+
+def _log_conditional(shares: Floats) -> Floats:
+    """Return log P(x | parents) with an axis for the class, from P(parents, x)."""
+    known = np.maximum(shares, np.finfo(float).tiny)
+    return np.log(known / known.sum(axis=-1, keepdims=True))[..., None]
+
+
+def _input_shares(part: Part) -> list[Floats]:
+    """Return each family's P(parents, x), whatever the class: frequencies, a little smoothed.
+
+    Where the structure has no immoralities they are those of a network, so
+    that they agree where families overlap.
+    """
+    structure, n_features = part.structure, part.rows.domain.n_features
+    codes, _, weights = part.rows.gather()[:3]
+    both, arities = part.both(codes), part.domain.arities
+    logs, joints = [], []
+    for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
+        columns = [*(n_features + parent for parent in parents), feature]
+        shape = tuple(int(arities[column]) for column in columns)
+        inside = np.all(both[columns] < np.array(shape)[:, None], axis=0)
+        place = np.ravel_multi_index(both[columns][:, inside].astype(np.int64), shape)
+        mass = None if weights is None else weights[inside]
+        joint = np.bincount(place, mass, int(np.prod(shape))).reshape(shape)
+        # One row's weight, shared as the feature's values are.
+        own = joint.reshape(-1, shape[-1]).sum(axis=0) + 1.0 / shape[-1]
+        smoothed = joint + own / own.sum()
+        logs.append(_log_conditional(smoothed))
+        joints.append(smoothed / smoothed.sum())
+    if not structure.is_moral():
+        return joints
+    views: Views = dict(enumerate(part.groups))
+    return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1), views)]

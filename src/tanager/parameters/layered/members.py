@@ -1,0 +1,243 @@
+"""The members of a layered pool: smooth scores of some depth, and generative tables."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.additive import Fit, LocatedRows, Settings, Terms, by_class, fit_scores, log_joint
+from tanager.codes import Codes, group_codes
+from tanager.parameters.layered.part import Part
+from tanager.parameters.learner import CountLearner
+from tanager.parameters.tables import log_posterior
+
+__all__ = ["Generative", "Member", "Smooth", "Trial", "climb", "under_parents"]
+
+Floats = NDArray[np.float64]
+
+# Strengths that are tried, from weak to strong: neighbours differ by a factor of about three.
+STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-5, 6))
+FIRST = STRENGTHS.index(1.0)
+LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
+
+
+class Trial:
+    """The parts that leave a fold out, with the rows of that fold.
+
+    Attributes
+    ----------
+    parts : list of Part
+    held : list of Codes
+        The codes of each left-out fold's rows.
+    labels, weights : ndarray
+        Of the left-out rows, fold after fold.
+    """
+
+    def __init__(
+        self,
+        parts: list[Part],
+        held: list[Codes],
+        labels: NDArray[np.uint16],
+        weights: Floats,
+    ) -> None:
+        self.parts = parts
+        self.held = held
+        self.labels = labels
+        self.weights = weights
+
+    def loss(self, log_posteriors: Floats) -> float:
+        """Return the mean loss of what is said of the left-out rows, (n_rows, n_classes)."""
+        own = log_posteriors[np.arange(len(self.labels)), self.labels]
+        return -float((self.weights * own).sum() / self.weights.sum())
+
+
+class Member(ABC):
+    """One way to score the classes.
+
+    Attributes
+    ----------
+    held_out : ndarray of float64, shape (n_left_out, n_classes)
+        Log-posteriors of left-out rows by fits without their fold; set by `choose`.
+    loss : float
+        Their mean loss.
+    """
+
+    held_out: Floats
+    loss: float = np.nan
+
+    @abstractmethod
+    def choose(self, trial: Trial) -> None:
+        """Make all choices on left-out rows, and answer for them."""
+
+    @abstractmethod
+    def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
+        """Learn from all rows of a part.
+
+        Returns
+        -------
+        class_scores : (n_classes,)
+        scores : list of ndarray, shape (*parent_groups, arity, n_classes)
+            For each selected feature, under the first of its parents.
+        """
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Return what is worth knowing."""
+
+
+class Smooth(Member):
+    """Smooth scores of the features, and of their groups under up to `depth` parents.
+
+    Parameters
+    ----------
+    depth : int
+    settings : Settings
+    start : int
+        The strength to try first, by its place in `STRENGTHS`.
+    """
+
+    def __init__(self, depth: int, settings: Settings, start: int = FIRST) -> None:
+        self.depth = depth
+        self.settings = settings
+        self.place = start
+        self.passes = 0
+        self._converged = False
+
+    def choose(self, trial: Trial) -> None:
+        """Go from the first strength to better neighbours, as far as they improve."""
+        terms = [part.terms(self.depth) for part in trial.parts]
+        rows = [part.located(one) for part, one in zip(trial.parts, terms, strict=True)]
+        held = [
+            one.locate(part.both(codes))
+            for one, part, codes in zip(terms, trial.parts, trial.held, strict=True)
+        ]
+        tried: dict[int, tuple[float, Floats]] = {}
+        free: list[Floats | None] = [None] * len(terms)
+
+        def loss(place: int) -> float:
+            if place not in tried:
+                said = []
+                for at, one in enumerate(terms):
+                    fit = fit_scores(
+                        one,
+                        rows[at],
+                        self._strengths(place),
+                        start=free[at],
+                        settings=self.settings,
+                    )
+                    free[at] = fit.free
+                    said.append(log_posterior(log_joint(one, held[at], fit.free)))
+                tried[place] = (trial.loss(np.concatenate(said)), np.concatenate(said))
+            return tried[place][0]
+
+        least = LEAST_GAIN / float(trial.weights.sum())
+        self.place = climb(loss, self.place, len(STRENGTHS), least)
+        self.loss, self.held_out = tried[self.place]
+
+    def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
+        """Fit all rows, along the strengths from the next stronger ones."""
+        terms = part.terms(self.depth)
+        rows, free = part.located(terms), None
+        for place in range(min(self.place + 2, len(STRENGTHS) - 1), self.place - 1, -1):
+            fit = self._fit(terms, rows, place, free)
+            free = fit.free
+        self._converged = fit.converged
+        assert free is not None
+        cells = terms.expand(free)
+        families = terms.family_scores(cells)
+        position = {feature: at for at, feature in enumerate(part.structure.selected)}
+        out = families[: len(position)]
+        layers = zip(part.interactions(self.depth), families[len(position) :], strict=True)
+        for (feature, _), extra in layers:
+            layer, at = np.take(extra, part.groups[feature], axis=-2), position[feature]
+            # Each layer has one parent more than the one before.
+            before = out[at].reshape(
+                *out[at].shape[:-2], *(1,) * (layer.ndim - out[at].ndim), *out[at].shape[-2:]
+            )
+            out[at] = before + layer
+        return by_class(cells[:1])[0], out
+
+    def _fit(self, terms: Terms, rows: LocatedRows, place: int, start: Floats | None) -> Fit:
+        strengths = [STRENGTHS[place]] * (self.depth + 1)
+        fit = fit_scores(terms, rows, strengths, start=start, settings=self.settings)
+        self.passes += fit.passes
+        return fit
+
+    def record(self) -> dict[str, Any]:
+        """Return the depth, the strength, and the work."""
+        return {
+            "member": f"smooth scores, {_parents(self.depth)}",
+            "l2": STRENGTHS[self.place],
+            "passes": self.passes,
+            "converged": self._converged,
+        }
+
+
+class Generative(Member):
+    """Tables of groups that are estimated from counts.
+
+    Parameters
+    ----------
+    learner : CountLearner
+    depth : int
+        The most parents of a feature.
+    """
+
+    def __init__(self, learner: CountLearner, depth: int) -> None:
+        self.learner = learner
+        self.depth = depth
+
+    def choose(self, trial: Trial) -> None:
+        """Answer for the left-out rows by tables of the others."""
+        said = []
+        for part, codes in zip(trial.parts, trial.held, strict=True):
+            structure = part.structure.shortened(self.depth)
+            counts = part.grouped_counts
+            tables = self.learner.learn(structure, counts, part.context.apart())
+            held = group_codes(codes, part.groups)
+            held = np.ascontiguousarray(held)
+            said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
+        self.held_out = np.concatenate(said)
+        self.loss = trial.loss(self.held_out)
+
+    def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
+        """Return the tables' logarithms."""
+        structure = part.structure.shortened(self.depth)
+        tables = self.learner.learn(structure, part.grouped_counts, part.context.apart())
+        out = []
+        for feature, table in zip(structure.selected, tables.families, strict=True):
+            out.append(np.take(table.to_dense().log_prob, part.groups[feature], axis=-2))
+        return tables.log_prior, out
+
+    def record(self) -> dict[str, Any]:
+        """Return the learner and the depth."""
+        return {"member": f"{self.learner!r}, {_parents(self.depth)}"}
+
+
+def under_parents(scores: Floats, n_parents: int) -> Floats:
+    """Bring scores under the first parents, (*groups, arity, n_classes), under more of them."""
+    ones = (1,) * (n_parents + 2 - scores.ndim)
+    return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
+
+
+def climb(loss: Callable[[int], float], start: int, number: int, least: float) -> int:
+    """Go from a place to the next stronger while it is better, else to weaker ones.
+
+    A weaker one must be better by more than `least`.
+    """
+    at = start
+    while at + 1 < number and loss(at + 1) <= loss(at):
+        at += 1
+    if at > start:
+        return at
+    while at > 0 and loss(at - 1) < loss(at) - least:
+        at -= 1
+    return at
+
+
+def _parents(depth: int) -> str:
+    return "no parents" if depth == 0 else f"up to {depth} parent{'s' if depth > 1 else ''}"
