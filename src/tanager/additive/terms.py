@@ -129,13 +129,13 @@ class Terms:
     def expand(self, free: Floats) -> Floats:
         """Return the scores of parameters, both (n_cells, n_columns)."""
         out = free.copy()
-        part = free[self._ordered].reshape(*self._bases.shape[:2], -1)
+        part = free[self._ordered].reshape(*self._bases.shape[:2], free.shape[1])
         out[self._ordered] = np.matmul(self._bases, part).reshape(-1, free.shape[1])
         return out
 
     def pull(self, slopes: Floats) -> Floats:
         """Turn derivatives by scores into those by parameters, in place; returns them."""
-        part = slopes[self._ordered].reshape(*self._bases.shape[:2], -1)
+        part = slopes[self._ordered].reshape(*self._bases.shape[:2], slopes.shape[1])
         back = np.matmul(self._bases.transpose(0, 2, 1), part)
         slopes[self._ordered] = back.reshape(-1, slopes.shape[1])
         slopes[self._blank] = 0.0

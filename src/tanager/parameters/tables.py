@@ -275,7 +275,9 @@ class Tables(EqualByArrays):
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
         packed = self._pack(structure)
-        native.add_dense_terms(*_add_views(codes, arities, packed.views), *packed[:-1], out)
+        read, sizes = _add_views(codes, arities, packed.views)
+        flat = (packed.members, packed.member_start, packed.flat, packed.flat_start)
+        native.add_dense_terms(read, sizes, *flat, out)
         for at, table in enumerate(self.families):
             if isinstance(table, TreeTable):
                 table.add_terms(codes, arities, family_members(structure, at), out)

@@ -149,6 +149,9 @@ class Layered(ParameterLearner):
             )
         return learner
 
+    def _settings(self) -> Settings:
+        return Settings(self.max_iter, self.tol)
+
     def _trial(self, structure: Structure, rows: Rows, context: FitContext) -> Trial | None:
         """Return the rows of each judging fold, and all that is learned from the others."""
         if rows.n_rows > self.max_rows:
@@ -176,7 +179,7 @@ class Layered(ParameterLearner):
         self, generative: CountLearner | None, structure: Structure, trial: Trial | None
     ) -> list[Member]:
         """Return members whose choices are made: deeper ones while held-out rows reward them."""
-        settings = Settings(self.max_iter, self.tol)
+        settings = self._settings()
         members: list[Member] = []
         depths = range(structure.max_parents + 1)
         previous: Smooth | None = None

@@ -122,13 +122,7 @@ class Smooth(Member):
             if place not in tried:
                 said = []
                 for at, one in enumerate(terms):
-                    fit = fit_scores(
-                        one,
-                        rows[at],
-                        self._strengths(place),
-                        start=free[at],
-                        settings=self.settings,
-                    )
+                    fit = self._fit(one, rows[at], place, free[at])
                     free[at] = fit.free
                     said.append(log_posterior(log_joint(one, held[at], fit.free)))
                 tried[place] = (trial.loss(np.concatenate(said)), np.concatenate(said))
@@ -153,12 +147,8 @@ class Smooth(Member):
         out = families[: len(position)]
         layers = zip(part.interactions(self.depth), families[len(position) :], strict=True)
         for (feature, _), extra in layers:
-            layer, at = np.take(extra, part.groups[feature], axis=-2), position[feature]
-            # Each layer has one parent more than the one before.
-            before = out[at].reshape(
-                *out[at].shape[:-2], *(1,) * (layer.ndim - out[at].ndim), *out[at].shape[-2:]
-            )
-            out[at] = before + layer
+            at, layer = position[feature], np.take(extra, part.groups[feature], axis=-2)
+            out[at] = under_parents(out[at], layer.ndim - 2) + layer
         return by_class(cells[:1])[0], out
 
     def _fit(self, terms: Terms, rows: LocatedRows, place: int, start: Floats | None) -> Fit:

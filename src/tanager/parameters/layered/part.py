@@ -95,7 +95,7 @@ class Part:
     def terms(self, depth: int) -> Terms:
         """Return the terms of each feature, and of its groups under 1, 2, .. `depth` parents."""
         n_features = self.rows.domain.n_features
-        families = [(feature,) for feature in self.structure.selected]
+        families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
         for feature, parents in self.interactions(depth):
             families.append(tuple(n_features + one for one in (*parents, feature)))
         return Terms(families, self.domain, self._both)

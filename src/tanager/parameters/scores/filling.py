@@ -119,10 +119,10 @@ def to_table(family: FamilyCells, levels: list[Floats]) -> FamilyTable:
 
 def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
     """Return what a table answers where the values of the later parents were never seen."""
-    if isinstance(table, DenseTable):
+    if not isinstance(table, TreeTable):
         # A dense table has no shorter contexts: what it says in the mean of the longer.
         drop = tuple(range(depth, len(table.member_arities) - 1))
-        return DenseTable(np.ascontiguousarray(table.log_prob.mean(axis=drop)))
+        return DenseTable(np.ascontiguousarray(table.to_dense().log_prob.mean(axis=drop)))
     tree = table.contexts
     if not table.backoff:
         shape = (*tree.context_arities[1 : depth + 1], tree.arity, table.n_classes)

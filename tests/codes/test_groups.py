@@ -1,0 +1,68 @@
+"""Groups of values: coarse views of fine codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager.codes import Domain, Rows, group_codes, group_rows, grouped_domain, learn_groups
+from tanager.codes.cuts import learn_cuts
+
+
+def fine_counts(seed: int = 0, n_values: int = 32, n_classes: int = 3):
+    generator = np.random.default_rng(seed)
+    return generator.integers(0, 20, (n_values, n_classes)).astype(float)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_groups_are_neighbours_and_five_to_eight(seed):
+    counts = fine_counts(seed)
+    counts[: 4 + 3 * seed, 0] += 200
+    counts[20:, 1] += 100
+    groups = learn_groups(counts, 32)
+    steps = np.diff(groups.astype(int))
+    assert set(steps.tolist()) <= {0, 1}
+    assert 5 <= groups.max() + 1 <= 8
+
+
+def test_a_clear_change_of_the_classes_is_an_edge():
+    counts = np.zeros((32, 2))
+    counts[:3, 0] = counts[3:, 1] = 30
+    groups = learn_groups(counts, 32)
+    assert groups[2] != groups[3]
+
+
+def test_many_clear_changes_are_merged_to_eight():
+    counts = np.zeros((32, 2))
+    counts[np.arange(32), np.arange(32) // 2 % 2] = 500
+    assert learn_groups(counts, 32).max() + 1 == 8
+
+
+def test_missing_and_categories_keep_their_own():
+    counts = fine_counts(n_values=33)
+    groups = learn_groups(counts, 32)
+    assert groups[-1] == groups[:-1].max() + 1
+    assert learn_groups(counts, 0).tolist() == list(range(33))
+
+
+def test_rows_are_grouped_and_unknown_stays_unknown():
+    domain = Domain(("x", "c"), np.array([6, 2]), 2, (6, 0))
+    codes = np.array([[0, 3, 5, 6], [0, 1, 2, 1]], np.uint8)
+    groups = [np.array([0, 0, 1, 1, 1, 2], np.uint16), np.arange(2, dtype=np.uint16)]
+    expected = [[0, 1, 2, 3], [0, 1, 2, 1]]
+    assert group_codes(codes, groups).tolist() == expected
+    rows = group_rows(Rows.in_memory(domain, codes, np.zeros(4, np.uint16)), groups)
+    assert rows.gather().codes.tolist() == expected
+    assert rows.domain == grouped_domain(domain, groups)
+    assert rows.domain.arities.tolist() == [3, 2]
+    assert rows.domain.n_ordered == (3, 0)
+
+
+def test_fine_bins_do_not_look_at_the_classes():
+    values = np.random.default_rng(0).normal(size=500)
+    labels = (values > 0).astype(np.uint16)
+    fine = learn_cuts(values, labels, 2, None, "fine")
+    assert len(fine) == 31
+    np.testing.assert_array_equal(fine, learn_cuts(values, 1 - labels, 2, None, "fine"))
+    shuffled = np.random.default_rng(1).permutation(labels)
+    np.testing.assert_array_equal(fine, learn_cuts(values, shuffled, 2, None, "fine"))

@@ -1,0 +1,240 @@
+"""A layered pool is the geometric mean of its members, honest, and one network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager import BayesNetClassifier, load, save
+from tanager.codes import Domain, Rows
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
+from tanager.parameters.layered.learner import _input_shares, _pool
+from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb
+from tanager.parameters.layered.part import Part
+from tanager.parameters.registry import resolve_parameters
+from tanager.parameters.scores import family_shares
+from tanager.structure import Structure
+
+MORAL = Structure.from_parents("abc", [(), (0,), (1, 0)])
+IMMORAL = Structure.from_parents("abc", [(), (), (1, 0)])
+
+
+def make_rows(n_rows: int = 300, n_classes: int = 3, seed: int = 0) -> Rows:
+    """Two numbers of 7 and 6 intervals, one with "missing", and a category."""
+    generator = np.random.default_rng(seed)
+    a, b = generator.integers(0, 7, n_rows), generator.integers(0, 7, n_rows)
+    c = generator.integers(0, 3, n_rows)
+    labels = (a // 3 + (b > 3) * (c == 1) + (generator.random(n_rows) < 0.2)) % n_classes
+    domain = Domain(tuple("abc"), np.array([7, 7, 3]), n_classes, (7, 6, 0))
+    return Rows.in_memory(domain, np.stack([a, b, c]).astype(np.uint8), labels.astype(np.uint16))
+
+
+def softmax(scores):
+    out = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return out / out.sum(axis=1, keepdims=True)
+
+
+def table(n_rows: int = 240, seed: int = 0):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n_rows, 4))
+    X[:, 3] = generator.integers(0, 3, n_rows)
+    y = (X[:, 0] + X[:, 1] * (X[:, 3] > 0) > 0).astype(int)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = table()
+    return BayesNetClassifier("auto", "layered").fit(X, y), X, y
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
+def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
+    rows = make_rows(n_classes=n_classes)
+    part = Part.of(rows, FitContext(), structure)
+    members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
+    members.append(Generative(resolve_parameters("hdp"), 1))
+    scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
+    tables = _pool(part, scores, shares)
+    codes = rows.gather().codes
+    # The definition: every member's sum of scores, by the row's values and groups.
+    total = np.zeros((rows.n_rows, n_classes))
+    for share, (class_scores, families) in zip(shares, scores, strict=True):
+        total += share * class_scores
+        for feature, family in enumerate(families):
+            parents = structure.parent_indices[feature][: family.ndim - 2]
+            read = [part.groups[p][codes[p]] for p in parents]
+            total += share * family[(*read, codes[feature])]
+    found = tables.log_joint(structure, codes, rows.domain.arities)
+    np.testing.assert_allclose(softmax(found), softmax(total), atol=1e-9)
+    assert tables.normalized == structure.is_moral()
+
+
+def test_the_network_is_proper_and_has_the_rows_shares():
+    rows = make_rows()
+    part = Part.of(rows, FitContext(), MORAL)
+    scores = [Smooth(2, Layered()._settings()).scores(part)]
+    tables = _pool(part, scores, np.ones(1))
+    for family in tables.families:
+        np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
+    # Enumerate all rows: the joint sums to one.
+    grid = np.indices((7, 7, 3)).reshape(3, -1).astype(np.uint8)
+    joint = np.exp(tables.log_joint(MORAL, grid, rows.domain.arities))
+    assert joint.sum() == pytest.approx(1.0)
+    codes = rows.gather().codes
+    for feature, arity in enumerate((7, 7, 3)):
+        shares = np.bincount(grid[feature], joint.sum(axis=1), arity)
+        wanted = np.bincount(codes[feature], minlength=arity) / rows.n_rows
+        np.testing.assert_allclose(shares, wanted, atol=0.02)
+
+
+def test_shares_of_grouped_families_are_those_of_the_joint():
+    rows = make_rows()
+    part = Part.of(rows, FitContext(), MORAL)
+    tables = _pool(part, [Smooth(2, Layered()._settings()).scores(part)], np.ones(1))
+    views = dict(enumerate(part.groups))
+    logs = [family.log_prob for family in tables.families]
+    found = family_shares(MORAL, logs, tables.log_prior, views)
+    grid = np.indices((7, 7, 3)).reshape(3, -1)
+    joint = np.exp(tables.log_joint(MORAL, grid.astype(np.uint8), rows.domain.arities))
+    for feature, parents in enumerate(MORAL.parent_indices):
+        expected = np.zeros_like(found[feature])
+        read = [part.groups[p][grid[p]] for p in parents]
+        np.add.at(expected, (*read, grid[feature]), joint)
+        np.testing.assert_allclose(found[feature], expected, atol=1e-12)
+    inputs = _input_shares(part)
+    assert all(part.sum() == pytest.approx(1.0) for part in inputs)
+
+
+def test_a_grouped_table_answers_as_the_dense_one():
+    generator = np.random.default_rng(0)
+    groups = [np.array([0, 0, 1, 1, 2], np.uint16), np.array([0, 1, 1], np.uint16)]
+    grouped = GroupedTable.of(generator.normal(size=(3, 2, 4, 2)), groups)
+    dense = grouped.to_dense()
+    assert isinstance(grouped, GroupedTable)
+    assert grouped.member_arities == dense.member_arities == (5, 3, 4)
+    arities = np.array([4, 3, 5])
+    codes = np.stack([generator.integers(0, a + 1, 200) for a in arities]).astype(np.uint8)
+    members = np.array([2, 1, 0])
+    first, second = np.zeros((2, 200, 2))
+    grouped.add_terms(codes, arities, members, first)
+    dense.add_terms(codes, arities, members, second)
+    np.testing.assert_array_equal(first, second)
+    structure = Structure.from_parents("abc", [(2, 1), (), ()])
+    rest = (DenseTable(generator.normal(size=(3, 2))), DenseTable(generator.normal(size=(5, 2))))
+    prior = np.zeros(2)
+    np.testing.assert_array_equal(
+        Tables(prior, (grouped, *rest)).log_joint(structure, codes, arities),
+        Tables(prior, (dense, *rest)).log_joint(structure, codes, arities),
+    )
+
+
+def test_a_saved_model_is_the_same(fitted, tmp_path):
+    clf, X, _ = fitted
+    assert any(isinstance(t, GroupedTable) for t in clf.network_.tables.families)
+    save(clf, tmp_path / "m.tanager")
+    again = load(tmp_path / "m.tanager")
+    np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
+    assert again.network_.tables == clf.network_.tables
+
+
+def test_terms_add_up_and_unknown_values_are_summed_out(fitted):
+    clf, X, _ = fitted
+    joint = clf.predict_joint_log_proba(X[:20])
+    parts = clf.explain(X[:20]).sum(axis=1) + clf.network_.tables.log_prior
+    np.testing.assert_allclose(parts, joint, atol=1e-9)
+    # Every value of an unknown feature, weighed by the model itself.
+    codes = clf.network_.codebook.encode(X[:20])
+    arity = int(clf.network_.codebook.domain.arities[0])
+    each = []
+    for value in range(arity):
+        filled = codes.copy()
+        filled[0] = value
+        each.append(clf.network_.log_joint_of_codes(filled))
+    unknown = codes.copy()
+    unknown[0] = arity
+    expected = np.logaddexp.reduce(each, axis=0)
+    np.testing.assert_allclose(clf.network_.log_joint_of_codes(unknown), expected, atol=1e-9)
+
+
+def test_a_parents_intervals_are_read_by_groups(fitted):
+    clf, _, _ = fitted
+    structure = clf.structure_
+    feature = next(name for name, held in structure.parents.items() if held)
+    shown = clf.network_.table(feature)
+    assert len({context[1] for context in shown.contexts}) <= 9
+    np.testing.assert_allclose(shown.probabilities.sum(axis=1), 1.0)
+
+
+def test_the_record_says_what_was_chosen(fitted):
+    record = fitted[0].info_["parameters"]
+    assert len(record["shares"]) == len(record["members"]) == len(record["held_out_loss"]) - 1
+    assert record["held_out_loss"][0] <= min(record["held_out_loss"][1:]) + 0.02
+    assert all(member["l2"] in STRENGTHS for member in record["members"][:-1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_noise_stays_noise(n_classes):
+    generator = np.random.default_rng(3)
+    X, y = generator.normal(size=(1100, 40)), generator.integers(0, n_classes, 1100)
+    clf = BayesNetClassifier("auto", "layered").fit(X[:100], y[:100])
+    found = -np.log(clf.predict_proba(X[100:])[np.arange(1000), y[100:]]).mean()
+    shares = np.bincount(y[:100], minlength=n_classes) / 100
+    assert found < -np.log(shares[y[100:]]).mean() + 0.03
+
+
+def test_folds_learn_their_own_groups_and_structure():
+    context = FitContext()
+    seen = []
+
+    class Spy:
+        def learn(self, counts, context):
+            seen.append(counts.rows.n_rows)
+            return Structure.from_parents(counts.domain.names, [()] * 3)
+
+    rows = make_rows(200)
+    context.carry["structure_learner"] = Spy()
+    structure = Structure.from_parents("abc", [()] * 3)
+    Layered().learn(structure, Counts(rows, context), context)
+    assert sorted(set(seen)) == [160]
+    assert len(seen) == 5
+
+
+def test_the_same_fit_twice_and_whatever_the_chunks():
+    rows = make_rows(200)
+    codes, labels = rows.gather()[:2]
+    small = Rows.in_memory(rows.domain, codes, labels, None, block_rows=37)
+    first, second = (
+        Layered().learn(MORAL, Counts(one, FitContext()), FitContext()) for one in (rows, small)
+    )
+    assert first == second
+
+
+def test_few_rows_and_one_class():
+    X, y = table(8)
+    assert BayesNetClassifier("auto", "layered").fit(X, y).predict_proba(X).shape == (8, 2)
+    assert (
+        BayesNetClassifier("auto", "layered").fit(X, [1] * 8).predict_proba(X).tolist()
+        == [[1.0]] * 8
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_rows": 3}, {"max_iter": 0}, {"tol": -1.0}, {"generative": "discriminative"}],
+)
+def test_options_that_are_not_allowed(options):
+    X, y = table(30)
+    with pytest.raises(ConfigurationError, match=next(iter(options))):
+        BayesNetClassifier("tan", Layered(**options)).fit(X, y)
+
+
+def test_strengths_are_climbed_to_the_least_loss():
+    losses = [5.0, 4.0, 3.0, 3.5, 6.0]
+    assert climb(losses.__getitem__, 4, 5, 0.0) == 2
+    assert climb(losses.__getitem__, 0, 5, 0.0) == 2
+    assert climb(losses.__getitem__, 3, 5, 1.0) == 3

@@ -1,0 +1,97 @@
+"""The k-tree by what pairs gain beyond their features alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager.codes import Domain, Rows
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.structure import Structure
+from tanager.structure._gain_kernels import pair_gains
+from tanager.structure.auto import Auto, heaviest_tree
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_tree_is_moral_and_every_feature_has_k_parents(k):
+    generator = np.random.default_rng(k)
+    weights = generator.random((9, 9))
+    parents = heaviest_tree(weights + weights.T, k)
+    structure = Structure.from_parents([str(i) for i in range(9)], parents)
+    assert structure.is_moral()
+    assert sorted(len(held) for held in parents) == [min(i, k) for i in range(9)]
+
+
+def test_one_parent_gives_the_maximum_spanning_tree():
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    generator = np.random.default_rng(0)
+    weights = generator.random((8, 8))
+    weights = np.triu(weights, 1) + np.triu(weights, 1).T
+    parents = heaviest_tree(weights, 1)
+    total = sum(weights[i, held[0]] for i, held in enumerate(parents) if held)
+    best = -minimum_spanning_tree(-weights).sum()
+    assert total == pytest.approx(best)
+
+
+def test_gains_are_those_of_the_definition():
+    generator = np.random.default_rng(0)
+    arities = np.array([2, 3, 4])
+    codes = np.stack([generator.integers(0, a, 50) for a in arities]).astype(np.uint8)
+    codes[1, :4] = 3  # unknown
+    residuals, spreads = generator.normal(size=(50, 2)), generator.random((50, 2))
+    weights = generator.random(50)
+    singles, gains = np.zeros(3), np.zeros((3, 3))
+    pair_gains(codes, arities, residuals, spreads, weights, 5.0, singles, gains)
+
+    def slow(features):
+        total = 0.0
+        known = np.all([codes[f] < arities[f] for f in features], axis=0)
+        for cell in np.ndindex(*(arities[f] for f in features)):
+            pairs = zip(features, cell, strict=True)
+            inside = known & np.all([codes[f] == v for f, v in pairs], axis=0)
+            g, h = residuals[inside].sum(axis=0), spreads[inside].sum(axis=0)
+            noise = (spreads[inside] * weights[inside, None]).sum(axis=0)
+            total += 0.5 * ((g**2 - noise) / (h + 5.0)).sum()
+        return total
+
+    for i in range(3):
+        assert singles[i] == pytest.approx(slow([i]))
+        for j in range(i):
+            assert gains[i, j] == gains[j, i] == pytest.approx(slow([i, j]))
+
+
+def make_counts(codes, labels, arities):
+    names = tuple(f"x{i}" for i in range(len(arities)))
+    domain = Domain(names, np.array(arities), 2)
+    rows = Rows.in_memory(domain, codes.astype(np.uint8), labels.astype(np.uint16))
+    return Counts(rows, FitContext())
+
+
+def test_the_pair_that_speaks_only_together_is_joined():
+    generator = np.random.default_rng(0)
+    codes = generator.integers(0, 2, (6, 400))
+    labels = codes[1] ^ codes[4]
+    structure = Auto(max_parents=1).learn(make_counts(codes, labels, [2] * 6), FitContext())
+    assert structure.parents["x4"] == ("x1",) or structure.parents["x1"] == ("x4",)
+
+
+def test_copies_that_add_nothing_together_are_not_preferred():
+    # Copies have the greatest conditional information, but no table of the two gains anything.
+    generator = np.random.default_rng(1)
+    codes = generator.integers(0, 2, (5, 600))
+    codes[1] = codes[0]
+    labels = codes[2] ^ codes[3]
+    context = FitContext()
+    Auto(max_parents=1).learn(make_counts(codes, labels, [2] * 5), context)
+    best = context.info["structure"]["gains"][0]
+    assert {best["feature"], best["parent"]} == {"x2", "x3"}
+
+
+@pytest.mark.parametrize("given", [-1, 1.5, "two", True])
+def test_other_numbers_of_parents_are_refused(given):
+    codes, labels = np.zeros((2, 20), int), np.arange(20) % 2
+    with pytest.raises(ConfigurationError, match="max_parents"):
+        Auto(max_parents=given).learn(make_counts(codes, labels, [1, 1]), FitContext())
