@@ -169,7 +169,7 @@ def test_wrong_versions_and_formats_say_so(trees, tmp_path):
     tanager.save(trees, path)
     data = path.read_bytes()
     for changes, words in [
-        ({"version": "2"}, "format version '2'"),
+        ({"version": "99"}, "format version '99'"),
         ({"format": "other"}, "no Tanager model"),
         ({"sha256": "0" * 64}, "checksum"),
         ({"header": "{}"}, "checksum"),
@@ -237,6 +237,25 @@ def test_fuzzed_files_load_the_same_or_give_a_typed_error(how, trees, table, tmp
             # A forger may write another valid model; it must answer sanely.
             check_answers(loaded, rows)
     assert survived < 250
+
+
+def test_forged_groups_load_sanely_or_give_a_typed_error(tmp_path):
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(150, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    path, rng = tmp_path / "m", random.Random(21)
+    tanager.save(BayesNetClassifier("auto", "layered").fit(X, y), path)
+    data = path.read_bytes()
+    assert b'"grouped"' in data.replace(b"\\", b"")
+    for _ in range(200):
+        path.write_bytes(forge(data, rng))
+        try:
+            loaded = tanager.load(path)
+        except ModelFileError:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert loaded.network_.log_joint(X).shape == (150, len(loaded.classes_))
 
 
 def check_answers(loaded, rows):

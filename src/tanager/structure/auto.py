@@ -178,9 +178,7 @@ def _sample(counts: Counts, context: FitContext) -> _Rows:
     rows, domain = counts.rows, counts.domain
     n_pairs = max(domain.n_features * (domain.n_features - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
-    if rows.n_rows > most:
-        chosen = context.generator(ROWS_KEY).choice(rows.n_rows, most, replace=False)
-        rows = rows.take(np.isin(np.arange(rows.n_rows), chosen))
+    rows = rows.sample(context.row_seed(ROWS_KEY), most)
     codes, labels, weights = rows.gather()[:3]
     return _Rows(codes, labels, np.ones(len(labels)) if weights is None else weights)
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.additive import Settings
-from tanager.codes import Groups, Rows
+from tanager.codes import Groups, Rows, folds_of
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.folds import N_FOLDS, Folds
+from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents
 from tanager.parameters.layered.part import Part
@@ -25,7 +25,8 @@ __all__ = ["Layered"]
 
 Floats = NDArray[np.float64]
 
-FOLDS_KEY = 6_201  # names the random stream of the folds
+SAMPLE_KEY, FOLDS_KEY = 6_201, 6_202  # name the random streams of the sample and the folds
+ENOUGH_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
 
 
@@ -109,8 +110,8 @@ class Layered(ParameterLearner):
         generative = self._check()
         if counts.domain.n_classes == 1:
             return MEstimate(m=1.0).learn(structure, counts, context)
-        apart = context.apart()
-        part = Part.of(counts.rows, apart, structure)
+        inner = context.inner()
+        part = Part.of(counts.rows, inner, structure)
         trial = self._trial(structure, counts.rows, context)
         members = self._members(generative, structure, trial)
         shares, losses = self._shares(members, trial)
@@ -154,24 +155,24 @@ class Layered(ParameterLearner):
 
     def _trial(self, structure: Structure, rows: Rows, context: FitContext) -> Trial | None:
         """Return the rows of each judging fold, and all that is learned from the others."""
-        if rows.n_rows > self.max_rows:
-            chosen = context.generator(FOLDS_KEY, 1).choice(
-                rows.n_rows, self.max_rows, replace=False
-            )
-            rows = rows.take(np.isin(np.arange(rows.n_rows), chosen))
+        rows = rows.sample(context.row_seed(SAMPLE_KEY), self.max_rows)
         if rows.n_rows < LEAST_ROWS:
             return None
-        apart = context.apart()
-        folds = Folds.draw(rows, N_FOLDS, FOLDS_KEY, context)
-        learner = context.carry.get("structure_learner")
         codes, labels, weights = rows.gather()[:3]
+        fold_of = folds_of(context.row_seed(FOLDS_KEY), rows.gather().indices, N_FOLDS)
         known = np.ones(len(labels)) if weights is None else weights
+        learner = context.carry.get("structure_learner")
         parts, held, inside = [], [], []
-        for fold in folds.judging:
-            outside = folds.of_rows != fold
-            parts.append(Part.of(rows.take(outside), apart, structure, learner, self.max_table))
-            held.append(np.ascontiguousarray(codes[:, ~outside]))
-            inside.append(np.flatnonzero(~outside))
+        for fold in range(N_FOLDS):
+            within = fold_of == fold
+            if 0 < within.sum() < len(within):
+                train = rows.take(~within)
+                part = Part.of(train, context.inner(), structure, learner, self.max_table)
+                parts.append(part)
+                held.append(np.ascontiguousarray(codes[:, within]))
+                inside.append(np.flatnonzero(within))
+            if sum(map(len, inside)) >= ENOUGH_ROWS:
+                break
         order = np.concatenate(inside)
         return Trial(parts, held, labels[order], known[order])
 

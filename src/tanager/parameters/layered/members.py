@@ -187,7 +187,7 @@ class Generative(Member):
         for part, codes in zip(trial.parts, trial.held, strict=True):
             structure = part.structure.shortened(self.depth)
             counts = part.grouped_counts
-            tables = self.learner.learn(structure, counts, part.context.apart())
+            tables = self.learner.learn(structure, counts, part.context.inner())
             held = group_codes(codes, part.groups)
             held = np.ascontiguousarray(held)
             said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
@@ -197,7 +197,7 @@ class Generative(Member):
     def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
         """Return the tables' logarithms."""
         structure = part.structure.shortened(self.depth)
-        tables = self.learner.learn(structure, part.grouped_counts, part.context.apart())
+        tables = self.learner.learn(structure, part.grouped_counts, part.context.inner())
         out = []
         for feature, table in zip(structure.selected, tables.families, strict=True):
             out.append(np.take(table.to_dense().log_prob, part.groups[feature], axis=-2))

@@ -9,7 +9,6 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.hashing import Sample, smallest_hash
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -182,10 +181,7 @@ def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
     rows = counts.rows
     if rows.n_rows <= max_rows:
         return counts
-    seed = context.row_seed(SAMPLE_KEY)
-    sample = Sample(seed, smallest_hash(seed, max_rows, (c.indices for c in rows.chunks())))
-    mask = np.concatenate([sample(chunk.indices) for chunk in rows.chunks()])
-    return Counts(rows.take(mask), context.inner())
+    return Counts(rows.sample(context.row_seed(SAMPLE_KEY), max_rows), context.inner())
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:
