@@ -38,16 +38,21 @@ def duel_block(
     notes: Sequence[str] = (),
 ) -> Block:
     """Make the block; `scores` by metric, of which only those measured appear."""
+    told = {metric for duel in duels for metric in duel.printed}  # what the paper has
     columns = ["first against second"]
     for metric in titles:
         n = len(scores[metric].datasets) if metric in scores else 0
-        columns += [f"{titles[metric]}, paper", f"ours ({n} tables)"]
+        if metric in told:
+            columns += [f"{titles[metric]}, paper", f"ours ({n} tables)"]
+        else:
+            columns.append(f"{titles[metric]}, ours ({n} tables)")
     rows = []
     for duel in duels:
         row = [f"{duel.a} : {duel.b}"]
         for metric in titles:
             printed = duel.printed.get(metric)
-            row.append("" if printed is None else record_text(printed))
+            if metric in told:
+                row.append("" if printed is None else record_text(printed))
             row.append(_ours(scores.get(metric), duel))
         rows.append(tuple(row))
     every = ("Win–draw–loss of the first; * where the two-tailed sign test has p ≤ 0.05.", *notes)
