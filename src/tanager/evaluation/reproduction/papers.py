@@ -86,7 +86,8 @@ def reproduce_paper(
         follow=follow,
     )
     findings: Findings = module.reproduce(bench)
-    given = {"--rounds": rounds, "--max-rows": max_rows, "--minutes": minutes}
+    # A budget of time is no part of the experiment: what it left out is told.
+    given = {"--rounds": rounds, "--max-rows": max_rows}
     flags = [f"{flag} {value}" for flag, value in given.items() if value is not None]
     findings.command = " ".join(
         ["tanager reproduce", paper, *(["--quick"] if quick else []), *flags]
