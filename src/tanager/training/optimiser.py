@@ -18,10 +18,11 @@ from tanager.losses import Loss, RowLoss
 from tanager.numerics.logs import log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.training.checkpoint import Checkpoint
+from tanager.training.dense import dense_gradient, step_all
 from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_joint
 from tanager.training.options import Training
 
-__all__ = ["ParentSearch", "Plan", "Run", "Sampler", "most_probable", "train"]
+__all__ = ["ParentSearch", "Plan", "Run", "Sampler", "adam_step", "most_probable", "train"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -278,7 +279,11 @@ class _Trainer:
         if parents is not None:
             self._step_phi(parents, contexts, children, gradient, noisy, tau)
         state, chosen = model.tables, self.chosen
-        step_tables(slots, contexts, children, chosen, gradient, rate, state, self.space)
+        if self.plan.training.dense:
+            by_logit = dense_gradient(model, slots, contexts, children, chosen, gradient)
+            step_all(model, slots, by_logit, rate)
+        else:
+            step_tables(slots, contexts, children, chosen, gradient, rate, state, self.space)
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
 
@@ -323,18 +328,18 @@ class _Trainer:
         add_choice_gradient(self.slots, contexts, children, gradient, model.theta, by_choice)
         by_phi = parents.sampler.backward(noisy, by_choice, tau)
         step, rate = int(model.n_steps[0]), parents.learning_rate
-        _adam(model.phi, model.phi_first, model.phi_second, by_phi, step, rate)
+        adam_step(model.phi, model.phi_first, model.phi_second, by_phi, step, rate)
 
     def _step_prior(self, gradient: Floats, rate: float) -> None:
         model = self.model
         by_log = gradient.sum(axis=0)
         by_logit = by_log - np.exp(model.prior) * by_log.sum()
         step = int(model.n_steps[0])
-        _adam(model.prior, model.prior_first, model.prior_second, by_logit, step, rate)
+        adam_step(model.prior, model.prior_first, model.prior_second, by_logit, step, rate)
         model.prior -= log_sum_exp(model.prior, axis=0)
 
 
-def _adam(
+def adam_step(
     value: Floats, first: Floats, second: Floats, gradient: Floats, step: int, rate: float
 ) -> None:
     """Take one step of Adam (Kingma and Ba, 2015, algorithm 1) in place."""

@@ -31,6 +31,10 @@ class Training(BaseEstimator):
         sum of their gradients, besides each context's own. Rare contexts then
         follow their table, which is a back-off; choose it where tables have
         many contexts for the rows there are.
+    dense : bool, default=False
+        Adam on all tables in every batch, with one step count: what was not in
+        the batch goes on by its momentum, as in Roth and Pernkopf (2020). Much
+        slower, and for comparisons; not with `share`.
     average : float, default=0
         Part of the training, at its end, whose tables' log-probabilities are
         averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5
@@ -76,6 +80,7 @@ class Training(BaseEstimator):
         learning_rate: float = 0.03,
         decay: float = 0.001,
         share: bool = False,
+        dense: bool = False,
         average: float = 0.0,
         dropout: float = 0.2,
         early_stopping: int | None = None,
@@ -89,6 +94,7 @@ class Training(BaseEstimator):
         self.learning_rate = learning_rate
         self.decay = decay
         self.share = share
+        self.dense = dense
         self.average = average
         self.dropout = dropout
         self.early_stopping = early_stopping
@@ -113,6 +119,11 @@ class Training(BaseEstimator):
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} must be above 0 and at most 1."
                 )
+        if self.dense and self.share:
+            raise ConfigurationError(
+                "dense=True with share=True is not allowed: a step on all contexts is shared "
+                "already. Choose one."
+            )
         if not 0 <= self.average < 1:
             raise ConfigurationError(
                 f"average={self.average!r} must be at least 0 and below 1: the part of the "

@@ -134,8 +134,8 @@ def reproduce(bench: Workbench) -> Findings:
     findings.blocks.append(block)
     findings.claims.append(claim)
     bench.leave_out(
-        "dense Adam, hyperparameter setting (I) with 500 configurations, 500 epochs, and more than "
-        "one parent by gradient: not done"
+        "hyperparameter setting (I) with 500 configurations, 500 epochs, and more than one parent "
+        "by gradient: not done"
     )
     findings.how = bench.describe("the authors' own bins and divisions of the rows")
     return findings

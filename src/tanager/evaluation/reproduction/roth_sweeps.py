@@ -35,6 +35,10 @@ FIGURE_2: Mapping[str, Use] = {
     "TAN Subset, K = 8": _learned("candidates='subset', k=8"),
     "TAN All": _learned("candidates='all'"),
 }
+OPTIMISERS: Mapping[str, Use] = {
+    "each context its own steps": _learned("candidates='subset', k=8"),
+    "dense, as in the paper": _learned("candidates='subset', k=8, training__dense=True"),
+}
 ORDERINGS: Mapping[str, Use] = {
     f"ordering {o}": _learned(f"candidates='neighbours', k=8, order='{o}'") for o in "ABC"
 }
@@ -67,6 +71,7 @@ def sweep_blocks(
         ("figure-2", "Figure 2: errors over log λ, satimage", "satimage-1", FIGURE_2, n),
         ("figure-3a", "Figure 3a: image orderings, usps", "usps-1", ORDERINGS, max(2, n // 2)),
         ("figure-3b", "Figure 3b: number of candidates, usps", "usps-1", SIZES, max(2, n // 2)),
+        ("adam", "Adam, TAN Subset, satimage", "satimage-1", OPTIMISERS, max(2, n // 4)),
         ("figure-3d", "Figure 3d: number of candidates, satimage", "satimage-1", SUBSETS, n),
     ]
     rows: list[tuple[str, ...]] = []
