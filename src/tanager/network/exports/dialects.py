@@ -59,15 +59,19 @@ class Dialect:
         digits = shown.partition("e")[0].lstrip("-").replace(".", "").strip("0")
         if len(digits) <= _EXACT_DIGITS and (value == 0 or 1e-7 <= abs(value) < 1e22):
             return self.real(shown)
-        # Not every engine rounds long decimals correctly; whole numbers below 2^53
-        # and powers of two are exact everywhere.
+        return self.long_number(value)
+
+    def long_number(self, value: float) -> str:
+        """Return a number of many digits, exactly.
+
+        Not every engine rounds long decimals correctly; whole numbers below 2^53
+        and powers of two are exact everywhere.
+        """
         mantissa, exponent = math.frexp(value)
-        shown, exponent = str(int(mantissa * 2**53)), exponent - 53
-        result = self.real(shown)
+        result, exponent = self.real(f"{int(mantissa * 2**53)}.0"), exponent - 53
         while exponent:
-            step = min(abs(exponent), 50)
-            sign = "*" if exponent > 0 else "/"
-            result = f"{result} {sign} {self.real(str(2**step))}"
+            step = min(abs(exponent), 60)
+            result += f"{'*' if exponent > 0 else '/'}{2**step}"
             exponent -= step if exponent > 0 else -step
         return f"({result})"
 
@@ -78,7 +82,9 @@ class Dialect:
     def constant(self, value: float) -> str:
         """Return a number to 12 digits, as tables have them."""
         shown = f"{value:.12g}"
-        return shown if "e" in shown or "." in shown else f"{shown}.0"
+        if "e" in shown or "." in shown:
+            return shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
+        return f"{shown}.0"
 
     def to_double(self, column: str) -> str:
         """Return a column of numbers as doubles; missing is NULL."""
@@ -113,6 +119,10 @@ class Dialect:
         right = self._halve(shown[middle:], index, low + middle)
         return f"CASE WHEN {index}<{low + middle} THEN {left} ELSE {right} END"
 
+    def top_of(self, name: str, n: int) -> str:
+        """Return the largest number of a pack."""
+        return self.top([self.item(name, at) for at in range(n)])
+
     def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
         """Return columns that hold several numbers: names and expressions."""
         return [(f"{name}_{at}", item) for at, item in enumerate(items)]
@@ -144,6 +154,9 @@ class SQLite(Dialect):
     def join(self, parts: Sequence[str]) -> str:
         return f"({' || '.join(parts)})"
 
+    def real(self, shown: str) -> str:
+        return shown  # with a point it is a double
+
     def to_double(self, column: str) -> str:
         # Imported text files have blanks where a value is missing, which would be 0.
         blank = f"typeof({column}) = 'text' AND trim({column}) = ''"
@@ -173,6 +186,9 @@ class Postgres(Dialect):
         escaped = text.replace("\\", "\\\\").replace("'", "''")
         return f"E'{escaped}'" if "\\" in text else f"'{escaped}'"
 
+    def long_number(self, value: float) -> str:
+        return f"'{value!r}'::float8"
+
     def to_double(self, column: str) -> str:
         return f"NULLIF(CAST({column} AS {self.double}), 'NaN')"
 
@@ -198,15 +214,23 @@ class DuckDB(Dialect):
     def join(self, parts: Sequence[str]) -> str:
         return f"({' || '.join(parts)})"
 
+    def real(self, shown: str) -> str:
+        return shown if "e" in shown else f"{shown}e0"  # else it would be a decimal
+
+    def long_number(self, value: float) -> str:
+        return f"'{value!r}'::DOUBLE"
+
     def to_double(self, column: str) -> str:
-        return f"NULLIF(CAST({column} AS DOUBLE), CAST('NaN' AS DOUBLE))"
+        return f"NULLIF(CAST({column} AS DOUBLE), 'NaN'::DOUBLE)"
 
     def epoch(self, column: str) -> str:
         return f"CAST(epoch({column}) AS DOUBLE)"
 
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
-        shown = ["NULL" if x is None else self.constant(x) for x in numbers]
-        return f"(CAST([{','.join(shown)}] AS DOUBLE[]))[{index}+1]"
+        return f"{self._list(numbers)}[{index}+1]"
+
+    def top_of(self, name: str, n: int) -> str:  # noqa: ARG002  (a list knows its length)
+        return f"list_max({name})"
 
     def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
         return [(name, f"[{','.join(items)}]")]
@@ -215,8 +239,15 @@ class DuckDB(Dialect):
         return f"{name}[{at + 1}]"
 
     def dot(self, name: str, weights: Sequence[float]) -> str:
-        shown = ",".join(self.constant(w) for w in weights)
-        return f"list_dot_product({name}, CAST([{shown}] AS DOUBLE[]))"
+        return f"list_dot_product({name},{self._list(weights)})"
+
+    def _list(self, numbers: Sequence[float | None]) -> str:
+        """Return a constant list of doubles, which all are if one of them is."""
+        shown = ["NULL" if x is None else self.constant(x) for x in numbers]
+        first = next((at for at, x in enumerate(numbers) if x is not None), None)
+        if first is not None and "e" not in shown[first]:
+            shown[first] += "e0"
+        return f"[{','.join(shown)}]"
 
 
 DIALECTS: dict[str, type[Dialect]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -44,9 +45,18 @@ def to_javascript(network: Network, *, kind: str = "script", unknowns: bool = Tr
     if kind not in _ENDS:
         raise ConfigurationError(f"kind={kind!r} is not known. Allowed: {', '.join(_ENDS)}.")
     model = to_json(network, unknowns=unknowns)
-    parts = [scorer_source(), f"const model = tanager.load({model});"]
+    parts = [_compact(scorer_source()), f"const model = tanager.load({model});"]
     if kind == "script":  # what a page loads must not fill its global scope
         parts = ["(() => {", *parts, _ENDS[kind], "})();"]
     else:
         parts.append(_ENDS[kind])
     return "\n".join(parts) + "\n"
+
+
+def _compact(source: str) -> str:
+    """Return the scorer without its comments and indentation."""
+    bare = re.sub(r"(?s:/\*.*?\*/)|//[^\n]*", "", source)
+    lines = [line.strip() for line in bare.splitlines() if line.strip()]
+    return "\n".join(
+        ["/* Tanager's scorer: model.proba(row), model.predict(row) and more. */", *lines]
+    )

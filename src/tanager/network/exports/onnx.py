@@ -171,7 +171,7 @@ def _prefix(recipe: Recipe) -> str:
         raise ConfigurationError(
             "A column has an empty name, which ONNX keeps for inputs that are left out. Rename it."
         )
-    prefix = "tanager_"
+    prefix = "t_"
     while any(given.name.startswith(prefix) for given in recipe.inputs):
         prefix += "_"
     return prefix

@@ -32,14 +32,11 @@ class Graph:
         self.real = real
         self.nodes: list[Node] = []
         self.constants: dict[str, NDArray[Any]] = {}
-
-    def name(self, kind: str) -> str:
-        """Return a name that no other result has."""
-        return f"{self.prefix}{kind}_{len(self.nodes)}_{len(self.constants)}"
+        self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}  # constants by content
 
     def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         """Add an operation with one result."""
-        output = self.name(kind)
+        output = f"{self.prefix}{len(self.nodes)}"
         self.nodes.append(Node(kind, list(inputs), [output], domain, attributes))
         return output
 
@@ -48,10 +45,14 @@ class Graph:
         self.nodes.append(Node("Identity", [what], [output], "", {}))
 
     def constant(self, values: ArrayLike, dtype: Any) -> str:
-        """Add an array."""
-        name = self.name("constant")
-        self.constants[name] = np.asarray(values, dtype=dtype)
-        return name
+        """Add an array, once."""
+        array = np.asarray(values, dtype=dtype)
+        content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        key = (array.dtype.str, array.shape, content)
+        if key not in self._known:
+            self._known[key] = f"{self.prefix}c{len(self.constants)}"
+            self.constants[self._known[key]] = array
+        return self._known[key]
 
     def reals(self, values: ArrayLike) -> str:
         """Add an array of probabilities or their logarithms."""

@@ -89,9 +89,11 @@ class _Messages:
         """t: the largest of T."""
         step = self.recipe.steps[s]
         for c in self.classes if step.messages else ():
-            packs = range(len(self._grid(self.beside[s])))
-            items = [item for at in packs for item in self._items(f"g{s}_{c}_{at}", step.input)]
-            self._add(f"t{s}_{c}", self.dialect.top(items))
+            tops = []
+            for at in range(len(self._grid(self.beside[s]))):
+                items = self._items(f"g{s}_{c}_{at}", step.input)
+                tops.append(self.dialect.top_of(f"g{s}_{c}_{at}", len(items)))
+            self._add(f"t{s}_{c}", self.dialect.top(tops))
 
     def weigh(self, s: int) -> None:
         """exp(T - t); of a step that receives nothing, whether each value agrees."""
@@ -107,7 +109,7 @@ class _Messages:
             for at in range(len(self._grid(self.beside[s]))):
                 top = self._read(f"t{s}_{c}")
                 items = [
-                    f"EXP({self.dialect.greatest}({item} - {top}, {_FLOOR}))"
+                    f"EXP({self.dialect.greatest}({item}-{top},{_FLOOR}))"
                     for item in self._items(f"g{s}_{c}_{at}", step.input)
                 ]
                 self._add_pack(f"w{s}_{c}_{at}", items)
@@ -127,7 +129,7 @@ class _Messages:
                 codes = dict(zip(step.separator, u, strict=True))
                 at = places[tuple(codes[i] for i in self.beside[s])]
                 total = self._dot(f"w{s}_{c}_{at}", weights)
-                items.append(f"{self._read(f't{s}_{c}')} + LN({total})")
+                items.append(f"{self._read(f't{s}_{c}')}+LN({total})")
             self._add_pack(f"m{s}_{c}", items)
 
     def conclude(self) -> None:
@@ -158,8 +160,8 @@ class _Messages:
                     f"dialect, beyond the bound of {self.dialect.max_columns:,}. Export with "
                     "unknowns=False, or use another dialect or a structure with fewer parents."
                 )
-            how, listed = self.dialect.materialized, ",\n  ".join(shown)
-            written.append(f"{stage.name} AS {how}(SELECT\n  {listed}\n FROM {source})")
+            how, listed = self.dialect.materialized, ",\n ".join(shown)
+            written.append(f"{stage.name} AS {how}(SELECT\n {listed}\n FROM {source})")
             source = stage.name
         return written
 
