@@ -116,6 +116,8 @@ def _restore(
     if not isinstance(stored, dict):
         raise ModelFileError("the estimator's parameters are not an object.")
     parameters = {name: _from_plain(value) for name, value in stored.items()}
+    if parameters.get("engine", "local") not in ("local", "dask"):
+        raise ModelFileError("the estimator's engine is not known.")
     return _make(BayesNetClassifier, parameters)
 
 

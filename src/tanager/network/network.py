@@ -85,6 +85,7 @@ class Network:
     def log_joint_of_codes(self, codes: Codes) -> Floats:
         """Return the log-joint of rows that are already coded, (n_features, n_rows)."""
         arities = self.codebook.domain.arities
+        codes = np.ascontiguousarray(codes)  # compiled loops know one layout
         out = self.tables.log_joint(self.structure, codes, arities)
         add_unknown_sums(self.tables, self.structure, codes, arities, out)
         return out
