@@ -28,7 +28,7 @@ def fitted(request):
             "town": pa.array(np.array(["a", "b"])[(rng.random(n) < 0.3 + 0.3 * y).astype(int)]),
         }
     )
-    structure = KDB(k=2, moral=True) if request.param == "2-tree" else request.param
+    structure = KDB(k=2, moral=True, adjusted=False) if request.param == "2-tree" else request.param
     clf = BayesNetClassifier(structure, "hdp", bins=4).fit(table, np.array(["no", "yes"])[y])
     return clf, table
 

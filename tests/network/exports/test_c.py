@@ -143,7 +143,7 @@ def test_fields_are_names_in_c():
 def test_what_c_cannot_hold_is_refused():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, (400, 14))
-    clf = BayesNetClassifier(KDB(k=3), "laplace", categorical_features="all")
+    clf = BayesNetClassifier(KDB(k=3, adjusted=False), "laplace", categorical_features="all")
     network = clf.fit(x, rng.integers(0, 2, 400)).network_
     with pytest.raises(MemoryBoundError, match="unknowns=False"):
         network.to_c()

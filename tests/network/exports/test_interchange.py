@@ -101,7 +101,9 @@ def test_a_table_too_large_is_named():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 200, (300, 4))
     y = rng.integers(0, 2, 300)
-    clf = BayesNetClassifier(KDB(k=3), "m-estimate", categorical_features="all").fit(x, y)
+    clf = BayesNetClassifier(
+        KDB(k=3, adjusted=False), "m-estimate", categorical_features="all"
+    ).fit(x, y)
     with pytest.raises(MemoryBoundError, match="'x"):
         clf.network_.to_xmlbif()
 

@@ -126,7 +126,7 @@ def test_json_stands_in_a_page_and_says_what_it_is():
 def test_what_cannot_be_summed_out_is_refused_before_anything_is_written():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, (400, 14))
-    clf = BayesNetClassifier(KDB(k=3), "laplace", categorical_features="all")
+    clf = BayesNetClassifier(KDB(k=3, adjusted=False), "laplace", categorical_features="all")
     network = clf.fit(x, rng.integers(0, 2, 400)).network_
     with pytest.raises(MemoryBoundError, match="unknowns=False"):
         network.to_json()
@@ -136,7 +136,7 @@ def test_what_cannot_be_summed_out_is_refused_before_anything_is_written():
 def test_a_sparse_table_too_large_to_spell_out_is_named():
     rng = np.random.default_rng(0)
     x = rng.integers(0, 200, (300, 4))
-    clf = BayesNetClassifier(KDB(k=3), "m-estimate", categorical_features="all")
+    clf = BayesNetClassifier(KDB(k=3, adjusted=False), "m-estimate", categorical_features="all")
     network = clf.fit(x, rng.integers(0, 2, 300)).network_
     with pytest.raises(MemoryBoundError, match="the largest is that of 'x"):
         network.to_javascript()

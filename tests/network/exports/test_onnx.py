@@ -143,7 +143,7 @@ def test_what_onnx_cannot_hold_is_refused():
         network.to_onnx(opset=11)
     rng = np.random.default_rng(0)
     x = rng.integers(0, 12, (400, 14))
-    clf = BayesNetClassifier(KDB(k=3), "laplace", categorical_features="all")
+    clf = BayesNetClassifier(KDB(k=3, adjusted=False), "laplace", categorical_features="all")
     with pytest.raises(MemoryBoundError, match="unknowns=False"):
         clf.fit(x, rng.integers(0, 2, 400)).network_.to_onnx()
 
