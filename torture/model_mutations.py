@@ -13,7 +13,7 @@ OTHERS = [None, True, False, "", "a", "dense", "tree", [], {}, [[]], {"kind": "t
 
 def damage(data: bytes, rng: random.Random) -> bytes:
     """Change bytes anywhere: flips, cuts, insertions, repeats, zeroed stretches."""
-    data = bytearray(data)
+    data = bytearray(data or b"\0")
     for _ in range(rng.choice([1, 1, 1, 2, 5])):
         at = rng.randrange(len(data) + 1)
         kind = rng.randrange(6)
@@ -28,7 +28,7 @@ def damage(data: bytes, rng: random.Random) -> bytes:
         elif kind == 4:
             data[at : at + 8] = bytes(8)
         else:
-            low = rng.randrange(8)
+            low = rng.randrange(min(8, len(data)))
             data[low] = rng.randrange(256)  # the length of the header
         if not data:
             break

@@ -7,6 +7,8 @@ ends in one hint.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "ApproximationWarning",
     "ConfigurationError",
@@ -15,6 +17,7 @@ __all__ = [
     "MemoryBoundError",
     "ModelFileError",
     "TanagerError",
+    "listed",
 ]
 
 
@@ -44,3 +47,19 @@ class ModelFileError(TanagerError):
 
 class ApproximationWarning(UserWarning):
     """Some results are approximate, where the exact ones would exceed a memory bound."""
+
+
+def listed(names: Iterable[object], most: int = 20) -> str:
+    """Return names for a message: quoted, and few and short enough to read.
+
+    >>> listed(["a", "b"]), listed(range(100), most=3)
+    ("'a', 'b'", '0, 1, 2 and 97 more')
+    """
+    shown = list(names)
+    texts = [repr(name if not isinstance(name, str) else _short(name)) for name in shown[:most]]
+    rest = len(shown) - len(texts)
+    return ", ".join(texts) + (f" and {rest:,} more" if rest else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:59]}…"

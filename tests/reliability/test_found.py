@@ -98,3 +98,20 @@ def test_names_that_are_no_files_are_refused(tmp_path, name):
 def test_the_whole_disk_is_no_table():
     with pytest.raises(DataError, match=r"entries|cannot be read"):
         Dataset("disk", "/").fingerprint()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.struct([]), pa.struct([("a", pa.int8())]), pa.list_(pa.int8())]
+)
+def test_a_nested_target_is_refused(kind):
+    value = {} if pa.types.is_struct(kind) else [1]
+    with pytest.raises(DataError):
+        fit(pa.table({"a": ["p", "q"], "y": pa.array([value, value], kind)}))
+
+
+def test_messages_about_many_or_long_names_stay_short():
+    table = pa.table({("x" * 5_000) + str(i): ["a"] for i in range(50)})
+    with pytest.raises(DataError) as caught:
+        fit(table)
+    assert "and 30 more" in str(caught.value)
+    assert len(str(caught.value)) < 2_000

@@ -22,7 +22,7 @@ from tanager.codes.columns import (
 )
 from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
-from tanager.errors import DataError
+from tanager.errors import DataError, listed
 from tanager.sources import Fragment, Source, open_source
 from tanager.sources.source import check_names
 
@@ -236,9 +236,9 @@ class Codebook(Frozen):
         if absent or extra:
             parts = []
             if absent:
-                parts.append(f"lacks the column(s) {', '.join(map(repr, absent))}")
+                parts.append(f"lacks the column(s) {listed(absent)}")
             if extra:
-                parts.append(f"has column(s) unseen in fit: {', '.join(map(repr, extra))}")
+                parts.append(f"has column(s) unseen in fit: {listed(extra)}")
             raise DataError(
                 f"The table {' and '.join(parts)}. It needs the {len(wanted)} columns of the "
                 "training table, in any order. Add, rename or drop columns."

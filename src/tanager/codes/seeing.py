@@ -17,7 +17,7 @@ from tanager.codes.raw import RawChunk
 from tanager.codes.rows import MAX_ARITY
 from tanager.codes.sample import RowSample
 from tanager.codes.targets import check_no_null
-from tanager.codes.values import to_numbers
+from tanager.codes.values import family_of, to_numbers
 from tanager.codes.weights import exact_count, exact_sums
 from tanager.errors import DataError
 
@@ -101,6 +101,7 @@ class SeeingPass:
         else:
             labels = chunk.labels
             check_no_null(labels, self._target, chunk.start)
+            family_of(labels.type, self._target)  # refuses lists and the like
             if not pa.types.is_dictionary(labels.type):
                 labels = labels.dictionary_encode()
             local = labels.indices.to_numpy(zero_copy_only=False)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.values import family_of, to_numbers
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError, DataError, listed
 
 __all__ = [
     "as_weights",
@@ -113,8 +113,8 @@ def class_factors(
     strange = [label for label in class_weight if label not in known]
     if strange:
         raise ConfigurationError(
-            f"class_weight names {', '.join(map(repr, strange))}, which the target does not have. "
-            f"Its classes are: {', '.join(map(repr, known[:20]))}."
+            f"class_weight names {listed(strange)}, which the target does not have. "
+            f"Its classes are: {listed(known)}."
         )
     factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
     good = (factors == 0) | ((factors >= LEAST_WEIGHT) & (factors <= MOST_WEIGHT))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
 from tanager.sources.source import (
     BATCH_ROWS,
@@ -74,7 +74,7 @@ class FileSource(Source):
                 odd = sorted(set(file.schema.names) ^ set(first.schema.names))
                 raise DataError(
                     f"{file.path} and {first.path} differ in the column(s) "
-                    f"{', '.join(map(repr, odd))}. Files of one table need the same columns."
+                    f"{listed(odd)}. Files of one table need the same columns."
                 )
         if len(files) > 1:
             disputed = _disputed_columns([opened.file for opened in files])

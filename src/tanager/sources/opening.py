@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import DataError, listed
 from tanager.sources.source import (
     ArraySource,
     Source,
@@ -65,8 +65,7 @@ def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
     absent = [name for name in columns if name not in source.names]
     if absent:
         raise DataError(
-            f"No column {', '.join(map(repr, absent))} in the table. "
-            f"Its columns are: {', '.join(map(repr, source.names))}."
+            f"No column {listed(absent)} in the table. Its columns are: {listed(source.names)}."
         )
     return source.select(columns)
 

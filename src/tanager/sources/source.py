@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import DataError, listed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -276,7 +276,7 @@ def check_names(names: Sequence[str]) -> None:
     seen: set[str] = set()
     twice = sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
     raise DataError(
-        f"Duplicated column name(s): {', '.join(map(repr, twice))}. "
+        f"Duplicated column name(s): {listed(twice)}. "
         "Every column needs its own name. Rename or drop the others."
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, listed
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
@@ -54,7 +54,7 @@ class Fixed(StructureLearner):
                 if name not in index:
                     raise ConfigurationError(
                         f"The given structure names {name!r}, which is not a column of the table. "
-                        f"Columns: {', '.join(map(repr, names))}."
+                        f"Columns: {listed(names)}."
                     )
         return Structure.from_parents(
             names, [[index[p] for p in self.parents.get(name, ())] for name in names]
