@@ -12,7 +12,7 @@ from tanager.report import (
     plot_calibration,
     plot_effect,
     plot_explanation,
-    plot_structure,
+    plot_network,
     plot_table,
 )
 from tanager.report.effects import count_interval
@@ -46,7 +46,7 @@ def drawn(ax):
 
 
 def test_every_feature_has_a_place_of_its_own(model):
-    ax = drawn(plot_structure(model))
+    ax = drawn(plot_network(model))
     boxes = [t.get_window_extent() for t in ax.texts]
     assert len(boxes) == 60
     for i, a in enumerate(boxes):
@@ -55,7 +55,7 @@ def test_every_feature_has_a_place_of_its_own(model):
 
 def test_names_fit_on_a_given_axis(model):
     ax = Figure(figsize=(24, 12)).add_subplot()
-    assert plot_structure(model.network_, ax=ax) is ax
+    assert plot_network(model.network_, ax=ax) is ax
     drawn(ax)
     frame = ax.get_window_extent().padded(8)  # letters are set on whole pixels
     for text in ax.texts:
@@ -67,7 +67,7 @@ def test_names_fit_on_a_given_axis(model):
 
 
 def test_every_edge_is_drawn(model):
-    ax = plot_structure(model)
+    ax = plot_network(model)
     n_edges = sum(map(len, model.structure_.parent_indices))
     assert len(ax.patches) == n_edges
 

@@ -43,9 +43,9 @@ def draw(
         print(f"Hint: tanager export {model} -o {output} writes the same.", file=sys.stderr)
         return
     if table is None:
-        from tanager.report import plot_structure
+        from tanager.report import plot_network
 
-        save_figure(plot_structure(network), output)
+        save_figure(plot_network(network), output)
     else:
         from tanager.report import plot_table
 

@@ -14,6 +14,8 @@ from html import escape
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from tanager.escaping import visible
+
 if TYPE_CHECKING:
     from tanager.structure import Structure
 
@@ -200,11 +202,11 @@ def _node(layout: Layout, at: int, name: str, relevance: float, *, interactive: 
     x, y, width = layout.x[at], layout.y[at], layout.widths[at]
     role = (
         f' role="button" tabindex="{-1 if at else 0}" data-i="{at}" aria-pressed="false" '
-        f'aria-label="{escape(name)}"'
+        f'aria-label="{escape(visible(name))}"'
     )
     return (
         f'<g class="node"{role if interactive else ""} style="--k:{relevance:.2f}">'
-        f"<title>{escape(name)}</title>"
+        f"<title>{escape(visible(name))}</title>"
         f'<rect x="{x:.1f}" y="{y - HEIGHT / 2:.1f}" width="{width:.0f}" height="{HEIGHT}" '
         f'rx="13"/>'
         f'<text x="{x + PAD:.1f}" y="{y + 4.5:.1f}">{escape(shorten(name))}</text></g>'
@@ -213,7 +215,7 @@ def _node(layout: Layout, at: int, name: str, relevance: float, *, interactive: 
 
 def shorten(name: str) -> str:
     """Return a name that fits into a box, on one line."""
-    flat = " ".join(name.split()) or "(no name)"
+    flat = " ".join(visible(name).split()) or "(no name)"
     return flat if len(flat) <= MAX_NAME else f"{flat[: MAX_NAME - 1]}…"
 
 

@@ -19,7 +19,7 @@ from tanager.report.figures import (
 from tanager.report.model_page import render_model_report, write_model_report
 from tanager.report.page import render_report, write_report
 from tanager.report.papers import write_findings, write_index
-from tanager.report.structure import plot_structure, plot_table
+from tanager.report.structure import plot_network, plot_table
 
 __all__ = [
     "plot_bars",
@@ -33,9 +33,9 @@ __all__ = [
     "plot_explanation",
     "plot_loss_scatter",
     "plot_margins",
+    "plot_network",
     "plot_reliability",
     "plot_scatters",
-    "plot_structure",
     "plot_surface",
     "plot_table",
     "render_model_report",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tanager.structure import Structure
 
-__all__ = ["plot_structure", "plot_table"]
+__all__ = ["plot_network", "plot_table"]
 
 MAX_NAME = 26
 # Lengths are in font sizes.
@@ -34,7 +34,7 @@ class _Layout(NamedTuple):
 
 
 @in_house_style
-def plot_structure(model: Any, *, ax: Axes | None = None) -> Any:
+def plot_network(model: Any, *, ax: Axes | None = None) -> Any:
     """Draw which features condition which.
 
     Parameters

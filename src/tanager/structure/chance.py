@@ -117,7 +117,8 @@ def _exact_excess(size: int, other: Floats, n: float) -> Floats:
     log_choices += gammaln(whole - drawn + 1) - gammaln(np.where(possible, rest, 0) + 1)
     log_choices += gammaln(size + 1) - gammaln(k + 1) - gammaln(size - k + 1)
     log_all = gammaln(whole + 1) - gammaln(whole - size + 1)
-    probability = np.where(possible, np.exp(log_choices - log_all), 0.0)
+    # What is impossible has a meaningless logarithm, which might overflow.
+    probability = np.exp(np.where(possible, log_choices - log_all, -np.inf))
     mean = size * drawn[:, 0] / whole
     return probability @ (k * np.log(k)) - mean * np.log(mean)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager import __version__
+from tanager.escaping import visible
 
 if TYPE_CHECKING:
     from tanager.network import Network
@@ -158,7 +159,9 @@ def card_html(groups: Sequence[Group]) -> str:
     """Return the groups as definition lists."""
     parts = []
     for title, facts in groups:
-        rows = "".join(f"<dt>{escape(n)}</dt><dd>{escape(text)}</dd>" for n, text in facts)
+        rows = "".join(
+            f"<dt>{escape(visible(n))}</dt><dd>{escape(visible(text))}</dd>" for n, text in facts
+        )
         parts.append(f"<div class='facts'><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
     return "".join(parts)
 

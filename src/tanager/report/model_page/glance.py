@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from tanager.escaping import visible
+
 __all__ = ["Ranking", "glance_html"]
 
 MOST = 8
@@ -79,7 +81,7 @@ def _ranking_tile(ranking: Ranking) -> str:
     for at in ranking.order[:MOST]:
         width = f"width:{max(0.0, 100 * ranking.bits[at] / most):.1f}%"
         lines.append(
-            f"<a href='#features' data-feature='{at}'>{escape(ranking.names[at][:80])}</a>"
+            f"<a href='#features' data-feature='{at}'>{escape(visible(ranking.names[at][:80]))}</a>"
             f"<span class='meter' aria-hidden='true'><i style='{width}'></i></span>"
             f"<span class='num'>{ranking.bits[at]:.3f}</span>"
         )

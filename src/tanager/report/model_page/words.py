@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from tanager.escaping import visible
 from tanager.report.model_page.features import MAX_DETAILED
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ __all__ = ["about_asking", "about_features", "about_structure", "how_measured", 
 
 def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | None) -> str:
     """Return one sentence on what the model does."""
+    classes = [visible(name) for name in classes]
     named = [f"<b>{escape(name if len(name) <= 40 else name[:39] + '…')}</b>" for name in classes]
     if len(named) > 4:
         which = f"{len(named)} classes"
@@ -25,7 +27,7 @@ def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | 
         which = " or ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
     rows = f", learned from {n_fitted:,} rows" if n_fitted else ""
     features = "1 feature" if n_used == 1 else f"{n_used} features"
-    return f"Predicts <b>{escape(target)}</b>, {which}, from {features}{rows}."
+    return f"Predicts <b>{escape(visible(target))}</b>, {which}, from {features}{rows}."
 
 
 def how_measured(held: HeldOut, n_rows: int, n_source: int, *, edited: bool) -> str:

@@ -25,8 +25,11 @@ const factor = (x) => {
   const times = Math.exp(Math.abs(x)), text = times < 10 ? times.toFixed(1) : whole(times);
   return x >= 0 ? "odds × " + text : "odds ÷ " + text;
 };
+/* Names come from anywhere: marks that steer the direction of writing are spelled out. */
+const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+const visible = (text) => String(text).replace(STEERING, (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"));
 const short = (text, most = 28) => {
-  const flat = String(text).replace(/\s+/g, " ").trim() || "(no name)";
+  const flat = visible(String(text).replace(/\s+/g, " ").trim()) || "(no name)";
   return flat.length > most ? flat.slice(0, most - 1) + "…" : flat;
 };
 const clear = (node) => { node.replaceChildren(); return node; };
@@ -42,7 +45,7 @@ const day = (seconds) => new Date(seconds * 1000).toISOString().replace("T", " "
 /* What people call value v of a feature. */
 function label(f, v) {
   if (v === f.missing) return "missing";
-  if (f.labels) return f.labels[v];
+  if (f.labels) return visible(f.labels[v]);
   const show = f.kind === "time" ? day : plain, last = f.cuts.length;
   if (!last) return "any value";
   if (v === 0) return "≤ " + show(f.cuts[0]);

@@ -34,7 +34,7 @@ function startFeatures() {
 
 function drawFeature() {
   const f = DATA.features[state.feature], panel = clear($("effect"));
-  panel.append(el("h3", {}, f.name), factsLine(f));
+  panel.append(el("h3", {}, short(f.name, 160)), factsLine(f));
   if (!f.p) {
     panel.append(el("p", { class: "quiet" }, "Left out of this page to keep it small: only the features that matter most have a picture here."));
     return;

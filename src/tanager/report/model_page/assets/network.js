@@ -98,7 +98,7 @@ function inspect(i) {
   const f = DATA.features[i], panel = clear($("inspector")), left = el("div"), right = el("div");
   const children = DATA.edges.filter((edge) => edge.from === i);
   panel.append(left, right);
-  left.append(el("h3", {}, f.name), factsLine(f));
+  left.append(el("h3", {}, short(f.name, 160)), factsLine(f));
   const parents = DATA.edges.filter((edge) => edge.to === i);
   const measured = parents.some((edge) => finite(edge.loss));
   if (parents.length) {

@@ -47,11 +47,11 @@ function startAsking() {
       slide.addEventListener("input", () => { set(i, typical(f, Math.min(cells - 1, +slide.value))); update(); });
       const pair = el("div", { class: "pair" }, number, slide);
       box.append(pair);
-      const quick = el("div", { class: "quick" });
-      if (missing) quick.append(el("button", { type: "button", class: "plain", onclick: () => { set(i, null); update(); } }, "missing"), " ");
-      const forget = el("button", { type: "button", class: "plain", onclick: () => { set(i, undefined); update(); } }, "unknown");
-      quick.append(forget);
-      box.append(quick);
+      const forget = el("button", { type: "button", class: "plain", "aria-label": "Forget " + f.name, title: "unknown", onclick: () => { set(i, undefined); update(); } }, "×");
+      const right = el("span", { class: "right" }, said);
+      if (missing) right.append(el("button", { type: "button", class: "plain", onclick: () => { set(i, null); update(); } }, "missing"));
+      right.append(forget);
+      name.append(right);
       return { box, focus: () => number.focus(), show: () => {
         if (document.activeElement !== number || codes[i] >= cells) number.value = raw[i] == null ? "" : raw[i];
         slide.value = codes[i] < cells ? codes[i] : Math.floor(cells / 2);
@@ -101,7 +101,7 @@ function startAsking() {
     if (C > 2) head.append(el("label", {}, "for ", choice("Class to explain", [...names, "the most probable"], against < 0 ? C : against, (c) => { against = c === C ? -1 : c; update(); })));
     why.append(head);
     const prior = model.log_prior[target] - model.log_prior[rival];
-    const steps = F.map((f, i) => ({ name: f.name, value: codes[i] < f.arity ? f.labels[codes[i]] : "", step: terms[i][target] - terms[i][rival], known: codes[i] < f.arity }))
+    const steps = F.map((f, i) => ({ name: f.name, value: codes[i] >= f.arity ? "" : f.kind === "number" && !f.temporal && raw[i] != null ? plain(raw[i]) : f.labels[codes[i]], step: terms[i][target] - terms[i][rival], known: codes[i] < f.arity }))
       .filter((s) => s.known).sort((a, b) => Math.abs(b.step) - Math.abs(a.step));
     const most = 9, shown = steps.slice(0, most), rest = steps.slice(most);
     if (rest.length) shown.push({ name: rest.length + " others", value: "", step: rest.reduce((sum, s) => sum + s.step, 0) });
