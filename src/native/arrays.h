@@ -18,7 +18,7 @@
 /* Loops compiled a second time for processors of the last decade, chosen when the
  * module is loaded. Both give the same numbers: no operation is fused. */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("default", "arch=haswell")))
+#define WIDE __attribute__((target_clones("default", "avx2")))
 #else
 #define WIDE
 #endif

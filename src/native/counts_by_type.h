@@ -52,18 +52,6 @@ WIDE static void NAME(pack_equal)(const CODE *codes, int64_t size, CODE value, u
     }
 }
 
-/* Count the rows in both of two bit sets, class by class. */
-WIDE static void NAME(intersect)(const uint64_t *a, const uint64_t *b, const int64_t *word_start,
-                                 int64_t n_classes, double *out)
-{
-    for (int64_t c = 0; c < n_classes; c++) {
-        int64_t n = 0;
-        for (int64_t w = word_start[c]; w < word_start[c + 1]; w++)
-            n += __builtin_popcountll(a[w] & b[w]);
-        out[c] += (double)n;
-    }
-}
-
 /* Each value of each feature is a set of rows held in bits, grouped by class; a joint
  * count is the size of an intersection: arity_i * arity_j / 64 operations a row. */
 static int64_t NAME(count_pairs_by_bits)(const void *codes_, int64_t n_features, int64_t n_rows,
@@ -83,6 +71,7 @@ static int64_t NAME(count_pairs_by_bits)(const void *codes_, int64_t n_features,
     int64_t *filled = malloc(sizeof(int64_t) * (size_t)n_classes);
     CODE *grouped = malloc(sizeof(CODE) * (size_t)n_words * 64);
     uint8_t *flags = malloc((size_t)n_words * 64);
+    Intersect intersect = choose_intersect();
     int64_t answer = NO_MEMORY;
     if (!first || !bits || !place || !word_start || !filled || !grouped || !flags)
         goto done;
@@ -117,8 +106,8 @@ static int64_t NAME(count_pairs_by_bits)(const void *codes_, int64_t n_features,
             double *cell = out + start[p];
             for (int64_t a = 0; a < arities[i]; a++)
                 for (int64_t b = 0; b < arities[j]; b++, cell += n_classes)
-                    NAME(intersect)(bits + (first[i] + a) * n_words, bits + (first[j] + b) * n_words,
-                                    word_start, n_classes, cell);
+                    intersect(bits + (first[i] + a) * n_words, bits + (first[j] + b) * n_words,
+                              word_start, n_classes, cell);
         }
     }
 done:
