@@ -176,7 +176,8 @@ def reproduce(
         int | None, typer.Option(help="Leave out larger tables; --quick has a bound of its own.")
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Begin no fit after so long; run again to go on.")
+        float | None,
+        typer.Option(help="Begin no fit of a paper after so long; run again to go on."),
     ] = None,
     jobs: Jobs = 1,
     write: Annotated[

@@ -232,10 +232,12 @@ class Workbench:
 
     def stamp_of(self, contender: Contender) -> str:
         """Return what tells this version of a classifier from others; keeps its probe."""
-        key = contender.use + (f" {dict(contender.options)}" if contender.options else "")
+        # Seeds are many, and what the classifier means is the same under each.
+        options = {k: v for k, v in contender.options.items() if k != "random_state"}
+        key = contender.use + (f" {options}" if options else "")
         if key not in self.made_with:
-            facts: dict[str, Any] = {"options": dict(contender.options)}
-            self.made_with[key] = {**facts, "use": contender.use, "probe": probe(contender)}
+            found = probe(Contender(contender.name, contender.use, options))
+            self.made_with[key] = {"use": contender.use, "options": options, "probe": found}
         return stamp(key, self.made_with[key]["probe"])
 
     def _add_up(self, results: Results) -> None:
