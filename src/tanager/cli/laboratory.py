@@ -177,7 +177,7 @@ def reproduce(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(help="Begin no fit of a paper after so long; run again to go on."),
+        typer.Option(help="Per paper, begin no fit after so long; run again to go on."),
     ] = None,
     jobs: Jobs = 1,
     write: Annotated[
