@@ -93,7 +93,7 @@ def plot_bars(
     ax.set_xticks(places, list(groups))
     ax.grid(visible=False, axis="x")
     ax.set_ylabel(y)
-    ax.legend(ncols=min(4, len(series)))
+    ax.legend(ncols=min(4, len(series)), loc="lower left", bbox_to_anchor=(0.0, 1.0))
     return ax
 
 

@@ -98,8 +98,18 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
     pages = [target / f"{findings.paper}.{ending}" for ending in ("md", "html", "json")]
     write_text(pages[0], findings.to_markdown(files))
     write_text(pages[1], _html(findings, drawn))
-    write_text(pages[2], json.dumps(findings.to_json(), ensure_ascii=False, indent=1) + "\n")
+    write_text(pages[2], json.dumps(_without_traces(findings), ensure_ascii=False, indent=1) + "\n")
     return pages
+
+
+def _without_traces(findings: Findings) -> dict[str, Any]:
+    """Return the data of a page, but for the courses of optimisers, which the run files have."""
+    data = findings.to_json()
+    for block in data["blocks"]:
+        for picture in block["pictures"]:
+            if picture["kind"] == "convergence":
+                picture["data"] = {}
+    return data
 
 
 def _html(findings: Findings, drawn: Mapping[str, str]) -> str:
