@@ -117,9 +117,9 @@ class Workbench:
             self.n_classes[dataset.name] = facts.classes
             self.n_rows[dataset.name] = facts.rows
         if missing:
-            self.leave_out(f"{len(missing)} tables are not at hand: {', '.join(missing)}")
+            self.leave_out(f"not at hand, {len(missing)} of the paper's: {', '.join(missing)}")
         if large:
-            self.leave_out(f"{len(large)} tables are too large for this run: {', '.join(large)}")
+            self.leave_out(f"too large for this run, {len(large)}: {', '.join(large)}")
         return sorted(found, key=lambda dataset: self.n_rows[dataset.name])
 
     def facts(self, paper_name: str) -> TableFacts | None:
