@@ -93,11 +93,11 @@ NOTES = (
 # Table 6, on 50 million windows of DNA: 0-1 loss in per cent, RMSE.
 TABLE_6 = {
     "SkDB5-m": (
-        "skdb(max_k=5, smoothing='m-estimate', adjusted=False)/m-estimate",
+        f"{SKDB}/m-estimate",
         "1.499",
         "0.1093",
     ),
-    "SkDB5-HDP": ("skdb(max_k=5, smoothing='m-estimate', adjusted=False)/hdp", "0.318", "0.0544"),
+    "SkDB5-HDP": (f"{SKDB}/hdp", "0.318", "0.0544"),
     "XGBoost": ("xgboost(n_estimators=50, max_depth=6)", "0.314", "0.0594"),
 }
 
@@ -256,7 +256,7 @@ def _times(bench: Workbench) -> tuple[Block, Claim]:
     """Section 6.6: training times of SkDB-HDP."""
     printed = {"adult": ("Adult, 25k rows", "86"), "abalone": ("Abalone, 2k rows", "6")}
     datasets = [d for d in map(bench.find, printed) if d is not None]
-    contenders = bench.available({"SkDB-HDP": "skdb(max_k=5, adjusted=False)/hdp"})
+    contenders = bench.available({"SkDB-HDP": f"{SKDB}/hdp"})
     rows, classify = [], []
     if datasets and contenders:
         protocol = CrossValidation(1, 2)
