@@ -16,3 +16,12 @@ def shared() -> Path:
     if not (folder / "data" / "manifest.json").is_file():
         pytest.skip("the folder '../shared' with tables and reference numbers is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def dask_client():
+    """Return the client of two worker processes, or skip where Dask is absent."""
+    from tests.engines.cluster import local_cluster
+
+    with local_cluster() as client:
+        yield client

@@ -22,6 +22,11 @@ __all__ = ["load", "save"]
 MODULES = ("structure", "parameters", "training", "losses")
 MAX_DEPTH = 20
 
+# How a fit was run is no property of its model: equal models have equal files,
+# byte for byte, whatever engine and however many threads learned them.
+RUN_PARAMETERS = ("engine", "n_jobs", "verbose")
+RUN_FACTS = ("seconds", "cpu_seconds", "peak_memory_mb", "passes")
+
 
 def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     """Write a fitted classifier to one file.
@@ -37,9 +42,9 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     -----
     The file is data (safetensors with a JSON header and a checksum), the same
     on every platform. Counts are not kept, so a loaded model does not go on
-    with `partial_fit`. An engine object is kept as ``"local"``, a random
-    generator and the path of a checkpoint as None; of `info_` its numbers,
-    texts and flags are kept.
+    with `partial_fit`. How the fit was run is left out (engine, threads, seconds,
+    memory): equal models have equal files. A random generator and the path of a
+    checkpoint are kept as None; of `info_` its numbers, texts and flags are kept.
 
     Examples
     --------
@@ -57,13 +62,13 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
             "Call fit first."
         )
     parameters = estimator.get_params(deep=False)
-    if not isinstance(parameters["engine"], str):
-        parameters["engine"] = "local"
+    for name in RUN_PARAMETERS:
+        del parameters[name]
     if not isinstance(parameters["random_state"], int | np.integer | None):
         parameters["random_state"] = None
     facts = {
         "estimator": {name: _to_plain(value, name) for name, value in parameters.items()},
-        "info": _scalars(estimator.info_),
+        "info": {stage: _facts_of_stage(record) for stage, record in estimator.info_.items()},
     }
     write_model(estimator.network_, path, facts)
 
@@ -217,6 +222,13 @@ def _public_class(name: str) -> type:
         ):
             return kind
     raise ModelFileError(f"{name[:60]!r} is not one of Tanager's learners.")
+
+
+def _facts_of_stage(record: Any) -> dict[str, Any]:
+    """Return what a stage says of the model, without what it says of the run."""
+    if not isinstance(record, Mapping):
+        return {}
+    return _scalars({key: value for key, value in record.items() if key not in RUN_FACTS})
 
 
 def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:

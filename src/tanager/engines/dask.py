@@ -1,23 +1,27 @@
 """The engine for a Dask cluster: the user's client runs the same passes on its workers.
 
 Coded rows are results of tasks, pinned by futures: they stay on the worker that
-coded them, Dask puts them on disk past its memory target, and a worker that is
-lost has its rows coded again from their address by another. A pass is one task
-a worker over the rows it holds, then merges of up to 16 states at a time. Merges
-are exact, so the model is the one of the local engine, bit for bit.
+coded them, in memory up to a limit and then in a temporary file, and where a
+worker is lost another codes its rows again from their address. A pass is one task
+for each thread of a worker, over the rows that the worker holds, then merges of
+up to 16 states at a time. Merges are exact, so the model is the one of the local
+engine, bit for bit. What is small stays here: see `DaskEngine`.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 from uuid import uuid4
 
+from tanager.engines import dask_tasks as tasks
+from tanager.engines.dask_tasks import HeldPiece
+from tanager.engines.keeping import KeptChunk
+from tanager.engines.local import LocalEngine
 from tanager.engines.passes import Pass, Piece, Pieces
 from tanager.errors import ConfigurationError, EngineError
 from tanager.progress import Progress
@@ -33,7 +37,11 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 FAN_IN = 16  # states merged by one task
-TRIES = 4  # of a pass whose workers are lost on the way
+FEW = 4  # states that are merged here, without a task
+TRIES = 4  # of work whose workers are lost on the way
+INLINE = 1 << 16  # bytes that are sent with every task; more is sent once
+PLACED_SECONDS = 2.0  # for which it is taken as known where rows are
+SMALL = 1 << 25  # bytes of rows for which the way to the workers costs more than the work
 INSTALL = "Install it with: pip install 'tanager[dask]'."
 
 
@@ -45,6 +53,10 @@ class DaskEngine:
     client : distributed.Client, optional
         None is the current client, or else a new cluster on this machine, one
         process a core.
+    small : int, default=32 MiB
+        Rows that take at most so many bytes, raw in memory or as codes, are
+        worked on by threads of this process: a pass over them takes less time
+        than a message to a worker and back. 0 sends everything to the workers.
     patience : float, default=300
         Seconds that may pass without a worker, or without any task ending
         while no worker is busy, before an EngineError says what was waited for.
@@ -52,8 +64,9 @@ class DaskEngine:
     Notes
     -----
     The workers need the same version of Tanager, and read files themselves: a
-    path must mean the same file on every machine. Tables in memory are sent to
-    the workers once.
+    path must mean the same file on every machine. A table in memory is sent to
+    the workers. Work on things that are in this process's memory (the cut points of a
+    column, the table of a family) is done here.
 
     Examples
     --------
@@ -67,27 +80,18 @@ class DaskEngine:
         clf.fit("/shared/rows/", "label")
     """
 
-    def __init__(self, client: Client | None = None, patience: float = 300.0) -> None:
-        try:
-            import distributed
-        except ImportError as error:
-            raise ConfigurationError(
-                f"engine='dask' needs Dask's distributed. {INSTALL}"
-            ) from error
-        if client is None:
-            try:
-                client = distributed.get_client()
-            except ValueError:
-                client = distributed.Client(threads_per_worker=1)
-        if not isinstance(client, distributed.Client) or client.asynchronous:
-            raise ConfigurationError(
-                f"client={client!r} is not a distributed.Client that waits for its results. "
-                "Pass Client(address), without asynchronous=True."
-            )
-        self.client = client
+    def __init__(
+        self, client: Client | None = None, *, small: int = SMALL, patience: float = 300.0
+    ) -> None:
+        self.client = _resolve_client(client)
+        self.small = small
         self.patience = patience
         self.n_passes = 0
-        self._names = (f"{uuid4().hex[:8]}-{number}" for number in count())
+        self._local = LocalEngine(-1)
+        self._name = uuid4().hex[:8]
+        self._numbers = count()
+        self._placed: tuple[float, frozenset[Any], Any] = (0.0, frozenset(), None)
+        self._check_versions()
 
     @property
     def n_jobs(self) -> int:
@@ -104,30 +108,18 @@ class DaskEngine:
         """Run one pass over all rows."""
         self.n_passes += 1
         pieces = list(rows.pieces())
-        progress.start(stage, rows.n_rows)
-        total = self._try(lambda: self._gather(pass_, pieces, progress, stage), stage)
-        result = pass_.finish(pass_.merge(pass_.zero(), total))
+        if all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces):
+            return self._local.run(pass_, rows, progress, stage)
+        addresses = [tasks.Address.of(piece) for piece in pieces]
+        if self._fits_here(addresses):
+            return self._local.run(pass_, rows, progress, stage)
+        progress.start(stage, sum(address.n_rows for address in addresses))
+        states = self._try(lambda: self._gather(pass_, addresses, progress, stage), addresses)
+        total = pass_.zero()
+        for state in states:
+            total = pass_.merge(total, state)
         progress.finish()
-        return result
-
-    def _gather(
-        self, pass_: Pass[Any, State, Any], pieces: list[Any], progress: Progress, stage: str
-    ) -> State:
-        """Return the state of all pieces: gathered on the workers, merged in a tree."""
-        held = self._submit(_hold, [_dump(pass_)], f"parameters of {stage}")
-        sizes = {}
-        for worker, share in self._by_worker(pieces):
-            addresses, futures = _address(share)
-            where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-            future = self._submit(_gather, [held, addresses, *futures], stage, **where)
-            sizes[future] = sum(piece.n_rows for piece in share)
-        self._wait(sizes, stage, lambda future: progress.advance(sizes[future]))
-        states = list(sizes)
-        while len(states) > 1:
-            groups = [states[at : at + FAN_IN] for at in range(0, len(states), FAN_IN)]
-            states = [self._submit(_merge, [held, *group], f"merge {stage}") for group in groups]
-            self._wait(states, f"merge {stage}")
-        return states[0].result(timeout=self.patience)
+        return pass_.finish(total)
 
     def map(
         self,
@@ -136,20 +128,23 @@ class DaskEngine:
         progress: Progress,
         stage: str,
     ) -> list[Result]:
-        """Apply a function to independent items on the workers."""
+        """Apply a function to independent items: to addresses of rows on the workers."""
         work = list(items)
+        addresses = [tasks.Address.of(item) for item in work if hasattr(item, "n_rows")]
+        if len(addresses) < len(work) or self._fits_here(addresses):
+            return self._local.map(function, work, progress, stage)
         progress.start(stage, len(work), unit="features")
 
-        def run() -> list[Result]:
-            held = self._submit(_hold, [_dump(function)], f"function of {stage}")
-            futures = []
-            for item in work:
-                (address,), needed = _address([item], single=True)
-                futures.append(self._submit(_apply, [held, address, *needed], stage))
+        def apply() -> list[Result]:
+            held = self._hold(function, stage)
+            futures = [
+                self._submit(tasks.apply, [held, one.data, *one.futures], stage)
+                for one in addresses
+            ]
             self._wait(futures, stage, lambda _: progress.advance(1))
-            return self.client.gather(futures)
+            return self._fetch(futures)
 
-        results = self._try(run, stage)
+        results = self._try(apply, addresses)
         progress.finish()
         return results
 
@@ -157,65 +152,181 @@ class DaskEngine:
         self,
         read: Callable[[Any], Iterable[Chunk]],
         pieces: Sequence[Any],
-        memory_limit: int,  # noqa: ARG002 - Dask's workers have limits of their own
+        memory_limit: int,
         progress: Progress,
         stage: str,
-    ) -> list[Piece[Chunk]]:
+    ) -> Sequence[Piece[Chunk]]:
         """Read every piece once; its chunks stay on the worker that read them."""
         self.n_passes += 1
-        progress.start(stage, sum(piece.n_rows for piece in pieces))
-        held = self._submit(_hold, [_dump(read)], f"codebook of {stage}")
-        futures = [self._submit(_read_all, [held, _dump(piece)], stage) for piece in pieces]
-        sizes = [self._submit(_count_rows, [future], f"size of {stage}") for future in futures]
-        place = {future: piece.n_rows for future, piece in zip(sizes, pieces, strict=True)}
-        self._wait(sizes, stage, lambda future: progress.advance(place[future]))
+        addresses = [tasks.Address.of(piece) for piece in pieces]
+        here = all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces)
+        if here or self._fits_here(addresses):
+            return self._local.keep(read, pieces, memory_limit, progress, stage)
+        progress.start(stage, sum(address.n_rows for address in addresses))
+        futures, sizes = self._try(
+            lambda: self._read(read, addresses, memory_limit, progress, stage), addresses
+        )
         progress.finish()
-        rows = self.client.gather(sizes)
+        if sum(n_bytes for _, n_bytes in sizes) <= min(self.small, memory_limit):
+            parts = self._try(lambda: self._fetch(futures), ())
+            return [KeptChunk(chunk) for part in parts for one in part for chunk in one.chunks()]
         return [
-            HeldPiece(future, n, self.patience) for future, n in zip(futures, rows, strict=True)
+            HeldPiece(future, n_rows, self.patience)
+            for future, (n_rows, _) in zip(futures, sizes, strict=True)
         ]
+
+    def _read(
+        self,
+        read: Callable[[Any], Any],
+        addresses: Sequence[tasks.Address],
+        memory_limit: int,
+        progress: Progress,
+        stage: str,
+    ) -> tuple[list[Future], list[tuple[int, int]]]:
+        """Have all pieces read; return their chunks' futures, and each one's rows and bytes."""
+        held = self._hold(read, stage)
+        hosts = Counter(urlsplit(worker).hostname for worker in self.client.nthreads())
+        limit = memory_limit // max([1, *hosts.values()])
+        name = f"{self._name}-{next(self._numbers)}"
+        futures = [
+            self._submit(tasks.read, [held, name, limit, one.data, *one.futures], stage)
+            for one in addresses
+        ]
+        n_rows = {future: one.n_rows for future, one in zip(futures, addresses, strict=True)}
+        self._wait(futures, stage, lambda future: progress.advance(n_rows[future]))
+        where = self._where(futures)
+        shares: dict[Any, list[int]] = defaultdict(list)
+        for at, future in enumerate(futures):
+            shares[where.get(future.key)].append(at)
+        sizes: list[tuple[int, int]] = [(0, 0)] * len(futures)
+        asked = {
+            self._submit(tasks.measure, [futures[at] for at in share], f"size of {stage}"): share
+            for share in shares.values()
+        }
+        self._wait(asked, f"size of {stage}")
+        for future, share in asked.items():
+            for at, size in zip(share, self._fetch([future])[0], strict=True):
+                sizes[at] = size
+        return futures, sizes
+
+    def _gather(
+        self,
+        pass_: Pass[Any, State, Any],
+        addresses: Sequence[tasks.Address],
+        progress: Progress,
+        stage: str,
+    ) -> list[State]:
+        """Gather the states of all pieces on the workers; return those that are left to merge."""
+        held = self._hold(pass_, stage)
+        sizes = {}
+        for worker, share in self._shares(addresses):
+            data = [one.data for one in share]
+            futures = [future for one in share for future in one.futures]
+            counts = [len(one.futures) for one in share]
+            where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+            task = self._submit(tasks.gather, [held, data, counts, *futures], stage, **where)
+            sizes[task] = sum(one.n_rows for one in share)
+        self._wait(sizes, stage, lambda future: progress.advance(sizes[future]))
+        states = list(sizes)
+        while len(states) > FEW:
+            groups = [states[at : at + FAN_IN] for at in range(0, len(states), FAN_IN)]
+            states = [
+                self._submit(tasks.merge, [held, *group], f"merge {stage}") for group in groups
+            ]
+            self._wait(states, f"merge {stage}")
+        return self._fetch(states)
+
+    def _shares(
+        self, addresses: Sequence[tasks.Address]
+    ) -> Iterator[tuple[str | None, list[tasks.Address]]]:
+        """Share pieces among threads: a held one to its worker, the others evenly."""
+        where, threads = self._placement([f for one in addresses for f in one.futures])
+        slots = [(worker, k) for worker, n in threads.items() for k in range(n)] or [(None, 0)]
+        load = dict.fromkeys(slots, 0)
+        shares: dict[Any, list[tasks.Address]] = defaultdict(list)
+        for one in sorted(addresses, key=lambda one: -one.n_rows):
+            holder = where.get(one.futures[0].key) if one.futures else None
+            allowed = [(holder, k) for k in range(threads.get(holder, 0))] or slots
+            slot = min(allowed, key=load.__getitem__)
+            load[slot] += one.n_rows
+            shares[slot].append(one)
+        for (worker, _), share in shares.items():
+            yield worker, share
+
+    def _placement(self, futures: list[Future]) -> tuple[dict[Any, str], dict[Any, int]]:
+        """Return which worker holds each future's result, and the threads of every worker.
+
+        Asked again after some seconds only: a task whose worker has gone meanwhile
+        runs on another.
+        """
+        keys = frozenset(future.key for future in futures)
+        since, known, found = self._placed
+        if known != keys or time.monotonic() - since > PLACED_SECONDS:
+            found = self._where(futures), self.client.nthreads()
+            self._placed = time.monotonic(), keys, found
+        return found
+
+    def _where(self, futures: list[Future]) -> dict[Any, str]:
+        """Return a worker that holds each future's result, by key."""
+        if not futures:
+            return {}
+        found = self.client.who_has(futures)
+        return {key: workers[0] for key, workers in found.items() if workers}
+
+    def _fits_here(self, addresses: Sequence[tasks.Address]) -> bool:
+        """Return whether the pieces are data of this process, and little."""
+        n_bytes = sum(len(one.data) for one in addresses)
+        is_data = n_bytes > INLINE * len(addresses) or not addresses
+        return is_data and n_bytes <= self.small
+
+    def _hold(self, thing: Any, stage: str) -> Any:
+        """Return the bytes of a thing for tasks: themselves where few, else held by a task.
+
+        The result of a task outlives the worker that holds it; scattered data does not.
+        """
+        data = tasks.dump(thing)
+        return data if len(data) <= INLINE else self._submit(tasks.hold, [data], f"send {stage}")
 
     def _submit(
         self, function: Callable[..., Any], arguments: list[Any], stage: str, **where: Any
     ) -> Future:
-        # A key of its own, so that no result of an earlier pass is taken for this one's.
-        key = f"{stage} {next(self._names)}"
+        # A key of its own, so that no result of an earlier pass is taken for this
+        # one's. Dask's pages show the key up to the first dash before a number.
+        key = f"{stage}-{self._name}-{next(self._numbers)}"
         return self.client.submit(function, *arguments, key=key, pure=False, **where)
 
-    def _by_worker(self, pieces: list[Any]) -> Iterator[tuple[str | None, list[Any]]]:
-        """Group pieces by the worker that holds them; addresses of files evenly."""
-        futures = {base.future.key: base.future for piece in pieces for base in _held(piece)}
-        where = self.client.who_has(list(futures.values())) if futures else {}
-        workers = list(self.client.nthreads()) or [None]
-        shares: dict[str | None, list[Any]] = defaultdict(list)
-        for at, piece in enumerate(pieces):
-            bases = _held(piece)
-            holders = where.get(bases[0].future.key, ()) if bases else ()
-            shares[holders[0] if holders else workers[at % len(workers)]].append(piece)
-        threads = self.client.nthreads()
-        for worker, share in shares.items():
-            n = min(max(1, threads.get(worker, 1)), len(share))
-            for k in range(n):
-                yield worker, share[k::n]
+    def _fetch(self, futures: Sequence[Future]) -> list[Any]:
+        """Bring results here, all at once, within the time limit."""
+        found: list[Any] = self.client.sync(
+            lambda: self.client.gather(list(futures), asynchronous=True),
+            callback_timeout=self.patience,
+        )
+        return found
 
-    def _try(self, work: Callable[[], Result], stage: str) -> Result:
+    def _try(self, work: Callable[[], Result], addresses: Sequence[tasks.Address]) -> Result:
         """Do the work, again where workers were lost on the way; repeated merges are exact."""
         from distributed import CancelledError, KilledWorker
         from distributed.client import FutureCancelledError
 
         lost = (CancelledError, FutureCancelledError, KilledWorker)
-        for _ in range(TRIES - 1):
+        for left in reversed(range(TRIES)):
             try:
                 return work()
-            except lost:
-                continue
-        try:
-            return work()
-        except lost as error:
-            raise EngineError(
-                f"{stage!r}: workers were lost {TRIES} times ({type(error).__name__}: {error}). "
-                "Are they out of memory? Give each worker more, or use more workers."
-            ) from error
+            except lost as error:
+                if self.client.status != "running":
+                    raise EngineError(
+                        f"The scheduler of the cluster was lost ({self.client.status}). Start it "
+                        "and fit again; with checkpoint=, the fit goes on from its last stage."
+                    ) from error
+                if not left:
+                    raise EngineError(
+                        f"Workers were lost {TRIES} times ({type(error).__name__}: {error}). Are "
+                        "they out of memory? Give each worker more, or use more workers."
+                    ) from error
+                self._placed = (0.0, frozenset(), None)
+                broken = [f for one in addresses for f in one.futures if f.status == "error"]
+                self.client.retry(broken)
+        raise AssertionError("unreachable")
 
     def _wait(
         self,
@@ -248,127 +359,35 @@ class DaskEngine:
                     f"{self.client.dashboard_link}."
                 )
 
-
-class HeldPiece:
-    """Coded rows on a worker."""
-
-    def __init__(self, future: Future, n_rows: int, patience: float) -> None:
-        self.future = future
-        self.n_rows = n_rows
-        self._patience = patience
-
-    def chunks(self) -> Iterator[Any]:
-        """Bring the rows here: for learners that need all of them at once."""
-        return iter(self.future.result(timeout=self._patience))
-
-
-class _LocalPiece:
-    """What a `HeldPiece` is on the worker that runs a task: the chunks themselves."""
-
-    def __init__(self, chunks: list[Any]) -> None:
-        self._chunks = chunks
-
-    @property
-    def n_rows(self) -> int:
-        return sum(chunk.n_rows for chunk in self._chunks)
-
-    def chunks(self) -> Iterator[Any]:
-        return iter(self._chunks)
+    def _check_versions(self) -> None:
+        """Refuse workers with another Tanager, or with none."""
+        here = tasks.versions()
+        try:
+            found = self.client.run(tasks.versions, on_error="return")
+        except (OSError, TimeoutError) as error:
+            raise EngineError(f"The cluster does not answer ({error}).") from error
+        for worker, there in found.items():
+            if there != here:
+                raise EngineError(
+                    f"The worker {worker} has {there!r}, this process {here!r}. Install the same "
+                    "versions of Python and Tanager on all machines."
+                )
 
 
-def _held(piece: Any) -> list[HeldPiece]:
-    """Return the held pieces inside a piece, which may be a view of one."""
-    return _address([piece], single=True, collect=True)[1]
-
-
-class _Addresses(pickle.Pickler):
-    """Writes objects with held pieces replaced by numbers, and collects these pieces."""
-
-    def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=5)
-        self.found: list[HeldPiece] = []
-
-    def persistent_id(self, obj: Any) -> int | None:
-        if not isinstance(obj, HeldPiece):
-            return None
-        self.found.append(obj)
-        return len(self.found) - 1
-
-
-class _Located(pickle.Unpickler):
-    """Reads them with the chunks, which Dask has brought to the task, in their places."""
-
-    def __init__(self, data: bytes, chunks: Sequence[list[Any]]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._chunks = chunks
-
-    def persistent_load(self, pid: int) -> _LocalPiece:
-        return _LocalPiece(self._chunks[pid])
-
-
-def _address(
-    pieces: list[Any], *, single: bool = False, collect: bool = False
-) -> tuple[Any, list[Any]]:
-    """Return pieces as bytes, and the futures of the rows that they stand for."""
-    file = io.BytesIO()
-    writer = _Addresses(file)
-    writer.dump(pieces[0] if single else pieces)
-    found: list[Any] = writer.found if collect else [piece.future for piece in writer.found]
-    return ([file.getvalue()] if single else file.getvalue()), found
-
-
-def _dump(thing: Any) -> bytes:
-    """Return a thing as bytes, with the version that wrote it."""
-    from tanager import __version__
-
-    return pickle.dumps((__version__, pickle.dumps(thing, protocol=5)), protocol=5)
-
-
-def _load(data: bytes) -> Any:
-    """Undo `_dump`, by the same version only."""
-    from tanager import __version__
-
-    version, thing = pickle.loads(data)
-    if version != __version__:
-        raise EngineError(
-            f"A worker has Tanager {__version__}, the client {version}. Install the same on all."
+def _resolve_client(client: Any) -> Client:
+    """Return the given client, the current one, or one of a new cluster on this machine."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise ConfigurationError(f"engine='dask' needs Dask's distributed. {INSTALL}") from error
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError:
+            client = distributed.Client(threads_per_worker=1)
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise ConfigurationError(
+            f"client={client!r} is not a distributed.Client that waits for its results. "
+            "Pass Client(address), without asynchronous=True."
         )
-    return pickle.loads(thing)
-
-
-def _hold(data: bytes) -> bytes:
-    """Give parameters of a pass as a task's result, which outlives the worker that holds it."""
-    return data
-
-
-def _read_all(held: bytes, piece: bytes) -> list[Any]:
-    """Read a piece and return its chunks."""
-    return list(_load(held)(_load(piece)))
-
-
-def _count_rows(chunks: list[Any]) -> int:
-    return sum(chunk.n_rows for chunk in chunks)
-
-
-def _gather(held: bytes, addresses: bytes, *chunks: list[Any]) -> Any:
-    """Return the state of some pieces."""
-    pass_ = _load(held)
-    state = pass_.zero()
-    for piece in _Located(addresses, chunks).load():
-        for chunk in piece.chunks():
-            state = pass_.update(state, chunk)
-    return state
-
-
-def _merge(held: bytes, *states: Any) -> Any:
-    """Merge states into a fresh one, so that a task that runs twice counts nothing twice."""
-    pass_ = _load(held)
-    total = pass_.zero()
-    for state in states:
-        total = pass_.merge(total, state)
-    return total
-
-
-def _apply(held: bytes, address: bytes, *chunks: list[Any]) -> Any:
-    """Apply a function to an item."""
-    return _load(held)(_Located(address, chunks).load())
+    return client

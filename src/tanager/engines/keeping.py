@@ -23,9 +23,13 @@ Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
 
 @dataclass(frozen=True, eq=False)
 class KeptChunk(Generic[Chunk]):
-    """A chunk in memory, at its own address."""
+    """A chunk in memory, at its own address.
+
+    `store` is the store that counts its bytes, if one does.
+    """
 
     chunk: Chunk
+    store: Store | None = None
 
     @property
     def n_rows(self) -> int:
@@ -35,6 +39,9 @@ class KeptChunk(Generic[Chunk]):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunk."""
         yield self.chunk
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeptChunk, (self.chunk,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +108,7 @@ class Store:
             fits = self.memory_used + n_bytes <= self.memory_limit
             self.memory_used += n_bytes if fits else 0
         if fits:
-            return KeptChunk(chunk)
+            return KeptChunk(chunk, self)
         try:
             fields = tuple(self._write(f) if isinstance(f, np.ndarray) else f for f in chunk)
         except OSError as error:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
 from queue import SimpleQueue
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from tanager.engines.keeping import Store
 from tanager.engines.passes import Pass, Piece, Pieces
@@ -52,6 +53,7 @@ class LocalEngine:
         jobs = 1 if n_jobs is None else n_jobs
         self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)
         self.n_passes = 0
+        self._stores: WeakSet[Store] = WeakSet()
 
     def run(
         self,
@@ -91,7 +93,9 @@ class LocalEngine:
     ) -> list[Piece[Chunk]]:
         """Read every piece once and keep its chunks, in memory or in a temporary file."""
         self.n_passes += 1
-        store = Store(memory_limit)
+        # One limit for all that is kept at a time: codes, and rows packed for training.
+        store = Store(max(0, memory_limit - sum(other.memory_used for other in self._stores)))
+        self._stores.add(store)
         kept: dict[int, list[Any]] = {}
         progress.start(stage, sum(piece.n_rows for piece in pieces))
 

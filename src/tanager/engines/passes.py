@@ -23,7 +23,7 @@ class Piece(Protocol[Chunk_co]):
     """The address of some rows: small, and picklable.
 
     Whoever runs a pass reads the rows there: in a thread, in a worker process,
-    on another machine.
+    on another machine. A view of another piece has that one as `piece`.
     """
 
     @property

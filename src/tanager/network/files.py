@@ -60,8 +60,6 @@ def write_model(
     The file is written beside its place and renamed: at `path` there is the old
     file or the new one, whole.
     """
-    from safetensors.numpy import save
-
     families, tensors = _take_apart(network)
     grouped = any(family["kind"] == "grouped" for family in families)
     header = {
@@ -83,7 +81,7 @@ def write_model(
         "sha256": checksum(text, tensors),
     }
     with replacing(path) as part:
-        part.write_bytes(save(tensors, metadata))
+        part.write_bytes(_pack(metadata, tensors))
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
@@ -152,6 +150,26 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
     top = int(array.max(initial=0))
     kind = next(k for k in ("<u1", "<u2", "<u4", "<i8") if top <= np.iinfo(k).max)
     return np.ascontiguousarray(array, dtype=kind)
+
+
+def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
+    """Return the bytes of a safetensors file.
+
+    The library writes the metadata in an order that changes from call to call;
+    equal models are to have equal files.
+    """
+    names = {dtype: name for name, dtype in _DTYPES.items()}
+    entries: dict[str, Any] = {"__metadata__": dict(metadata)}
+    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    end = 0
+    for name in order:
+        array = tensors[name]
+        start, end = end, end + array.nbytes
+        kind = names[array.dtype.newbyteorder("<").str.replace("|", "<")]
+        entries[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [start, end]}
+    head = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    head += b" " * (-len(head) % 8)  # the tensors begin at a multiple of 8
+    return b"".join([len(head).to_bytes(8, "little"), head, *(tensors[n].tobytes() for n in order)])
 
 
 def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:

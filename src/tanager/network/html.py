@@ -70,11 +70,12 @@ def estimator_html(estimator: Any) -> str:
     seconds = sum(
         stage.get("seconds", 0.0) for stage in estimator.info_.values() if isinstance(stage, dict)
     )
+    fitted = f", fitted in {seconds:.2f} s" if seconds else ""  # a model file does not say
     n_edges = sum(map(len, network.structure.parent_indices))
     facts = (
         f"<div class='t-soft'>{len(network.structure.selected)} of "
         f"{network.codebook.domain.n_features} features, {n_edges} edges, "
-        f"{len(network.codebook.classes)} classes, fitted in {seconds:.2f} s</div>"
+        f"{len(network.codebook.classes)} classes{fitted}</div>"
     )
     return _card(head + facts + _body(network))
 

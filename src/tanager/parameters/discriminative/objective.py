@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.engines import FitContext
 from tanager.parameters.discriminative.forms import Form
-from tanager.parameters.discriminative.rows import PackedRows, PackedTable
+from tanager.parameters.discriminative.rows import PackedRows, PackedTable, Packing
 from tanager.progress import Progress
 
 __all__ = ["OBJECTIVES", "Objective", "ObjectivePass", "Penalty", "Solution", "minimise"]
@@ -44,7 +44,8 @@ class ObjectivePass:
     """
 
     def __init__(self, rows: PackedTable, kind: str, tables: NDArray[np.int64]) -> None:
-        self._packing = rows.packing
+        self._packing: Packing | None = rows.packing
+        self._starts, self._n_slots = rows.packing.starts, rows.packing.n_slots
         self._kind = OBJECTIVES[kind]
         self._tables = tables
         self._unit = rows.unit
@@ -52,8 +53,13 @@ class ObjectivePass:
         self._scale = 2.0 ** (60 - ceil(log2(max(rows.total_weight, 1.0))))
         self._scores: Floats = np.zeros((1, 1))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers add rows and merge; only who runs the pass unpacks the result.
+        return {**self.__dict__, "_packing": None}
+
     def with_scores(self, scores: Floats) -> ObjectivePass:
         """Set the scores (n_tables, n_cells, n_classes) of the next run."""
+        assert self._packing is not None
         self._scores = self._packing.expand(scores)
         return self
 
@@ -69,10 +75,10 @@ class ObjectivePass:
             chunk.labels,
             chunk.weights,
             chunk.folds,
-            self._packing.starts,
+            self._starts,
             self._tables,
             self._scores,
-            self._packing.n_slots,
+            self._n_slots,
             self._kind,
             self._scale,
             state.loss,
@@ -88,6 +94,7 @@ class ObjectivePass:
 
     def finish(self, state: _State) -> tuple[float, Floats]:
         """Return the loss and its derivatives by the scores (n_tables, n_cells, n_classes)."""
+        assert self._packing is not None
         loss = (float(state.loss[0]) + float(state.loss[1]) * 2.0**-52) / self._unit
         return loss, self._packing.pull(state.slopes / (self._scale * self._unit))
 

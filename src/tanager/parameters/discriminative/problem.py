@@ -184,7 +184,7 @@ class Problem:
     def packed(self) -> PackedTable:
         """The rows as slot numbers, with folds where they are used."""
         packing = Packing(self.layout, self.trees, self.rows)
-        return PackedTable(self.rows, packing, self.counts.folds)
+        return PackedTable(self.rows, packing, self.context, self.counts.folds)
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""

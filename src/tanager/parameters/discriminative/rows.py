@@ -34,8 +34,9 @@ from scipy.sparse import csr_array
 from tanager.codes import Chunk, Codes, Rows
 from tanager.codes.hashing import folds_of
 from tanager.counts import ContextTree, FoldPlan
-from tanager.engines import Piece
+from tanager.engines import FitContext, Piece
 from tanager.parameters.scores import FamilyCells, Layout
+from tanager.progress import Progress
 
 __all__ = ["Group", "PackedRows", "PackedTable", "Packing"]
 
@@ -46,7 +47,6 @@ MAX_JOINT = 1 << 16  # joint values are held as uint16
 GROUP_SLOTS = 1 << 10  # a few groups' tables of one class stay in the first-level cache
 MAX_FEATURES = 32  # of a group: NumPy's arrays have 64 axes at most
 ROWS_PER_SLOT = 8  # fewer rows do not repay the joining
-KEEP_BYTES = 1 << 30  # of packed rows, kept in memory
 
 
 @dataclass(frozen=True)
@@ -202,12 +202,14 @@ class PackedRows(NamedTuple):
 
 
 class PackedTable:
-    """A table's rows, packed when first read and kept while they fit into memory.
+    """A table's rows, packed once and kept by the engine.
 
     Parameters
     ----------
     rows : Rows
     packing : Packing
+    context : FitContext
+        Its engine packs and keeps the rows.
     folds : FoldPlan or None
         How rows are dealt into folds.
 
@@ -220,65 +222,41 @@ class PackedTable:
         After that.
     """
 
-    def __init__(self, rows: Rows, packing: Packing, folds: FoldPlan | None = None) -> None:
+    def __init__(
+        self, rows: Rows, packing: Packing, context: FitContext, folds: FoldPlan | None = None
+    ) -> None:
         self.packing = packing
         self.n_rows = rows.n_rows
         ratio = max(rows.n_rows, 1) / rows.total_weight if rows.total_weight > 0 else 1.0
         self.unit = 2.0 ** round(log2(ratio))
         self.total_weight = rows.total_weight * self.unit
-        row_bytes = KEEP_BYTES // max(rows.n_rows, 1)
-        packer = _Packer(packing, folds, self.unit, row_bytes)
-        self._pieces = [_PackedPiece(packer, piece) for piece in rows.pieces()]
+        packer = _Packer(packing, folds, self.unit)
+        self._pieces = context.engine.keep(
+            packer, rows.pieces(), context.memory_limit, Progress(), "pack rows"
+        )
 
     def pieces(self) -> Sequence[Piece[PackedRows]]:
         """Return the addresses of the packed rows."""
         return self._pieces
 
 
-class _Packer(NamedTuple):
-    """How rows are packed, and how many bytes of each row may be kept."""
+@dataclass(frozen=True, eq=False)
+class _Packer:
+    """How rows are packed."""
 
     packing: Packing
     folds: FoldPlan | None
     unit: float
-    row_bytes: int
 
-    def pack(self, chunk: Chunk) -> PackedRows:
-        """Pack some rows."""
-        joint, slots = self.packing.code(chunk.codes)
-        weights = np.zeros(0) if chunk.weights is None else chunk.weights * self.unit
-        folds = np.zeros(0, np.uint8)
-        if self.folds is not None:
-            folds = folds_of(self.folds.seed, chunk.indices, self.folds.n_folds)
-        return PackedRows(joint, slots, chunk.labels, weights, folds)
-
-    def keeps(self, packed: PackedRows) -> bool:
-        """Return whether there is room to keep packed rows."""
-        return sum(array.nbytes for array in packed) <= self.row_bytes * packed.n_rows
-
-
-class _PackedPiece:
-    """Some rows, packed when first read."""
-
-    def __init__(self, packer: _Packer, piece: Piece[Chunk]) -> None:
-        self._packer = packer
-        self._piece = piece
-        self._kept: list[PackedRows] | None = None
-
-    @property
-    def n_rows(self) -> int:
-        return self._piece.n_rows
-
-    def chunks(self) -> Iterator[PackedRows]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept = []
-        for chunk in self._piece.chunks():
-            kept.append(self._packer.pack(chunk))
-            yield kept[-1]
-        if all(map(self._packer.keeps, kept)):
-            self._kept = kept
+    def __call__(self, piece: Piece[Chunk]) -> Iterator[PackedRows]:
+        """Pack the rows of a piece."""
+        for chunk in piece.chunks():
+            joint, slots = self.packing.code(chunk.codes)
+            weights = np.zeros(0) if chunk.weights is None else chunk.weights * self.unit
+            folds = np.zeros(0, np.uint8)
+            if self.folds is not None:
+                folds = folds_of(self.folds.seed, chunk.indices, self.folds.n_folds)
+            yield PackedRows(joint, slots, chunk.labels, weights, folds)
 
 
 def _unknown(layout: Layout, trees: list[ContextTree], total_weight: float) -> NDArray[np.bool_]:

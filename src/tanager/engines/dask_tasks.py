@@ -1,0 +1,208 @@
+"""What runs on the workers of a Dask cluster, and how pieces of rows travel there."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from tanager.engines.keeping import Store
+from tanager.errors import EngineError
+
+if TYPE_CHECKING:
+    from distributed import Future
+
+__all__ = [
+    "Address",
+    "HeldPiece",
+    "apply",
+    "base_of",
+    "dump",
+    "gather",
+    "hold",
+    "measure",
+    "merge",
+    "read",
+    "versions",
+]
+
+WORKER_SHARE = 0.4  # of a worker's memory that coded rows may take
+
+# The stores of this worker, by name; chunks keep their store alive.
+_stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class HeldPiece:
+    """Coded rows on a worker, as the client knows them."""
+
+    def __init__(self, future: Future, n_rows: int, patience: float) -> None:
+        self.future = future
+        self.n_rows = n_rows
+        self._patience = patience
+
+    def chunks(self) -> Iterator[Any]:
+        """Bring the rows here: for learners that need all of them at once."""
+        kept = self.future.result(timeout=self._patience)
+        return (chunk for one in kept for chunk in one.chunks())
+
+
+class _LocalPiece(NamedTuple):
+    """What a `HeldPiece` is on the worker that runs a task: the chunks themselves."""
+
+    kept: Sequence[Any]
+
+    @property
+    def n_rows(self) -> int:
+        return sum(one.n_rows for one in self.kept)
+
+    def chunks(self) -> Iterator[Any]:
+        return (chunk for one in self.kept for chunk in one.chunks())
+
+
+def base_of(piece: Any) -> Any:
+    """Return the piece on which a view stands; a piece that is no view is its own."""
+    while hasattr(piece, "piece"):
+        piece = piece.piece
+    return piece
+
+
+class Address(NamedTuple):
+    """A piece of rows on its way to a worker.
+
+    Attributes
+    ----------
+    n_rows : int
+        Of the piece on which it stands: those of a view are not counted for it.
+    data : bytes
+        The piece, with numbers in place of held pieces.
+    futures : list of Future
+        The held pieces' chunks, which Dask brings to the task, in that order.
+    """
+
+    n_rows: int
+    data: bytes
+    futures: list[Any]
+
+    @classmethod
+    def of(cls, piece: Any) -> Address:
+        """Write a piece, or another object that has some inside, as an address."""
+        file = io.BytesIO()
+        writer = _Writer(file)
+        writer.dump(piece)
+        return cls(base_of(piece).n_rows, file.getvalue(), writer.futures)
+
+
+class _Writer(pickle.Pickler):
+    """Writes objects with held pieces replaced by numbers, and collects their futures."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+        self.futures: list[Any] = []
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not isinstance(obj, HeldPiece):
+            return None
+        self.futures.append(obj.future)
+        return len(self.futures) - 1
+
+
+class _Reader(pickle.Unpickler):
+    """Reads them with the chunks in their places."""
+
+    def __init__(self, data: bytes, held: Sequence[Sequence[Any]]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._held = held
+
+    def persistent_load(self, pid: int) -> _LocalPiece:
+        return _LocalPiece(self._held[pid])
+
+
+def versions() -> str:
+    """Return the versions that must agree between client and workers."""
+    from tanager import __version__
+
+    return f"Tanager {__version__} on Python {sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def dump(thing: Any) -> bytes:
+    """Return a thing as bytes, with the versions that wrote it."""
+    return pickle.dumps((versions(), pickle.dumps(thing, protocol=5)), protocol=5)
+
+
+def _load(data: bytes) -> Any:
+    """Undo `dump`, by the same versions only: a worker may have come later than the check."""
+    wrote, thing = pickle.loads(data)
+    if wrote != versions():
+        raise EngineError(
+            f"A worker has {versions()}, the client {wrote}. Install the same on all machines."
+        )
+    return pickle.loads(thing)
+
+
+def hold(data: bytes) -> bytes:
+    """Give bytes as a task's result."""
+    return data
+
+
+def read(held: bytes, name: str, limit: int, data: bytes, *chunks: Sequence[Any]) -> list[Any]:
+    """Read a piece and keep its chunks in this worker's store of the given name."""
+    reader, piece = _load(held), _Reader(data, chunks).load()
+    store = _store(name, limit)
+    return [store.keep(chunk) for chunk in reader(piece)]
+
+
+def _store(name: str, limit: int) -> Store:
+    from distributed import get_worker
+
+    memory = get_worker().memory_manager.memory_limit
+    with _lock:
+        store = _stores.get(name)
+        if store is None:
+            if memory:
+                limit = min(limit, int(WORKER_SHARE * memory))
+            taken = sum(other.memory_used for other in _stores.values())
+            store = _stores[name] = Store(max(0, limit - taken))
+    return store
+
+
+def measure(*pieces: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return the rows and bytes of kept pieces."""
+    return [(sum(one.n_rows for one in kept), sum(map(_n_bytes, kept))) for kept in pieces]
+
+
+def _n_bytes(one: Any) -> int:
+    return sum(
+        field.nbytes for chunk in one.chunks() for field in chunk if isinstance(field, np.ndarray)
+    )
+
+
+def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Sequence[Any]) -> Any:
+    """Return the state of some pieces, each with so many of the chunks."""
+    pass_ = _load(held)
+    state, at = pass_.zero(), 0
+    for one, n in zip(data, counts, strict=True):
+        for chunk in _Reader(one, chunks[at : at + n]).load().chunks():
+            state = pass_.update(state, chunk)
+        at += n
+    return state
+
+
+def merge(held: bytes, *states: Any) -> Any:
+    """Merge states into a fresh one, so that a task that runs twice counts nothing twice."""
+    pass_ = _load(held)
+    total = pass_.zero()
+    for state in states:
+        total = pass_.merge(total, state)
+    return total
+
+
+def apply(held: bytes, data: bytes, *chunks: Sequence[Any]) -> Any:
+    """Apply a function to an item."""
+    return _load(held)(_Reader(data, chunks).load())
