@@ -164,6 +164,26 @@ def test_network_features_and_trust_answer_to_mouse_and_keyboard(page, opened):
     assert problems == []
 
 
+def test_a_model_of_one_class_and_odd_columns_draws_all_the_same(opened):
+    n = 60
+    start = np.datetime64("2020-01-01", "us")
+    table = pa.table(
+        {
+            "when": pa.array(start + np.arange(n) * np.timedelta64(1, "D")),
+            "flag": pa.array([i % 2 == 0 for i in range(n)]),
+            "empty": pa.nulls(n, pa.float64()),
+            "same": ["x"] * n,
+        }
+    )
+    for labels in (["a"] * n, ["a"] * (n // 2) + ["b"] * (n // 2)):
+        clf = BayesNetClassifier("naive", "laplace").fit(table, labels)
+        view, problems = opened(render_model_report(clf, table, labels, folds=0))
+        for button in view.locator("#picker button").all():
+            button.click()
+        view.get_by_label("flag", exact=True).last.select_option("True")
+        assert problems == []
+
+
 def hostile() -> tuple[pa.Table, np.ndarray, dict[str, list[str]]]:
     """300 features, 50 classes, 10,000 values in one column, names that are markup."""
     rng = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +133,11 @@ def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]
     }
 
 
+def _short_time(label: str) -> str:
+    """Return a label without the noughts at the end of a point in time."""
+    return re.sub(r"(T00:00:00)?\.000000\b", "", label)
+
+
 def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dict[str, Any]]:
     """Return the values of features on whose rows the model loses most.
 
@@ -153,7 +159,7 @@ def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dic
         n = np.bincount(codes, minlength=column.arity + 1)
         sums = [np.bincount(codes, w, column.arity + 1) for w in (loss, loss**2, wrong, entropy)]
         gap = np.bincount(codes, (loss - entropy) ** 2, column.arity + 1)
-        names = column.labels()
+        names = [_short_time(name) for name in column.labels()]
         for value in np.flatnonzero(n[: column.arity] >= least):
             k = float(n[value])
             mean, errors, expected = sums[0][value] / k, sums[2][value] / k, sums[3][value] / k

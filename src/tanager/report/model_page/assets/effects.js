@@ -9,6 +9,7 @@ function effects(p, n, rows, c) {
   const counted = n || (rows ? p.map((v) => v.map((x) => x * rows)) : null);
   const all = counted && [sum(counted.map((v) => v[c])), sum(counted.map(sum))];
   return p.map((v, at) => {
+    if (!(inside > 0 && outside > 0)) return { odds: 0, share: sum(v) }; // one class: nothing to tell apart
     const odds = Math.log(Math.max(v[c], 1e-12) / inside) - Math.log(Math.max(sum(v) - v[c], 1e-12) / outside);
     if (!counted) return { odds, share: sum(v) };
     const k = counted[at][c], m = sum(counted[at]) - k;

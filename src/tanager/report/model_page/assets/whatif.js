@@ -4,6 +4,9 @@ function startAsking() {
   const F = model.features, C = model.classes.length;
   const codes = F.map((f) => f.arity), raw = F.map(() => undefined), controls = [];
   const names = model.classes.map(String);
+  const facts = new Map(DATA.features.map((f) => [f.name, f]));
+  /* What people call code v: as everywhere on the page, where the page knows the feature in detail. */
+  const called = (f, v) => { const known = facts.get(f.name); return known && known.cuts ? label(known, v) : visible(f.labels[v]); };
   let against = -1;
 
   const answer = el("div", { class: "panel answer" }), why = el("div", { class: "panel" }), next = el("div", { class: "panel" });
@@ -38,7 +41,7 @@ function startAsking() {
     const name = el("div", { class: "name" }, el("label", { for: id, title: f.name }, short(f.name, 60)), said);
     const box = el("div", { class: "control unknown" }, name);
     const unknown = f.arity, missing = f.missing < f.arity;
-    const words = () => (codes[i] === unknown ? (raw[i] === undefined ? "unknown" : "never seen: unknown") : codes[i] === f.missing ? "missing" : f.kind === "number" ? f.labels[codes[i]] : "");
+    const words = () => (codes[i] === unknown ? (raw[i] === undefined ? "unknown" : "never seen: unknown") : codes[i] === f.missing ? "missing" : f.kind === "number" ? called(f, codes[i]) : "");
     if (f.kind === "number" && !f.temporal) {
       const cells = f.cuts.length + 1;
       const number = el("input", { type: "number", step: "any", id, placeholder: "unknown", autocomplete: "off" });
@@ -63,7 +66,7 @@ function startAsking() {
     }
     const values = f.kind === "number" ? f.labels.slice(0, f.cuts.length + 1).map((_, v) => typical(f, v)) : f.values;
     const select = el("select", { id }, el("option", { value: -1 }, "unknown"), missing ? el("option", { value: -2 }, "missing") : null,
-      values.map((value, v) => el("option", { value: v }, short(f.labels[v], 60))));
+      values.map((value, v) => el("option", { value: v }, short(called(f, v), 60))));
     select.addEventListener("change", () => { const v = +select.value; set(i, v === -1 ? undefined : v === -2 ? null : values[v]); update(); });
     box.append(select);
     return { box, focus: () => select.focus(), show: () => {
@@ -92,7 +95,7 @@ function startAsking() {
   /* The waterfall: exact terms from the prior to the posterior log-odds of two classes. */
   function showWhy(p) {
     clear(why);
-    if (!p) return;
+    if (!p || C < 2) return;
     const terms = model.terms(codes), best = C === 2 ? state.class : p.indexOf(Math.max(...p));
     const target = against >= 0 && against < C ? against : best;
     let rival = -1;
@@ -101,7 +104,7 @@ function startAsking() {
     if (C > 2) head.append(el("label", {}, "for ", choice("Class to explain", [...names, "the most probable"], against < 0 ? C : against, (c) => { against = c === C ? -1 : c; update(); })));
     why.append(head);
     const prior = model.log_prior[target] - model.log_prior[rival];
-    const steps = F.map((f, i) => ({ name: f.name, value: codes[i] >= f.arity ? "" : f.kind === "number" && !f.temporal && raw[i] != null ? plain(raw[i]) : f.labels[codes[i]], step: terms[i][target] - terms[i][rival], known: codes[i] < f.arity }))
+    const steps = F.map((f, i) => ({ name: f.name, value: codes[i] >= f.arity ? "" : f.kind === "number" && !f.temporal && raw[i] != null ? plain(raw[i]) : called(f, codes[i]), step: terms[i][target] - terms[i][rival], known: codes[i] < f.arity }))
       .filter((s) => s.known).sort((a, b) => Math.abs(b.step) - Math.abs(a.step));
     const most = 9, shown = steps.slice(0, most), rest = steps.slice(most);
     if (rest.length) shown.push({ name: rest.length + " others", value: "", step: rest.reduce((sum, s) => sum + s.step, 0) });
