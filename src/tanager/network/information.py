@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ApproximationWarning, ConfigurationError
-from tanager.parameters.tables import DenseTable, Tables
+from tanager.parameters.tables import GroupedTable, Tables
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["NetworkInformation", "log_odds"]
 
 Floats = NDArray[np.float64]
+Groups = NDArray[np.uint16]
 
 MAX_CELLS = 1 << 23  # of one family spelled out: 64 MiB
 MAX_CONTEXTS = 1 << 12  # parent values whose joint probability is asked for, two parents and more
@@ -32,6 +33,9 @@ MAX_CONTEXTS = 1 << 12  # parent values whose joint probability is asked for, tw
 @dataclass(frozen=True, eq=False)
 class NetworkInformation:
     """Marginals of the features, and the information that features and edges carry.
+
+    A feature may be known finely and read coarsely as a parent; contexts then
+    range over the groups of values that its children's tables tell apart.
 
     Where the tables are scores and no probabilities (``tables.normalized`` is
     False), each is first divided by its sum over the feature's values.
@@ -72,7 +76,8 @@ class NetworkInformation:
     def of_edges(self) -> dict[tuple[str, str], float]:
         """Return I(feature; parent | class, other parents) by (parent, feature).
 
-        Edges into a family that is too large to be spelled out are absent.
+        Parents are taken as the feature's table tells their values apart. Edges into a
+        family that is too large to be spelled out are absent.
         """
         structure = self.network.structure
         out: dict[tuple[str, str], float] = {}
@@ -110,7 +115,8 @@ class NetworkInformation:
         fewer = list(structure.parent_indices)
         fewer[at] = kept
         families = list(self.network.tables.families)
-        families[at] = DenseTable(np.ascontiguousarray(_log_conditional(summed)))
+        groups = [g for g, name in zip(self._groups[at], names, strict=True) if name != parent]
+        families[at] = GroupedTable.of(np.ascontiguousarray(_log_conditional(summed)), groups)
         tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
         shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
         return Network(self.network.codebook, shorter, tables)
@@ -125,12 +131,20 @@ class NetworkInformation:
         return None if joint is None else log_odds(joint, target)
 
     def context(self, feature: str) -> Floats | None:
-        """Return P(parents, class), shape (*parent_arities, n_classes); None where too large."""
+        """Return P(parents, class), shape (*parent_groups, n_classes); None where too large.
+
+        Values of a parent that the feature's table does not tell apart count as
+        one: `parent_groups` says which.
+        """
         return self._contexts[self._place(feature)]
 
     def table(self, feature: str) -> Floats | None:
-        """Return P(feature | parents, class), (*parent_arities, arity, n_classes), if not huge."""
+        """Return P(feature | parents, class), (*parent_groups, arity, n_classes), if not huge."""
         return self._tables[self._place(feature)]
+
+    def parent_groups(self, feature: str) -> list[Groups]:
+        """Return for each parent the group of each of its values."""
+        return self._groups[self._place(feature)]
 
     def _place(self, feature: str) -> int:
         features = self.network.structure.features
@@ -142,6 +156,16 @@ class NetworkInformation:
     @cached_property
     def _tables(self) -> list[Floats | None]:
         return [_spell_out(self.network, at) for at in range(len(self.network.structure.selected))]
+
+    @cached_property
+    def _groups(self) -> list[list[Groups]]:
+        out = []
+        for table in self.network.tables.families:
+            if isinstance(table, GroupedTable):
+                out.append(table.groups)
+            else:
+                out.append([np.arange(n, dtype=np.uint16) for n in table.member_arities[:-1]])
+        return out
 
     @cached_property
     def _parts(self) -> tuple[list[Floats | None], list[Floats | None]]:
@@ -157,9 +181,10 @@ class NetworkInformation:
             if not parents:
                 contexts[at] = prior
             elif len(parents) == 1:
-                contexts[at] = joints[place[parents[0]]]
+                above = joints[place[parents[0]]]
+                contexts[at] = None if above is None else _gather(above, self._groups[at])
             elif prod(_arities(self.network, parents)) <= MAX_CONTEXTS:
-                contexts[at] = _ask(self.network, parents)
+                contexts[at] = _gather(_ask(self.network, parents), self._groups[at])
             context = contexts[at]
             if table is None or (context is None and len(parents) < 2):
                 continue
@@ -199,11 +224,14 @@ def _arities(network: Network, features: tuple[int, ...]) -> list[int]:
 
 
 def _spell_out(network: Network, at: int) -> Floats | None:
-    """Return one family's table as probabilities, (*parent_arities, arity, n_classes)."""
+    """Return one family's table as probabilities, (*parent_groups, arity, n_classes)."""
     table = network.tables.families[at]
-    if prod(table.member_arities) * table.n_classes > MAX_CELLS:
+    if isinstance(table, GroupedTable):
+        log_prob = table.log_prob
+    elif prod(table.member_arities) * table.n_classes > MAX_CELLS:
         return None
-    log_prob = table.to_dense().log_prob
+    else:
+        log_prob = table.to_dense().log_prob
     if network.tables.normalized:
         return np.exp(log_prob)
     scores = np.exp(log_prob - log_prob.max(axis=-2, keepdims=True))
@@ -223,6 +251,16 @@ def _ask(network: Network, features: tuple[int, ...]) -> Floats:
         log_joint = network.log_joint_of_codes(codes)
     joint = np.exp(log_joint - log_joint.max())
     return np.asarray((joint / joint.sum()).reshape(*shape, -1))
+
+
+def _gather(joint: Floats, groups: list[Groups]) -> Floats:
+    """Add up what a joint (*arities, n_classes) has for values of one group, axis by axis."""
+    for axis, group in enumerate(groups):
+        moved = np.moveaxis(joint, axis, 0)
+        out = np.zeros((int(group.max(initial=0)) + 1, *moved.shape[1:]))
+        np.add.at(out, group, moved)
+        joint = np.moveaxis(out, 0, axis)
+    return joint
 
 
 def _log_conditional(joint: Floats) -> Floats:

@@ -6,7 +6,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tanager.network import Network
-from tanager.parameters import Tables
+from tanager.parameters import GroupedTable, Tables
+from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def asked_network(
     structure = network.structure
     place = {feature: at for at, feature in enumerate(structure.selected)}
     parents = [[place[p] for p in ps] for ps in structure.parent_indices]
-    size = [prod(t.member_arities) * t.n_classes for t in network.tables.families]
+    size = [_n_cells(table) for table in network.tables.families]
     kept: set[int] = set()
     cells = 0
     for at in order:
@@ -63,6 +64,13 @@ def asked_network(
     return Network(
         network.codebook, smaller, Tables(network.log_prior, families, network.tables.normalized)
     )
+
+
+def _n_cells(table: FamilyTable) -> int:
+    """Return the number of probabilities of a table, spelled out as a scorer has it."""
+    if isinstance(table, GroupedTable):
+        return int(table.log_prob.size)
+    return prod(table.member_arities) * table.n_classes
 
 
 def _with_ancestors(at: int, parents: Sequence[Sequence[int]]) -> set[int]:

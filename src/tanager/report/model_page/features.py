@@ -153,7 +153,10 @@ def _contexts(
     shape = context.shape[:-1]
     joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
     share = joint.sum(axis=(1, 2))
-    labels = [_axis_labels(network, p, n) for p, n in zip(parents, shape, strict=True)]
+    labels = [
+        _group_labels(network.codebook.columns[parent], group)
+        for parent, group in zip(parents, information.parent_groups(name), strict=True)
+    ]
     n_places = int(groups.max(initial=-1)) + 1
     most = max(2, min(MAX_CONTEXTS, CONTEXT_CELLS // max(1, n_places * len(classes.names))))
     chosen = [int(u) for u in np.argsort(-share, kind="stable")[:most] if share[u] > 1e-6]
@@ -171,9 +174,32 @@ def _contexts(
     return facts
 
 
-def _axis_labels(network: Network, parent: int, n_values: int) -> list[str]:
-    labels = network.codebook.columns[parent].labels()
-    return labels if len(labels) == n_values else [str(value) for value in range(n_values)]
+def _group_labels(column: Column, groups: NDArray[np.uint16]) -> list[str]:
+    """Return the name of each group of values; neighbouring intervals become one."""
+    labels = column.labels()
+    names = []
+    for group in range(int(groups.max(initial=0)) + 1):
+        members = np.flatnonzero(groups == group)
+        if len(members) == 1:
+            names.append(labels[members[0]])
+        elif isinstance(column, NumericColumn):
+            names.append(_joined(labels[members[0]], labels[members[-1]]))
+        else:
+            names.append(", ".join(labels[value] for value in members[:4]))
+    return names
+
+
+def _joined(first: str, last: str) -> str:
+    """Return the interval from the start of one to the end of another.
+
+    >>> _joined("<= 3", "(5, 7]"), _joined("(3, 5]", "(5, 7]"), _joined("(3, 5]", "> 5")
+    ('<= 7', '(3, 7]', '> 3')
+    """
+    low = first[1:].partition(", ")[0] if first.startswith("(") else None
+    high = last[:-1].partition(", ")[2] if last.endswith("]") else None
+    if low is None or high is None:
+        return f"<= {high}" if low is None else f"> {low}"
+    return f"({low}, {high}]"
 
 
 def short_numbers(values: Floats, digits: int = 4) -> Any:
