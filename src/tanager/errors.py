@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "ApproximationWarning",
+    "ColumnWarning",
     "ConfigurationError",
     "DataError",
     "EngineError",
@@ -63,3 +64,5 @@ def listed(names: Iterable[object], most: int = 20) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
+class ColumnWarning(UserWarning):
+    """A column is not what it seems: it is read otherwise, left out, or says nothing."""

@@ -6,14 +6,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
+from types import MethodType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+from tanager.classifiers.audit import warn_of_columns
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
@@ -46,16 +47,23 @@ __all__ = ["BayesNetClassifier"]
 Floats = NDArray[np.float64]
 
 
-def _learns_from_counts(classifier: BayesNetClassifier) -> bool:
-    """Return True if more rows can be added, else raise what says why not."""
-    learner = resolve_parameters(classifier.parameters)
-    if not isinstance(learner, CountLearner):
-        raise ConfigurationError(
-            "partial_fit needs parameters that are estimated from counts alone, not "
-            f"{classifier.parameters!r}. Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on "
-            "all rows at once."
-        )
-    return True
+class _OnlyFromCounts:
+    """A method that is there where the parameters come from counts, and says why where not."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, classifier: Any, kind: type) -> Any:
+        if classifier is None:
+            return self._method
+        if not isinstance(resolve_parameters(classifier.parameters), CountLearner):
+            raise AttributeError(
+                "partial_fit needs parameters that are estimated from counts alone, not "
+                f"{classifier.parameters!r}. Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on "
+                "all rows at once."
+            )
+        return MethodType(self._method, classifier)
 
 
 def _dropped(structure: Structure, limited: Structure) -> list[tuple[str, str]]:
@@ -100,6 +108,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         ``"balanced"`` makes rare classes count as much as frequent ones. The rows
         count as they are, so that a rare class is not mistaken for much evidence.
         To repeat rows instead, pass `sample_weight`.
+    audit : bool, default=True
+        Whether columns of text that are not what they seem are read as what they are:
+        dates and numbers written as text as dates and numbers, and texts that name the
+        rows (ids) left out. A `ColumnWarning` says which; ``info_["codes"]["audit"]``
+        has all that was found. A column named in `categorical_features` is left alone.
     engine : "local" or Engine, default="local"
         Where the passes over the data run.
     n_jobs : int, default=None
@@ -150,6 +163,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         missing: str = "value",
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
+        audit: bool = True,
         engine: str | Engine = "local",
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -161,6 +175,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.missing = missing
         self.bins = bins
         self.class_weight = class_weight
+        self.audit = audit
         self.engine = engine
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -190,7 +205,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             self._learn(codebook, rows, context)
         return self._remember_columns(X, codebook)
 
-    @available_if(_learns_from_counts)
+    @_OnlyFromCounts
     def partial_fit(
         self,
         X: Any,
@@ -416,7 +431,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 "Give the classes, or the name of their column in X."
             )
         with context.stage("codes"):
-            return learn_codebook(
+            codebook, rows = learn_codebook(
                 as_table(X),
                 y,
                 classes=classes,
@@ -424,8 +439,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 categorical_features=self.categorical_features,
                 missing=self.missing,
                 bins=self._bins(),
+                audit=self.audit,
                 context=context,
             )
+        warn_of_columns(codebook, context.info["codes"])
+        return codebook, rows
 
     def _bins(self) -> str | int:
         if self.bins == "auto":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -23,8 +23,10 @@ def has_names(X: Any) -> bool:
         return True
     if isinstance(X, Source):
         return True
+    if isinstance(X, Mapping):
+        return True
     if isinstance(X, (list, tuple)):
-        return len(X) > 0 and isinstance(X[0], (str, PathLike))
+        return len(X) > 0 and isinstance(X[0], (str, PathLike, Mapping))
     # Asked of the type: of a lazy frame the names alone would be computed.
     return (
         not isinstance(X, np.ndarray)

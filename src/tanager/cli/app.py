@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tanager import __version__
-from tanager.cli import demo, draw, export, fit, laboratory, predict, report, score, show
+from tanager.cli import audit, demo, draw, export, fit, laboratory, predict, report, score, show
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.escaping import visible
 
@@ -52,7 +52,7 @@ def tanager(
     """
 
 
-for group in (fit, predict, score, show, draw, export, report, demo, laboratory):
+for group in (audit, fit, predict, score, show, draw, export, report, demo, laboratory):
     group.register(app)
 
 

@@ -67,7 +67,7 @@ def predict(
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
-    source = open_source(list(data))
+    source = network.codebook.complete(open_source(list(data)))
     kept = _kept(source, keep or ())
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
     source = network.codebook.read_as_trained(source, features)

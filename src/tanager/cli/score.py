@@ -60,7 +60,7 @@ def _predict(network: Network, data: list[str], target: str, jobs: int) -> tuple
     from tanager.cli.predict import Scorer, match_features, scored
     from tanager.sources import open_source
 
-    source = open_source(list(data))
+    source = network.codebook.complete(open_source(list(data)))
     if target not in source.names:
         raise DataError(
             f"The table has no column {target!r} of true classes. Its columns: "

@@ -103,7 +103,7 @@ def _read_row(network: Network, data: list[str], row: int) -> Any:
     from tanager.cli.predict import match_features
     from tanager.sources import open_source
 
-    source = open_source(list(data))
+    source = network.codebook.complete(open_source(list(data)))
     features = match_features(network, source, (), ignore_extra=True)
     source = network.codebook.read_as_trained(source, features)
     before = 0

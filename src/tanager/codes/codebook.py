@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,12 @@ from tanager.codes.columns import (
     as_kernel_matrix,
     column_from_dict,
 )
+from tanager.codes.reading import CompletedSource, Reading, ReadSource
 from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 from tanager.errors import DataError, listed
 from tanager.sources import Fragment, Source, open_source
 from tanager.sources.source import check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["Codebook"]
 
@@ -66,6 +64,8 @@ class Codebook(Frozen):
         The policy the codes were learned under.
     named : bool
         Whether the training table had column names of its own.
+    readings : mapping of str to Reading
+        The features whose values are not read as they are written, see `audit_columns`.
 
     Examples
     --------
@@ -84,6 +84,7 @@ class Codebook(Frozen):
     classes: NDArray[Any]
     missing: str = "value"
     named: bool = True
+    readings: Mapping[str, Reading] = field(default_factory=dict)
     domain: Domain = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +109,7 @@ class Codebook(Frozen):
     def takes_matrix(self) -> bool:
         """Whether a numeric matrix can be coded at once: no column holds text or dates."""
         temporal = any(isinstance(c, NumericColumn) and c.temporal for c in self.columns)
-        return self._tables.fits and not temporal
+        return self._tables.fits and not temporal and not self.readings
 
     def encode(self, X: Any) -> Codes:
         """Return the codes of a table, shape (n_features, n_rows).
@@ -130,9 +131,28 @@ class Codebook(Frozen):
 
     def open(self, X: Any) -> tuple[Source, list[str]]:
         """Open a table, and return it with the columns that are the features, in their order."""
-        source = open_source(X)
+        source = self.complete(open_source(X))
         names = self.match(source.names, named=source.named)
         return self.read_as_trained(source, names), names
+
+    def complete(self, source: Source) -> Source:
+        """Return the table with the columns that it may lack, each missing in every row.
+
+        Those are the columns that the model leaves out, and under
+        ``missing="marginalize"`` any: what is not there is summed out.
+        """
+        if not (source.named and self.named):
+            return source
+        absent = [name for name in self.domain.names if name not in source.names]
+        if not absent or len(absent) == len(self.columns):
+            return source
+        return CompletedSource(source, absent) if all(map(self.may_lack, absent)) else source
+
+    def may_lack(self, name: str) -> bool:
+        """Return whether a table to be coded may do without a feature."""
+        if self.missing == "marginalize":
+            return True
+        return name in self.readings and self.readings[name].kind == "nothing"
 
     def encode_fragment(self, fragment: Fragment, names: Sequence[str]) -> Iterator[Codes]:
         """Iterate over the codes of a fragment, (n_features, n_rows), a bounded part at a time.
@@ -153,8 +173,11 @@ class Codebook(Frozen):
         A CSV file's types are guessed from its rows: where a column of codes
         like '01' held other text in training, its rows alone may look like numbers.
         """
-        texts = zip(names, self.columns, strict=True)
-        return source.as_text([name for name, column in texts if column.family == "text"])
+        pairs = list(zip(names, self.columns, strict=True))
+        texts = [name for name, c in pairs if c.family == "text" or c.name in self.readings]
+        source = source.as_text(texts)
+        readings = {name: self.readings[c.name] for name, c in pairs if c.name in self.readings}
+        return ReadSource(source, readings) if readings else source
 
     def encode_chunk(self, columns: Sequence[pa.Array], matrix: NDArray[Any] | None) -> Codes:
         """Return the codes of some rows, given as one array a feature or as a numeric matrix."""
@@ -183,6 +206,8 @@ class Codebook(Frozen):
             return None  # opened as a table, they get the error that fits
         out = np.empty((len(self.columns), len(rows)), dtype=self.dtype)
         for j, (column, codes) in enumerate(zip(self.columns, out, strict=True)):
+            if column.name in self.readings:
+                return None
             allowed = _CELL_TYPES[column.family]
             if isinstance(column, NumericColumn) and column.temporal:
                 return None
@@ -201,12 +226,18 @@ class Codebook(Frozen):
         elif isinstance(X, list | tuple):
             if 0 < len(X) <= _FEW_ROWS and all(type(row) in (list, tuple) for row in X):
                 return X, None
-        elif type(X).__module__.partition(".")[0] == "pandas" and 0 < len(X) <= _FEW_ROWS:
+        elif (
+            type(X).__module__.partition(".")[0] == "pandas"
+            and hasattr(X, "columns")
+            and 0 < len(X) <= _FEW_ROWS
+        ):
             # Turning a frame of one row into Arrow takes a millisecond, most of
             # it for metadata nobody reads.
             names = list(X.columns)
             if self.named and all(isinstance(name, str) for name in names):
                 check_names(names)
+                if len(names) < len(self.columns):
+                    return None, None  # opened as a table, it is completed or refused
                 return X.to_numpy(dtype=object).tolist(), self._match_names(names)
         return None, None
 
@@ -260,6 +291,7 @@ class Codebook(Frozen):
             "classes_dtype": self.classes.dtype.str,
             "missing": self.missing,
             "named": self.named,
+            "readings": {name: [r.kind, r.style] for name, r in self.readings.items()},
         }
 
     @classmethod
@@ -273,6 +305,7 @@ class Codebook(Frozen):
             class_array(target, np.dtype(data["classes_dtype"])),
             str(data["missing"]),
             bool(data["named"]),
+            {name: Reading(*reading) for name, reading in data.get("readings", {}).items()},
         )
 
     def __eq__(self, other: object) -> bool:
@@ -282,6 +315,7 @@ class Codebook(Frozen):
             and self.classes.dtype == other.classes.dtype
             and self.missing == other.missing
             and self.named == other.named
+            and self.readings == other.readings
         )
 
     def __hash__(self) -> int:

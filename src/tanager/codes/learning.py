@@ -10,12 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tanager.codes.audit import audit_columns
 from tanager.codes.codebook import Codebook
 from tanager.codes.coding import code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins, learn_cuts
 from tanager.codes.distinct import check_arity, sort_values
 from tanager.codes.raw import RawRows
+from tanager.codes.reading import Reading, ReadSource
 from tanager.codes.rows import MAX_ARITY, Rows
 from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen
@@ -45,6 +47,7 @@ def learn_codebook(
     categorical_features: Any = "from_dtype",
     missing: str = "value",
     bins: str | int = "mdl",
+    audit: bool = False,
     context: FitContext,
     max_sample: int = MAX_SAMPLE,
 ) -> tuple[Codebook, Rows]:
@@ -71,6 +74,10 @@ def learn_codebook(
         training) or unknown.
     bins : 'mdl' or int
         How numbers are cut; see `learn_cuts`.
+    audit : bool
+        Whether columns that are not what they seem are read as what they are, or
+        left out; see `audit_columns`. What was found is in
+        ``context.info["codes"]["audit"]``.
     context : FitContext
     max_sample : int
         The most rows of files from which cut points are learned.
@@ -98,6 +105,13 @@ def learn_codebook(
     check_bins(bins)
     table = open_source(source)
     features = find_features(table, target, sample_weight)
+    readings: dict[str, Reading] = {}
+    if audit:
+        table = table.hash_text()
+        findings = audit_columns(table, features, _spoken_for(features, categorical_features))
+        context.record("codes")["audit"] = [finding.to_json() for finding in findings]
+        readings = {f.column: f.reading for f in findings if f.reading is not None}
+        table = ReadSource(table, readings) if readings else table
     categorical = _categorical_mask(table, features, categorical_features)
     temporal = [is_temporal(table.schema.field(name).type) for name in features]
     known = Target.of(target, classes)
@@ -118,7 +132,7 @@ def learn_codebook(
     facts = _facts(seen, sample, features, categorical, temporal)
     make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
     columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
-    codebook = Codebook(columns, column, class_labels, missing, table.named)
+    codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     weighted = not seen.unit_weights or bool((factors != 1).any())
     return codebook, code_rows(
         raw, codebook, factors if weighted else None, seen.n_rows, total, context
@@ -283,6 +297,18 @@ def _categorical_mask(source: Source, features: list[str], asked: Any) -> list[b
     else:
         chosen = {_feature_index(features, one) for one in given.tolist()}
     return [fixed or i in chosen for i, fixed in enumerate(mask)]
+
+
+def _spoken_for(features: list[str], asked: Any) -> list[str]:
+    """Return the features that the user calls categories: the audit leaves them alone."""
+    if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
+        return []
+    if isinstance(asked, str):
+        return features
+    given = np.asarray(asked)
+    if given.dtype.kind == "b":
+        return [name for name, one in zip(features, given.tolist(), strict=False) if one]
+    return [features[_feature_index(features, one)] for one in given.tolist()]
 
 
 def _feature_index(features: Sequence[str], one: Any) -> int:

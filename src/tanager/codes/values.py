@@ -165,7 +165,10 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
     import pyarrow.compute as pc
 
     try:
-        return pc.utf8_trim_whitespace(array.cast(pa.string())).cast(pa.float64())
+        texts = pc.utf8_trim_whitespace(array.cast(pa.string()))
+        # Booleans that a CSV file brought back as text: 'True', 'FALSE'.
+        texts = pc.replace_substring_regex(texts, "(?i)^true$", "1")
+        return pc.replace_substring_regex(texts, "(?i)^false$", "0").cast(pa.float64())
     except pa.ArrowInvalid as error:
         raise DataError(
             f"Column {name!r} held numbers or booleans in training and holds text now: {error}. "

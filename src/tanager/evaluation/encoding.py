@@ -81,7 +81,9 @@ class _OrdinalEncoder:
         from tanager.codes import learn_codebook
         from tanager.engines import FitContext
 
-        self.codebook, _ = learn_codebook(table, y, bins=self.bins, context=FitContext())
+        self.codebook, _ = learn_codebook(
+            table, y, bins=self.bins, audit=True, context=FitContext()
+        )
         self.arities = self.codebook.domain.arities + 1
         return self
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codebook, Domain
+from tanager.codes.reading import DATE_STYLES, NUMBER_STYLES
 from tanager.codes.rows import MAX_ARITY
 from tanager.counts import Contexts
 from tanager.errors import ModelFileError
@@ -49,7 +50,19 @@ def check_codebook(data: Any) -> Codebook:
     _need(data.get("missing") in ("value", "marginalize"), "the policy for missing is unknown")
     _need(isinstance(data.get("named"), bool), "'named' is neither true nor false")
     _check_class_dtype(data.get("classes_dtype"), len(target["values"]))
+    _check_readings(data.get("readings", {}), names)
     return Codebook.from_dict(data)
+
+
+def _check_readings(readings: Any, names: list[str]) -> None:
+    _need(isinstance(readings, dict), "the columns' readings are not an object")
+    for name, reading in readings.items():
+        _need(name in names, "a reading is of no column")
+        good = isinstance(reading, list) and len(reading) == 2
+        _need(good and all(isinstance(part, str) for part in reading), "a reading is malformed")
+        kind, style = reading
+        allowed = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
+        _need(kind in allowed and style in allowed[kind], "a reading is not known")
 
 
 def _check_column(column: Any) -> None:

@@ -79,13 +79,14 @@ def explain_row(
 
     Parameters
     ----------
-    network : Network
+    network : Network or BayesNetClassifier
     X : table of one row
     target : a class, optional
         By default the most probable class of the row.
     against : a class, optional
         By default the most probable of the others.
     """
+    network = getattr(network, "network_", network)  # a classifier will do
     codes = network.codebook.encode(X)
     if codes.shape[1] != 1:
         raise DataError(f"One row is explained at a time; the table has {codes.shape[1]}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,9 @@ from tanager.sources.source import (
 __all__ = ["open_source"]
 
 _KINDS = (
-    "a 2-D NumPy array, a list of rows, a pandas or polars DataFrame, a pyarrow Table or "
-    "Dataset, anything with __arrow_c_stream__ (a DuckDB relation), or a path, glob, folder or "
-    "list of paths of Parquet, Arrow IPC or CSV files"
+    "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas or polars "
+    "DataFrame, a pyarrow Table or Dataset, anything with __arrow_c_stream__ (a DuckDB relation), "
+    "or a path, glob, folder or list of paths of Parquet, Arrow IPC or CSV files"
 )
 
 
@@ -85,9 +85,16 @@ def _open(X: Any) -> Source:
         return _open_table(pa.Table.from_batches([X]))
     if isinstance(X, pa.RecordBatchReader):
         return _open_table(X.read_all())
+    if isinstance(X, Mapping):
+        return _open_mapping(X)
     if isinstance(X, list | tuple):
         return _open_list(X)
-    if type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns"):
+    if type(X).__module__.partition(".")[0] == "pandas":
+        if not hasattr(X, "columns"):
+            raise DataError(
+                f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
+                "If it is one row, pass X.to_frame().T; if it is one column, X.to_frame()."
+            )
         return _open_pandas(X)
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):
         from tanager.sources.datasets import open_dataset
@@ -145,6 +152,9 @@ def _open_list(rows: Sequence[Any]) -> Source:
 
     if rows and all(isinstance(row, str | Path) for row in rows):
         return open_files(list(rows))
+    if rows and all(isinstance(row, Mapping) for row in rows):
+        names = list(dict.fromkeys(str(name) for row in rows for name in row))
+        return _open_mapping({name: [row.get(name) for row in rows] for name in names})
     if any(not hasattr(row, "__len__") or isinstance(row, str) for row in rows):
         return _open_array(np.asarray(rows, dtype=object))
     widths = {len(row) for row in rows}
@@ -158,15 +168,45 @@ def _open_list(rows: Sequence[Any]) -> Source:
     for i, row in enumerate(rows):
         array[i, :] = row
     if array.size and all(type(value) in (int, float) for value in array.flat):
-        return ArraySource(np.asarray(array.tolist()))
+        numbers = np.asarray(array.tolist())
+        if numbers.dtype.kind in "iuf":  # integers past 64 bits are no numbers to NumPy
+            return ArraySource(numbers)
     return _open_array(array)
+
+
+def _open_mapping(columns: Mapping[Any, Any]) -> Source:
+    """Open columns by name; a mapping of single values is one row."""
+    single = [not hasattr(v, "__len__") or isinstance(v, str | bytes) for v in columns.values()]
+    if any(single):
+        if not all(single):
+            raise DataError(
+                "X is a mapping of single values and of columns. Pass a list for every column, "
+                "or one value for every column of a single row."
+            )
+        columns = {name: [value] for name, value in columns.items()}
+    lengths = {str(name): len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name!r} {n}" for name, n in list(lengths.items())[:5])
+        raise DataError(f"The columns have different lengths: {shown}. Every row needs all values.")
+    arrays = []
+    for name, values in columns.items():
+        given = np.empty(len(values), dtype=object)
+        given[:] = list(values)
+        arrays.append(_column_of_objects(given, str(name)))
+    return TableSource(pa.table(arrays, names=list(lengths)))
 
 
 def _open_pandas(frame: Any) -> Source:
     check_names([str(name) for name in frame.columns])
+    imaginary = [str(n) for n, kind in frame.dtypes.items() if getattr(kind, "kind", "") == "c"]
+    if imaginary:
+        raise DataError(
+            f"Column {imaginary[0]!r}: Complex data not supported. "
+            "Pass the real and imaginary parts as columns."
+        )
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         # One column has mixed types: find it, and say what is in it.
         columns = []
         for i, name in enumerate(frame.columns):
@@ -186,7 +226,7 @@ def _column_of_objects(values: np.ndarray[Any, Any], name: str) -> pa.Array:
         return pa.array(values.astype(str) if text else values, from_pandas=True)
     try:
         array = pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         array = None
     if array is not None and not pa.types.is_nested(array.type):
         return array
@@ -199,6 +239,11 @@ def _column_of_mixed(values: np.ndarray[Any, Any], name: str) -> pa.Array:
 
     present = [v for v in values if v is not None and not (isinstance(v, float) and v != v)]
     strange = next((v for v in present if not isinstance(v, str | numbers.Real | np.bool_)), None)
+    if isinstance(strange, complex):
+        raise DataError(
+            f"Column {name!r}: Complex data not supported. "
+            "Pass the real and imaginary parts as columns."
+        )
     if strange is not None:
         raise TypeError(
             f"column {name!r} holds a {type(strange).__name__}: every argument must be a string "

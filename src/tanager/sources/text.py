@@ -105,6 +105,9 @@ def _settle(column: pa.Array, current: pa.DataType) -> pa.DataType:
         return current
     import pyarrow.compute as pc
 
+    # A leading zero is a code's (a zip code, a ward), not a number's.
+    if pc.any(pc.match_substring_regex(column, r"^\s*0\d+\s*$")).as_py():
+        return pa.string()
     for kind in _WIDER[current]:
         if kind == pa.string():
             break

@@ -1,0 +1,298 @@
+"""A look at the columns before learning: what is not what it seems, and what is done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tanager.codes.reading import DATE_STYLES, NUMBER_STYLES, Reading, is_text, parse_texts
+from tanager.sources import Source
+
+__all__ = ["ColumnSheet", "Finding", "audit_columns", "describe_columns", "judge_texts"]
+
+AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole
+NEAR_UNIQUE = 0.9  # distinct texts a row, from which a column names its rows
+LEAST_ROWS = 50  # below which nothing is said of uniqueness
+STRAYS = 5  # distinct texts among numbers or dates that are taken for "missing"
+MOSTLY = 0.9  # of the distinct texts must read as numbers or dates
+LEAST_INTEGERS, LEAST_REALS, LEAST_DATES = 20, 10, 5  # distinct ones; fewer may be categories
+DOMINATING = 0.99  # share of the rows from which one value leaves little to learn
+_CURRENCIES = "€$£¥"
+_INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0", "index", "rownames")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the audit says of one column.
+
+    Attributes
+    ----------
+    column : str
+    verdict : str
+        'dates', 'numbers', 'names of rows', 'row numbers', 'constant', 'many values',
+        'one interval'.
+    action : str
+        What is done: 'read as dates', 'read as numbers', 'left out', or 'none'.
+    reason : str
+        In words, with numbers.
+    reading : Reading or None
+        How the column is read from now on.
+    """
+
+    column: str
+    verdict: str
+    action: str
+    reason: str
+    reading: Reading | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {k: v for k, v in asdict(self).items() if k != "reading"}
+
+
+@dataclass(frozen=True)
+class ColumnSheet:
+    """What `tanager audit` says of one column.
+
+    Attributes
+    ----------
+    column, type : str
+    n_values : int
+        Distinct ones, missing left out.
+    missing : float
+        Share of the rows.
+    top, top_share : str, float
+        The most frequent value and its share of the rows that have one.
+    action, reason : str
+        What a fit does about the column, and why.
+    """
+
+    column: str
+    type: str
+    n_values: int
+    missing: float
+    top: str
+    top_share: float
+    action: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def describe_columns(table: Source, target: str | None = None) -> list[ColumnSheet]:
+    """Describe every column, with what a fit does about it."""
+    import pyarrow.compute as pc
+
+    features = [name for name in table.names if name != target]
+    findings = {finding.column: finding for finding in audit_columns(table, features, ())}
+    parts: dict[str, list[pa.Array]] = {name: [] for name in table.names}
+    for batch in _sample(table, list(table.names)):
+        for name, array in zip(table.names, batch.columns, strict=True):
+            decoded = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+            parts[name].append(decoded)
+    sheets = []
+    for name, chunks in parts.items():
+        column = pa.chunked_array(chunks)
+        known = column.drop_null()
+        if pa.types.is_floating(known.type):
+            known = known.filter(pc.invert(pc.is_nan(known)))
+        counts = known.value_counts()
+        top, share = "", 0.0
+        if len(counts):
+            at = int(np.argmax(counts.field("counts").to_numpy(zero_copy_only=False)))
+            top = str(counts.field("values")[at].as_py())[:30]
+            share = counts.field("counts")[at].as_py() / len(known)
+        action, reason = _action(name, target, findings.get(name), len(counts), share)
+        gaps = 1.0 - len(known) / max(1, len(column))
+        kind = str(table.schema.field(name).type)
+        kind = "text" if is_text(table.schema.field(name).type) else kind
+        sheets.append(ColumnSheet(name, kind, len(counts), gaps, top, share, action, reason))
+    return sheets
+
+
+def _action(
+    name: str, target: str | None, finding: Finding | None, n_values: int, share: float
+) -> tuple[str, str]:
+    if name == target:
+        return "the target", ""
+    if finding is not None:
+        action = finding.action if finding.action != "none" else "taken as it is"
+        return action, finding.reason
+    if n_values <= 1:
+        return "taken as it is", "constant: it says nothing"
+    if share > DOMINATING:
+        return "taken as it is", "one value dominates"
+    return "taken as it is", ""
+
+
+def audit_columns(table: Source, features: Collection[str], kept: Collection[str]) -> list[Finding]:
+    """Judge the columns that may not be what they seem.
+
+    Parameters
+    ----------
+    table : Source
+    features : collection of str
+        The columns to look at.
+    kept : collection of str
+        Those that the user has spoken for: they are left as they are.
+    """
+    suspects = [
+        name
+        for name in features
+        if name not in kept
+        and (
+            is_text(table.schema.field(name).type)
+            or (name in _INDEX_NAMES and pa.types.is_integer(table.schema.field(name).type))
+        )
+    ]
+    if not suspects:
+        return []
+    seen: dict[str, list[pa.Array]] = {name: [] for name in suspects}
+    for batch in _sample(table, suspects):
+        for name, array in zip(suspects, batch.columns, strict=True):
+            seen[name].append(array)
+    found = []
+    for name, chunks in seen.items():
+        if is_text(table.schema.field(name).type):
+            finding = _judge_chunks(name, chunks)
+        else:
+            finding = _judge_index(name, chunks)
+        if finding is not None:
+            found.append(finding)
+    return found
+
+
+def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Iterate over all rows in memory; of files over the first rows of up to eight fragments."""
+    if table.in_memory:
+        yield from table.batches(columns)
+        return
+    fragments = table.fragments()
+    chosen = np.unique(np.linspace(0, len(fragments) - 1, 8).astype(int))
+    room = AUDIT_ROWS // len(chosen)
+    for at in chosen:
+        left = room
+        for batch in fragments[at].batches(columns):
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                break
+
+
+def _judge_chunks(name: str, chunks: list[pa.Array]) -> Finding | None:
+    known, distinct = 0, None
+    for chunk in chunks:
+        known += len(chunk) - chunk.null_count
+        if pa.types.is_dictionary(chunk.type):
+            used = np.unique(chunk.indices.drop_null().to_numpy(zero_copy_only=False))
+            values = chunk.dictionary.take(pa.array(used))
+        else:
+            values = chunk.drop_null()
+        values = values.cast(pa.string())
+        values = values if distinct is None else pa.concat_arrays([distinct, values])
+        distinct = values.unique()
+    if distinct is None or len(distinct) == 0:
+        return None
+    return judge_texts(name, distinct, known)
+
+
+def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
+    """Judge a column of text by its distinct values and the number of rows that have one.
+
+    Examples
+    --------
+    >>> ages = pa.array([*(str(age) for age in range(18, 80)), "unknown"])
+    >>> finding = judge_texts("age", ages, 1000)
+    >>> finding.action, finding.reason
+    ('read as numbers', "62 numbers; 'unknown' counts as missing")
+    """
+    return (
+        _judge_dates(name, distinct)
+        or _judge_numbers(name, distinct)
+        or _judge_names(name, distinct, n_known)
+    )
+
+
+def _judge_dates(name: str, distinct: pa.Array) -> Finding | None:
+    good = []
+    for style in DATE_STYLES:
+        strays = _strays(distinct, "date", style, LEAST_DATES)
+        if strays is not None:
+            good.append((style, strays))
+    # 03/04/2020 may be March or April: with both readings open nothing is sure.
+    if not good or (len(good) > 1 and {s for s, _ in good} >= {"%d/%m/%Y", "%m/%d/%Y"}):
+        return None
+    style, strays = min(good, key=lambda pair: len(pair[1]))
+    reason = f"{len(distinct) - len(strays):,} dates{_listed(strays)}"
+    return Finding(name, "dates", "read as dates", reason, Reading("date", style))
+
+
+def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
+    best: tuple[str, list[str]] | None = None
+    for style in NUMBER_STYLES:
+        strays = _strays(distinct, "number", style, LEAST_REALS)
+        if strays is not None and (best is None or len(strays) < len(best[1])):
+            best = (style, strays)
+    if best is None:
+        return None
+    style, strays = best
+    texts: list[str] = distinct.to_pylist()
+    if (
+        style == "plain"
+        and not strays
+        and all(t.strip()[-1:].isdigit() and t.strip()[:1] not in _CURRENCIES for t in texts)
+    ):
+        return None  # bare digits that somebody keeps as text: codes
+    if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
+        return None  # a leading zero is a code's, not a number's
+    whole = all(t.strip().lstrip("+-").isdigit() for t in texts if t not in strays)
+    if whole and len(distinct) - len(strays) < LEAST_INTEGERS:
+        return None
+    written = "" if style == "plain" else f" written with a {style}"
+    reason = f"{len(distinct) - len(strays):,} numbers{written}{_listed(strays)}"
+    return Finding(name, "numbers", "read as numbers", reason, Reading("number", style))
+
+
+def _judge_names(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
+    share = len(distinct) / max(1, n_known)
+    if n_known >= LEAST_ROWS and share > NEAR_UNIQUE:
+        reason = f"{len(distinct):,} different texts in {n_known:,} rows: they name the rows"
+        return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
+    if n_known >= LEAST_ROWS and len(distinct) > 50 and n_known < 20 * len(distinct):
+        rows = n_known / len(distinct)
+        reason = f"{len(distinct):,} different texts, {rows:.1f} rows each: little to learn from"
+        return Finding(name, "many values", "none", reason)
+    return None
+
+
+def _judge_index(name: str, chunks: list[pa.Array]) -> Finding | None:
+    """Recognize 0, 1, 2, ... under the name that pandas gives an index."""
+    values = np.concatenate([c.drop_null().to_numpy(zero_copy_only=False) for c in chunks])
+    if len(values) > 1 and bool((np.diff(values) == 1).all()):
+        reason = f"row numbers from {int(values[0]):,} on"
+        return Finding(name, "row numbers", "left out", reason, Reading("nothing"))
+    return None
+
+
+def _strays(distinct: pa.Array, kind: str, style: str, least: int) -> list[str] | None:
+    """Return the texts that are not written so; None where they are too many to overlook."""
+    parsed = parse_texts(distinct, kind, style)
+    n_good = len(parsed) - parsed.null_count
+    n_bad = len(parsed) - n_good
+    if n_good < least or n_bad > STRAYS or n_good < MOSTLY * len(parsed):
+        return None
+    strays: list[str] = distinct.filter(parsed.is_null()).to_pylist()
+    return strays
+
+
+def _listed(strays: list[str]) -> str:
+    if not strays:
+        return ""
+    shown = ", ".join(repr(s) for s in sorted(strays))
+    return f"; {shown} count{'s' if len(strays) == 1 else ''} as missing"

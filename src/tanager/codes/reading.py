@@ -1,0 +1,269 @@
+"""Columns that are not read as they are written: texts as numbers or dates, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tanager.errors import DataError
+from tanager.sources import Fragment, Source
+from tanager.sources.source import BATCH_ROWS
+
+__all__ = [
+    "DATE_STYLES",
+    "NUMBER_STYLES",
+    "CompletedSource",
+    "ReadSource",
+    "Reading",
+    "is_text",
+    "parse_texts",
+]
+
+_SIGN = r"^[+-]?"
+# How a number may be written: the pattern of it, then what is taken away or replaced.
+NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
+    "plain": (_SIGN + r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$", ()),
+    "comma for thousands": (
+        _SIGN + r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$",
+        ((",", ""),),
+    ),
+    "decimal comma": (
+        _SIGN + r"(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$",
+        ((".", ""), (",", ".")),
+    ),
+    "space for thousands": (
+        _SIGN + r"(\d{1,3}( \d{3})+|\d+)([.,]\d+)?$",
+        ((" ", ""), (",", ".")),
+    ),
+}
+_CLOTHES = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # what a number may wear: a currency, a percent sign
+_ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
+DATE_STYLES = ("ISO", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the values of one column are read.
+
+    Attributes
+    ----------
+    kind : {'number', 'date', 'nothing'}
+        'nothing': the column is left out; every row has the same value.
+    style : str
+        One of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. A text that is not
+        written so is missing.
+    """
+
+    kind: str
+    style: str = ""
+
+    def __post_init__(self) -> None:
+        allowed = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
+        if self.kind not in allowed or self.style not in allowed[self.kind]:
+            raise DataError(f"A column cannot be read as {self.kind!r} written {self.style!r}.")
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of what was read."""
+        return {
+            "number": pa.float64(),
+            "date": pa.timestamp("s"),
+            "nothing": pa.int64(),
+        }[self.kind]
+
+    def read(self, array: pa.Array) -> pa.Array:
+        """Return a column as it is read; numbers and dates stay what they are."""
+        if self.kind == "nothing":
+            return pa.array(np.zeros(len(array), dtype=np.int64))
+        if not is_text(array.type):
+            return array
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        return parse_texts(array.dictionary, self.kind, self.style).take(array.indices)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column holds text, plain or as a dictionary."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
+    """Read texts as numbers or dates of one style; null where one is not written so.
+
+    Examples
+    --------
+    >>> parse_texts(pa.array(["1,234", "$5.50", "unknown"]), "number", "comma for thousands")
+    <pyarrow.lib.DoubleArray object at ...>
+    [
+      1234,
+      5.5,
+      null
+    ]
+    """
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(texts.cast(pa.string()))
+    if kind == "date":
+        return _parse_dates(texts, style)
+    pattern, changes = NUMBER_STYLES[style]
+    bare = pc.replace_substring_regex(texts, _CLOTHES, "")
+    good = pc.match_substring_regex(bare, pattern)
+    for old, new in changes:
+        bare = pc.replace_substring(bare, old, new)
+    return pc.if_else(good, bare, pa.scalar(None, pa.string())).cast(pa.float64())
+
+
+def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
+    import pyarrow.compute as pc
+
+    if style != "ISO":
+        return pc.strptime(texts, format=style, unit="s", error_is_null=True)
+    day = pc.replace_substring_regex(texts, _ISO, r"\1 \2\3")
+    day = pc.utf8_trim_whitespace(day)
+    filled = pc.choose(
+        pc.cast(
+            pc.if_else(
+                pc.equal(pc.utf8_length(day), 10),
+                0,
+                pc.if_else(pc.equal(pc.utf8_length(day), 16), 1, 2),
+            ),
+            pa.int64(),
+        ),
+        pc.binary_join_element_wise(day, "00:00:00", " "),
+        pc.binary_join_element_wise(day, "00", ":"),
+        day,
+    )
+    good = pc.match_substring_regex(texts, _ISO)
+    checked = pc.if_else(good, filled, pa.scalar(None, pa.string()))
+    return pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)
+
+
+class CompletedSource(Source):
+    """A source with columns that it lacks: every row's value is missing."""
+
+    def __init__(self, source: Source, absent: Sequence[str]) -> None:
+        self._source = source
+        self._absent = tuple(absent)
+        self.named, self.in_memory = source.named, source.in_memory
+        fields = [*source.schema, *(pa.field(name, pa.null()) for name in absent)]
+        super().__init__(pa.schema(fields), source.n_rows)
+
+    def fragments(self) -> list[Fragment]:
+        """Return the fragments of the source, completed."""
+        first = self._source.names[0]
+        return [_CompletedFragment(f, self._absent, first) for f in self._source.fragments()]
+
+    def as_text(self, columns: Collection[str]) -> Source:
+        """Return the table with some columns as text."""
+        return CompletedSource(self._source.as_text(columns), self._absent)
+
+    def hash_text(self) -> Source:
+        """Return the table with its text as dictionaries."""
+        return CompletedSource(self._source.hash_text(), self._absent)
+
+
+@dataclass(frozen=True, eq=False)
+class _CompletedFragment(Fragment):
+    """A fragment with columns of nulls."""
+
+    fragment: Fragment
+    absent: tuple[str, ...]
+    first: str  # a column that is there: it tells the number of rows
+
+    @property
+    def start(self) -> int:  # type: ignore[override]
+        """Index of the first row in the source."""
+        return self.fragment.start
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return self.fragment.n_rows
+
+    def matrix(self, columns: Sequence[str]) -> Any:
+        """Return a numeric matrix where none of its columns is absent."""
+        if any(name in self.absent for name in columns):
+            return None
+        return self.fragment.matrix(columns)
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows."""
+        there = [name for name in columns if name not in self.absent] or [self.first]
+        for batch in self.fragment.batches(there, batch_rows):
+            arrays = [
+                pa.nulls(batch.num_rows) if name in self.absent else batch.column(name)
+                for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+class ReadSource(Source):
+    """A source, some columns of which are read in their own way."""
+
+    def __init__(self, source: Source, readings: Mapping[str, Reading]) -> None:
+        self._source = source
+        self._readings = dict(readings)
+        self.named, self.in_memory = source.named, source.in_memory
+        fields = [(field.name, self._type(field.name, field.type)) for field in source.schema]
+        super().__init__(pa.schema(fields), source.n_rows)
+
+    def _type(self, name: str, kind: pa.DataType) -> pa.DataType:
+        reading = self._readings.get(name)
+        if reading is None or (reading.kind != "nothing" and not is_text(kind)):
+            return kind
+        return reading.type
+
+    def fragments(self) -> list[Fragment]:
+        """Return the fragments of the source, each read so."""
+        return [_ReadFragment(one, self._readings) for one in self._source.fragments()]
+
+    def as_text(self, columns: Collection[str]) -> Source:
+        """Return the table with other columns as text."""
+        return ReadSource(self._source.as_text(columns), self._readings)
+
+    def hash_text(self) -> Source:
+        """Return the table with the text that is left as dictionaries."""
+        return ReadSource(self._source.hash_text(), self._readings)
+
+
+@dataclass(frozen=True, eq=False)
+class _ReadFragment(Fragment):
+    """A fragment whose columns are read in their own way, where it is read."""
+
+    fragment: Fragment
+    readings: Mapping[str, Reading]
+
+    @property
+    def start(self) -> int:  # type: ignore[override]
+        """Index of the first row in the source."""
+        return self.fragment.start
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return self.fragment.n_rows
+
+    def matrix(self, columns: Sequence[str]) -> Any:
+        """Return a numeric matrix where no column of it is read in another way."""
+        if any(name in self.readings for name in columns):
+            return None
+        return self.fragment.matrix(columns)
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows."""
+        for batch in self.fragment.batches(columns, batch_rows):
+            arrays = [
+                self.readings[name].read(array) if name in self.readings else array
+                for name, array in zip(columns, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))

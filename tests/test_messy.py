@@ -1,0 +1,315 @@
+"""The dirt that real tables carry, and what happens to each kind of it."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from tanager import BayesNetClassifier
+from tanager.codes import learn_codebook
+from tanager.codes.columns import NumericColumn
+from tanager.engines import FitContext
+from tanager.errors import ColumnWarning, DataError
+from tanager.network import explain_row
+
+N = 120
+ROWS = np.arange(N)
+DAYS = pd.date_range("2021-03-01", periods=N)
+SMALL = BayesNetClassifier("naive", "laplace")
+
+NUMBERS, DATES, LEFT_OUT, CATEGORIES = "numbers", "dates", "left out", "categories"
+
+# Columns as a CSV file would have them: the texts, and what becomes of the column.
+COLUMNS = {
+    "uuid": ([f"{i * 7919 % 65536:08x}-4a5b" for i in ROWS], LEFT_OUT),
+    "free text": ([f"patient {i} came in with complaint {i * 31}" for i in ROWS], LEFT_OUT),
+    "e-mail": ([f"user{i}@example.org" for i in ROWS], LEFT_OUT),
+    "mostly unique": ([f"n{i}" if i % 15 else "n0" for i in ROWS], LEFT_OUT),
+    "iso date": (DAYS.strftime("%Y-%m-%d").tolist(), DATES),
+    "iso time": (DAYS.strftime("%Y-%m-%d %H:%M:%S").tolist(), DATES),
+    "iso with T and Z": (DAYS.strftime("%Y-%m-%dT%H:%M:%SZ").tolist(), DATES),
+    "iso with fractions": (DAYS.strftime("%Y-%m-%d %H:%M:%S.123").tolist(), DATES),
+    "iso without seconds": (DAYS.strftime("%Y-%m-%d %H:%M").tolist(), DATES),
+    "slashed date": (DAYS.strftime("%Y/%m/%d").tolist(), DATES),
+    "german date": (DAYS.strftime("%d.%m.%Y").tolist(), DATES),
+    "british date": (DAYS.strftime("%d/%m/%Y").tolist(), DATES),
+    "american date": (DAYS.strftime("%m/%d/%Y").tolist(), DATES),
+    "date, one unknown": (["unknown", *DAYS.strftime("%Y-%m-%d")[1:]], DATES),
+    "ambiguous date": ([f"0{1 + i % 9}/0{1 + i % 8}/2021" for i in ROWS], CATEGORIES),
+    "thousands": ([f"{1000 + 37 * i:,}" for i in ROWS], NUMBERS),
+    "thousands and cents": ([f"{1000 + 37.25 * i:,.2f}" for i in ROWS], NUMBERS),
+    "decimal comma": ([f"{i},5" for i in ROWS], NUMBERS),
+    "german number": ([f"{1 + i}.{100 + i},50" for i in ROWS], NUMBERS),
+    "spaced thousands": ([f"{1 + i} {100 + i}" for i in ROWS], NUMBERS),
+    "dollars": ([f"${i}.50" for i in ROWS], NUMBERS),
+    "euros": ([f"{i}.50 €" for i in ROWS], NUMBERS),
+    "percent": ([f"{i}%" for i in ROWS], NUMBERS),
+    "age, one unknown": (["unknown", *(str(18 + i % 60) for i in ROWS[1:])], NUMBERS),
+    "question marks": ([str(i) if i % 5 else "?" for i in ROWS], NUMBERS),
+    "dashes for gaps": ([f"{i}.5" if i % 4 else "-" for i in ROWS], NUMBERS),
+    "several strays": ([str(i) if i > 3 else f"bad{i}" for i in ROWS], NUMBERS),
+    "padded numbers": ([f"  {i}.5 " for i in ROWS], NUMBERS),
+    "scientific": ([f"{i}e-3" for i in ROWS], NUMBERS),
+    "signed": ([f"{i - 60:+d}.25" for i in ROWS], NUMBERS),
+    "empty cells": ([str(i) if i % 3 else "" for i in ROWS], NUMBERS),
+    "NA cells": ([str(i) if i % 3 else "NA" for i in ROWS], NUMBERS),
+    "#N/A cells": ([str(i) if i % 3 else "#N/A" for i in ROWS], NUMBERS),
+    "zip codes": ([f"0{1000 + i % 40}" for i in ROWS], CATEGORIES),
+    "few codes, one text": ([str(i % 4) if i % 7 else "other" for i in ROWS], CATEGORIES),
+    "half numbers": ([str(i) if i % 2 else f"a{i % 9}" for i in ROWS], CATEGORIES),
+    "case differs": ([("Yes", "yes", "YES")[i % 3] for i in ROWS], CATEGORIES),
+    "trailing spaces": ([("a", "a ")[i % 2] for i in ROWS], CATEGORIES),
+    "emoji": ([("😀", "😡")[i % 2] for i in ROWS], CATEGORIES),
+    "umlauts": ([("schön", "häßlich")[i % 2] for i in ROWS], CATEGORIES),
+    "quotes and commas": ([('a "b", c', "d;e")[i % 2] for i in ROWS], CATEGORIES),
+    "line breaks": ([("one\ntwo", "three")[i % 2] for i in ROWS], CATEGORIES),
+    "constant": (["x"] * N, CATEGORIES),
+    "one value dominates": (["x"] * (N - 1) + ["y"], CATEGORIES),
+    "true and false": ([("true", "False")[i % 2] for i in ROWS], CATEGORIES),
+    "many values": ([f"city{i % 60}" for i in ROWS], CATEGORIES),
+    "": ([str(i) for i in ROWS], LEFT_OUT),  # an index written without a name
+}
+
+
+def fate(codebook, name):
+    column = next(c for c in codebook.columns if c.name == name)
+    if name in codebook.readings and codebook.readings[name].kind == "nothing":
+        return LEFT_OUT
+    if isinstance(column, NumericColumn):
+        return DATES if column.temporal else NUMBERS
+    return CATEGORIES
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return (np.random.default_rng(0).random(N) < 0.5).astype(int)
+
+
+@pytest.fixture(scope="module")
+def learned(labels, tmp_path_factory):
+    frame = pd.DataFrame({name: values for name, (values, _) in COLUMNS.items()})
+    path = tmp_path_factory.mktemp("messy") / "table.csv"
+    frame.to_csv(path, index=False)
+    context = FitContext()
+    codebook, rows = learn_codebook(path, labels, audit=True, context=context)
+    return frame, path, codebook, rows, context.info["codes"]["audit"]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_of_a_csv_file_becomes_what_it_is(learned, name):
+    assert fate(learned[2], name) == COLUMNS[name][1]
+
+
+def test_findings_name_column_action_and_reason(learned):
+    findings = {f["column"]: f for f in learned[4]}
+    assert findings["uuid"]["action"] == "left out"
+    assert "120 different texts in 120 rows" in findings["uuid"]["reason"]
+    assert findings["age, one unknown"]["reason"] == "60 numbers; 'unknown' counts as missing"
+    assert findings["many values"]["action"] == "none"
+    assert "2.0 rows each" in findings["many values"]["reason"]
+
+
+def test_texts_are_read_as_the_numbers_and_dates_they_say(learned):
+    _, _, codebook, _, _ = learned
+    read = {name: codebook.readings[name].read(pa.array(COLUMNS[name][0])).to_pylist()
+            for name in codebook.readings if codebook.readings[name].kind != "nothing"}  # fmt: skip
+    assert read["thousands and cents"][1] == 1037.25
+    assert read["german number"][0] == 1100.5
+    assert read["decimal comma"][3] == 3.5
+    assert read["spaced thousands"][2] == 3102
+    assert read["dollars"][7] == 7.5
+    assert read["age, one unknown"][0] is None
+    for name in ("iso with T and Z", "german date", "british date", "american date"):
+        assert read[name] == [day.to_pydatetime() for day in DAYS]
+
+
+def test_prediction_reads_the_columns_as_training_did(learned):
+    frame, path, codebook, rows, _ = learned
+    trained = rows.gather().codes
+    assert np.array_equal(codebook.encode(path), trained)
+    # From one row to the next the guesses of a CSV reader differ; the codes do not.
+    few = path.with_name("few.csv")
+    frame[:3].to_csv(few, index=False)
+    assert np.array_equal(codebook.encode(few), trained[:, :3])
+    without = path.with_name("without.csv")
+    frame[:3].drop(columns=["uuid", ""]).to_csv(without, index=False)
+    assert np.array_equal(codebook.encode(without), trained[:, :3])  # what is left out may be gone
+
+
+def test_the_audit_can_be_overruled(labels):
+    frame = pd.DataFrame({name: COLUMNS[name][0] for name in ("uuid", "thousands")})
+    context = FitContext()
+    kept = learn_codebook(frame, labels, audit=True, categorical_features=["uuid"], context=context)
+    assert [fate(kept[0], name) for name in frame] == [CATEGORIES, NUMBERS]
+    off = learn_codebook(frame, labels, audit=False, context=context)[0]
+    assert [fate(off, name) for name in frame] == [CATEGORIES, CATEGORIES]
+
+
+def test_a_fit_warns_once_and_names_the_columns(labels):
+    frame = pd.DataFrame({name: COLUMNS[name][0] for name in ("uuid", "iso date", "constant")})
+    with pytest.warns(ColumnWarning) as said:
+        clf = clone(SMALL).fit(frame, labels)
+    assert len(said) == 1
+    text = str(said[0].message)
+    for word in (
+        "'uuid' left out",
+        "'iso date' read as dates",
+        "categorical_features",
+        "audit=False",
+    ):
+        assert word in text
+    assert len(clf.info_["codes"]["audit"]) == 2
+    p = clf.predict_proba(frame)
+    assert np.array_equal(clf.predict_proba(frame.drop(columns="uuid")), p)  # not missed
+
+
+GOOD = pd.DataFrame({"a": ["x", "y"] * 15, "b": [True, False] * 15, "n": np.arange(30.0)})
+Y = ["no", "yes"] * 15
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return clone(SMALL).fit(GOOD, Y)
+
+
+@pytest.mark.parametrize(
+    ("X", "kind", "said"),
+    [
+        (GOOD.assign(n=np.inf), DataError, "Column 'n' contains infinity"),
+        (GOOD[:0], DataError, "0 sample"),
+        (GOOD[[]], DataError, "0 feature"),
+        (pd.concat([GOOD, GOOD], axis=1), DataError, "Duplicated column name"),
+        (GOOD.assign(a=[["x"]] * 30), DataError, "Split or flatten"),
+        (GOOD.assign(a=["x", 1] * 15), DataError, "mixes strings and numbers"),
+        (GOOD.assign(n=1j), DataError, "Complex data not supported"),
+        (GOOD["a"], DataError, "to_frame"),
+        (np.zeros((30, 2, 2)), DataError, "dim"),
+        (np.arange(30), DataError, "2D array"),
+        ("no/such/file.csv", DataError, "No such file"),
+        ({"a": ["x"], "b": 1}, DataError, "single values"),
+        ({"a": ["x"], "b": [1, 2]}, DataError, "different lengths"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused_in_words(X, kind, said):
+    with pytest.raises(kind, match=said):
+        clone(SMALL).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (None, "name of their column"),
+        ([None, *Y[1:]], "first in row 0"),
+        (Y[:-1], "One label a row|one label a row"),
+        (np.linspace(0, 1, 30), "continuous"),
+        ("nope", "No target column 'nope'"),
+    ],
+)
+def test_targets_that_cannot_be_learned_are_refused(y, said):
+    with pytest.raises(ValueError, match=said):
+        clone(SMALL).fit(GOOD, y)
+
+
+def test_inputs_that_people_pass_work(fitted):
+    row = {"a": "x", "b": True, "n": 1.0}
+    assert fitted.predict([row]).tolist() == fitted.predict(row).tolist() == ["no"]
+    assert fitted.predict({name: [value] for name, value in row.items()}).tolist() == ["no"]
+    dicts = clone(SMALL).fit([row, {**row, "a": "y"}] * 15, Y)
+    assert dicts.feature_names_in_.tolist() == ["a", "b", "n"]
+    huge = clone(SMALL).fit([[10**30], [1]] * 15, Y)
+    assert huge.predict([[10**30], [1]]).tolist() == ["no", "yes"]
+    assert np.array_equal(
+        fitted.predict(GOOD.assign(b=GOOD["b"].astype(str))), fitted.predict(GOOD)
+    )
+    assert explain_row(fitted, GOOD[:1]).target == "no"
+
+
+def test_mistakes_at_prediction_are_told(fitted):
+    with pytest.raises(DataError, match="lacks the column"):
+        fitted.predict(GOOD.drop(columns="a"))
+    with pytest.raises(DataError, match="unseen in fit: 'z'"):
+        fitted.predict(GOOD.assign(z=1))
+    with pytest.raises(DataError, match="Column 'b' held numbers or booleans"):
+        fitted.predict(GOOD.assign(b="yes"))
+    with pytest.raises(DataError, match=r"to_frame\(\)\.T"):
+        fitted.predict(GOOD.iloc[0])
+    with pytest.raises(NotFittedError):
+        clone(SMALL).predict(GOOD)
+    with pytest.raises(AttributeError, match="counts alone, not 'pooled'"):
+        BayesNetClassifier().partial_fit(GOOD, Y)
+
+
+def test_a_column_without_a_known_value_is_warned_of(fitted):
+    with pytest.warns(ColumnWarning, match="No value of the column\\(s\\) 'a' was seen"):
+        fitted.predict(GOOD.assign(a="X"))
+
+
+def test_one_class_is_warned_of():
+    with pytest.warns(ColumnWarning, match="one class only, 'no'"):
+        clone(SMALL).fit(GOOD, ["no"] * 30)
+
+
+def test_columns_that_are_absent_are_summed_out_where_missing_is():
+    clf = BayesNetClassifier("tan", "laplace", missing="marginalize").fit(GOOD, Y)
+    gone = clf.predict_proba(GOOD.drop(columns="a"))
+    unknown = GOOD.assign(a=pd.Series([None] * 30, dtype=object))
+    assert np.array_equal(gone, clf.predict_proba(unknown))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("a,label\n", "no rows"),
+        ("a,label\nx,no\ny\n", "line 3: 1 cells where the header has 2"),
+        ("a,a\nx,no\n", "Duplicated column name"),
+        ("a;label\nx;no\ny;yes\n", None),
+        ("a\tlabel\nx\tno\ny\tyes\n", None),
+        ("\ufeffa,label\nx,no\ny,yes\n", None),
+        ("a,label\r\nx,no\r\ny,yes\r\n", None),
+        ('a,label\n"x, y",no\n"z",yes\n', None),
+        ("a,label\nx,no\ny,yes", None),
+    ],
+    ids=["empty", "header only", "ragged", "twice", "semicolons", "tabs", "byte order mark",
+         "windows line ends", "quoted commas", "no last newline"],
+)  # fmt: skip
+def test_csv_files_of_all_sorts(tmp_path, text, said):
+    path = tmp_path / "table.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    if said is not None:
+        with pytest.raises(DataError, match=said):
+            clone(SMALL).fit(path, "label")
+        return
+    clf = clone(SMALL).fit(path, "label")
+    assert clf.feature_names_in_.tolist() == ["a"]
+    assert clf.score(path, "label") == 1.0
+
+
+def test_packed_and_damaged_files(tmp_path):
+    packed = tmp_path / "table.csv.gz"
+    packed.write_bytes(gzip.compress(b"a,label\nx,no\ny,yes\n"))
+    assert clone(SMALL).fit(packed, "label").classes_.tolist() == ["no", "yes"]
+    packed.write_bytes(packed.read_bytes()[:-12])
+    with pytest.raises(DataError, match=r"unpacked|damaged"):
+        clone(SMALL).fit(packed, "label")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match="cannot be read"):
+        clone(SMALL).fit(tmp_path / "bad.parquet", "label")
+
+
+def test_sixty_kinds_are_here():
+    kinds = len(COLUMNS) + 13 + 5 + 10 + 3 + 7 + 6
+    assert kinds >= 60
+
+
+def test_a_clean_table_is_not_warned_of():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(SMALL).fit(GOOD, Y).predict(GOOD)
