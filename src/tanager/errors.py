@@ -50,6 +50,10 @@ class ApproximationWarning(UserWarning):
     """Some results are approximate, where the exact ones would exceed a memory bound."""
 
 
+class ColumnWarning(UserWarning):
+    """A column is not what it seems: it is read otherwise, left out, or says nothing."""
+
+
 def listed(names: Iterable[object], most: int = 20) -> str:
     """Return names for a message: quoted, and few and short enough to read.
 
@@ -64,5 +68,3 @@ def listed(names: Iterable[object], most: int = 20) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
-class ColumnWarning(UserWarning):
-    """A column is not what it seems: it is read otherwise, left out, or says nothing."""
