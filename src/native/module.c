@@ -88,6 +88,9 @@ KERNEL(split_by_mdl)
 KERNEL(evaluate_scores)
 KERNEL(score_odds)
 KERNEL(score_posteriors)
+KERNEL(evaluate_sums)
+KERNEL(add_sums)
+KERNEL(score_gains)
 
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL, NULL}
 
@@ -97,7 +100,7 @@ static PyMethodDef methods[] = {
     ENTRY(gather_level), ENTRY(add_dense_terms), ENTRY(add_tree_terms), ENTRY(normalize),
     ENTRY(solve_fixed_point), ENTRY(mark_present), ENTRY(count_cells), ENTRY(encode_matrix),
     ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
-    ENTRY(score_posteriors), {NULL, NULL, 0, NULL},
+    ENTRY(score_posteriors), ENTRY(evaluate_sums), ENTRY(add_sums), ENTRY(score_gains), {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

@@ -194,3 +194,25 @@ def score_posteriors(
     state: Floats,
     totals: Ints,
 ) -> int: ...
+
+# additive.c
+def evaluate_sums(
+    cells: Labels,
+    starts: Ints,
+    labels: Labels,
+    weights: Floats,
+    scores: Floats,
+    slopes: Floats,
+    loss: Floats,
+) -> int: ...
+def add_sums(cells: Labels, starts: Ints, scores: Floats, out: Floats) -> int: ...
+def score_gains(
+    codes: Codes,
+    arities: Ints,
+    residuals: Floats,
+    spreads: Floats,
+    weights: Floats,
+    shrink: float,
+    singles: Floats,
+    gains: Floats,
+) -> int: ...
