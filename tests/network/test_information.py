@@ -17,6 +17,7 @@ from tanager.structure import Fixed
 GRAPHS = {
     "naive": dict.fromkeys("abcd", ()),
     "tree": {"a": (), "b": ("a",), "c": ("b",), "d": ("b",)},
+    "2-tree": {"a": (), "b": ("a",), "c": ("a", "b"), "d": ("c", "b")},
     "immoral": {"a": (), "b": (), "c": ("a", "b"), "d": ("c", "a")},
 }
 
@@ -35,7 +36,9 @@ def table():
     return pa.table(columns), y
 
 
-@pytest.fixture(scope="module", params=[*GRAPHS, "tree, grouped", "immoral, grouped"])
+@pytest.fixture(
+    scope="module", params=[*GRAPHS, "tree, grouped", "2-tree, grouped", "immoral, grouped"]
+)
 def network(request, table):
     graph, _, grouped = request.param.partition(", ")
     structure = Fixed({name: list(parents) for name, parents in GRAPHS[graph].items()})

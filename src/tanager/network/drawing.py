@@ -1,7 +1,7 @@
 """The network as SVG: where features stand, and what the drawing says of each.
 
-Features stand left to right as trees by their first parent; further parents are
-dashed lines. The class is a parent of every feature: it stands at the left, and
+Features stand left to right as trees by the parent that says most about them;
+further parents are dashed lines. The class is a parent of every feature: it stands at the left, and
 its arrows are drawn on request.
 """
 
@@ -49,14 +49,17 @@ class Layout:
     class_width: float
 
 
-def lay_out(structure: Structure, target: str) -> Layout:
+def lay_out(
+    structure: Structure, target: str, edges: Mapping[tuple[str, str], float] | None = None
+) -> Layout:
     """Give every leaf a row of its own and every parent the middle of its children.
+
+    A feature stands after the parent whose edge carries most, else after its first.
 
     Trees stand one below the other, in as many columns as make a drawing that
     is not much higher than wide.
     """
-    place = {feature: at for at, feature in enumerate(structure.selected)}
-    first = [place[ps[0]] if ps else None for ps in structure.parent_indices]
+    first = main_parents(structure, edges or {})
     children: list[list[int]] = [[] for _ in first]
     for child, parent in enumerate(first):
         if parent is not None:
@@ -78,6 +81,16 @@ def lay_out(structure: Structure, target: str) -> Layout:
         lowest = max(lowest, row)
     height = max(lowest, 2) * ROW + 2 * MARGIN
     return Layout(x, y, widths, left + widest + MARGIN, height, class_width)
+
+
+def main_parents(structure: Structure, edges: Mapping[tuple[str, str], float]) -> list[int | None]:
+    """Return the position of each feature's parent that carries most; None without parents."""
+    place = {feature: at for at, feature in enumerate(structure.selected)}
+    out: list[int | None] = []
+    for name, parents in zip(structure.features, structure.parent_indices, strict=True):
+        carried = [edges.get((structure.names[p], name), 0.0) for p in parents]
+        out.append(place[parents[carried.index(max(carried))]] if parents else None)
+    return out
 
 
 def _tree(root: int, children: list[list[int]]) -> list[int]:
@@ -144,7 +157,8 @@ def draw_network(
         Whether features can be chosen, by mouse, keyboard and screen reader;
         otherwise the drawing is one picture.
     """
-    layout = lay_out(structure, target)
+    layout = lay_out(structure, target, edges)
+    first = main_parents(structure, edges)
     place = {feature: at for at, feature in enumerate(structure.selected)}
     most = max(edges.values(), default=0.0) or 1.0
     parts = [
@@ -159,10 +173,10 @@ def draw_network(
         '<g class="edges" aria-hidden="true">',
     ]
     for at, parents in enumerate(structure.parent_indices):
-        for rank, parent in enumerate(parents):
+        for parent in parents:
             carried = edges.get((structure.names[parent], structure.features[at]), 0.0)
             width = 1 + 4 * sqrt(carried / most)
-            kind = "edge" if rank == 0 else "edge further"
+            kind = "edge" if place[parent] == first[at] else "edge further"
             parts.append(
                 f'<path class="{kind}" data-from="{place[parent]}" data-to="{at}" '
                 f'stroke-width="{width:.1f}" d="{_curve(layout, place[parent], at)}"/>'
@@ -192,9 +206,14 @@ def _class_arrows(layout: Layout) -> str:
 
 
 def _curve(layout: Layout, parent: int, child: int) -> str:
+    """Return the path of an arrow: rightwards, or around the left where the child is not right."""
     x0, y0 = layout.x[parent] + layout.widths[parent], layout.y[parent]
     x1, y1 = layout.x[child] - 2, layout.y[child]
-    bend = max(22.0, abs(x1 - x0) / 2)
+    if x1 <= x0:
+        x0 = layout.x[parent]
+        far = min(x0, x1) - 18 - 0.12 * abs(y1 - y0)
+        return f"M{x0:.1f} {y0:.1f}C{far:.1f} {y0:.1f} {far:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
+    bend = max(22.0, (x1 - x0) / 2)
     return f"M{x0:.1f} {y0:.1f}C{x0 + bend:.1f} {y0:.1f} {x1 - bend:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
 
 

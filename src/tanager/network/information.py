@@ -183,8 +183,10 @@ class NetworkInformation:
             elif len(parents) == 1:
                 above = joints[place[parents[0]]]
                 contexts[at] = None if above is None else _gather(above, self._groups[at])
-            elif prod(_arities(self.network, parents)) <= MAX_CONTEXTS:
-                contexts[at] = _gather(_ask(self.network, parents), self._groups[at])
+            else:
+                contexts[at] = self._from_a_family(at, place, contexts)
+                if contexts[at] is None and prod(_arities(self.network, parents)) <= MAX_CONTEXTS:
+                    contexts[at] = _gather(_ask(self.network, parents), self._groups[at])
             context = contexts[at]
             if table is None or (context is None and len(parents) < 2):
                 continue
@@ -194,6 +196,33 @@ class NetworkInformation:
                 family = table * context[..., None, :]
                 joints[at] = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
         return contexts, joints
+
+    def _from_a_family(
+        self, at: int, place: dict[int, int], contexts: list[Floats | None]
+    ) -> Floats | None:
+        """Return P(parents, class) where one parent's own family holds all the others.
+
+        So it is in k-trees: nothing has to be summed out. None where it is not so.
+        """
+        structure = self.network.structure
+        wanted = structure.parent_indices[at]
+        groups = dict(zip(wanted, self._groups[at], strict=True))
+        for last in wanted:
+            above = structure.parent_indices[place[last]]
+            read = dict(zip(above, self._groups[place[last]], strict=True))
+            table, context = self._tables[place[last]], contexts[place[last]]
+            same = all(
+                p == last or (p in read and np.array_equal(read[p], groups[p])) for p in wanted
+            )
+            if not same or table is None or context is None:
+                continue
+            joint = table * context[..., None, :]
+            extra = tuple(axis for axis, p in enumerate(above) if p not in groups)
+            kept = [*(p for p in above if p in groups), last]
+            identity = [np.arange(n, dtype=np.uint16) for n in joint.sum(axis=extra).shape[:-2]]
+            gathered = _gather(joint.sum(axis=extra), [*identity, groups[last]])
+            return np.transpose(gathered, [*(kept.index(p) for p in wanted), len(kept)])
+        return None
 
     @property
     def _contexts(self) -> list[Floats | None]:

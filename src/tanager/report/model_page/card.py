@@ -36,16 +36,16 @@ Group = tuple[str, list[tuple[str, str]]]
 
 
 def describe_model(
-    model: Any, network: Network, rows: Rows | None, checksum: str | None, n_bytes: int | None
+    model: Any, network: Network, rows: Rows | None, file: list[tuple[str, str]]
 ) -> list[Group]:
-    """Return groups of facts: (title, [(name, text), ...])."""
+    """Return groups of facts: (title, [(name, text), ...]); `file` are those of the model file."""
     info = getattr(model, "info_", {}) or {}
     groups = [
         ("Data", _data(network, rows, info)),
-        ("Model", _model(network, checksum, n_bytes)),
+        ("Model", [*_model(network), *file]),
         ("Options", _options(model)),
         ("The fit, and what it chose", _choices(info)),
-        ("Versions", _versions()),
+        ("This page was made by", _versions()),
     ]
     if network.history:
         groups.insert(3, ("Edits by hand", _edits(network.history)))
@@ -76,7 +76,7 @@ def _data(network: Network, rows: Rows | None, info: Mapping[str, Any]) -> list[
     return facts
 
 
-def _model(network: Network, checksum: str | None, n_bytes: int | None) -> list[tuple[str, str]]:
+def _model(network: Network) -> list[tuple[str, str]]:
     structure, tables = network.structure, network.tables
     cells = sum(
         getattr(t, "log_prob", getattr(t, "cell_log_prob", np.zeros(0))).size
@@ -92,10 +92,6 @@ def _model(network: Network, checksum: str | None, n_bytes: int | None) -> list[
     ]
     if left:
         facts.append(("Features left out", _list(left)))
-    if n_bytes is not None:
-        facts.append(("Model file", f"{n_bytes:,} bytes"))
-    if checksum is not None:
-        facts.append(("SHA-256 of the content", checksum))
     return facts
 
 

@@ -25,6 +25,7 @@ from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
 from tanager.network.drawing import draw_network
 from tanager.network.exports.javascript import scorer_source
+from tanager.network.files import read_model
 from tanager.report.model_page.asked import asked_network
 from tanager.report.model_page.card import card_html, describe_model, render_notes
 from tanager.report.model_page.classes import ShownClasses, show_classes
@@ -211,14 +212,12 @@ def _compose(
     network, held, rows = subject.network, subject.held, subject.rows
     asked = asked_network(network, subject.order)
     model_text = asked.to_json(unknowns=False)
-    checksum = hashlib.sha256(file.read_bytes()).hexdigest() if file is not None else None
     measured = ""
     if held is not None and rows is not None:
         edited = bool(network.history)
         measured = how_measured(held, len(rows.labels), rows.n_source, edited=edited)
     data = _data(subject, asked, scores, trust, loadable_rows)
-    n_bytes = file.stat().st_size if file is not None else None
-    groups = describe_model(subject.model, network, rows, checksum, n_bytes)
+    groups = describe_model(subject.model, network, rows, _describe_file(file))
     script = "(() => {\n" + scorer_source() + _script() + "\n})();"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     fitted = (getattr(subject.model, "info_", None) or {}).get("codes", {}).get("rows")
@@ -246,7 +245,7 @@ def _compose(
             "structure": about_structure(network, subject.target),
             "network": _drawing(subject),
             "target": escape(subject.target),
-            "further": "<li><span class='swatch dash'></span>dashed: from a further parent</li>"
+            "further": "<li><span class='swatch dash'></span>dashed: from a weaker parent</li>"
             if network.structure.max_parents > 1
             else "",
             "features": about_features(network, subject.classes),
@@ -261,6 +260,17 @@ def _compose(
             "js": script,
         },
     )
+
+
+def _describe_file(file: Path | None) -> list[tuple[str, str]]:
+    if file is None:
+        return []
+    content = file.read_bytes()
+    return [
+        ("Model file", f"{len(content):,} bytes"),
+        ("Written by", f"Tanager {read_model(file)[1].get('tanager', '?')}"),
+        ("SHA-256 of the file", hashlib.sha256(content).hexdigest()),
+    ]
 
 
 def _data(

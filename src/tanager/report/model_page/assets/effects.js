@@ -121,7 +121,7 @@ function barChart(f, list, ghost, className, counted, width, small) {
   const x = scale(low, high, names + 8, width - numbers), letters = Math.max(6, Math.floor(names / 6.6));
   const chart = sv("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img",
     "aria-label": `Effect of ${f.name} on ${className}, value by value. The table below has every number.` });
-  for (const t of ticks(low, high, Math.max(2, Math.floor((width - names) / 90)))) {
+  for (const t of ticks(low, high, Math.max(3, Math.floor((width - names) / 70)))) {
     chart.append(sv("line", { class: t === 0 ? "zero" : "grid", x1: x(t), x2: x(t), y1: top - 4, y2: height - 6 }));
     chart.append(sv("text", { x: x(t), y: top - 8, "text-anchor": "middle" }, fixed(t, Math.abs(t % 1) > 1e-9 ? 1 : 0)));
   }
