@@ -80,6 +80,13 @@ class Registry(Generic[Learner]):
         if name not in self._learners:
             raise self._unknown(text)
         kind = self._load(self._learners[name])
+        names = kind._get_param_names()
+        strange = [key for key in options if key.partition("__")[0] not in names]
+        if strange:
+            raise ConfigurationError(
+                f"{text!r}: {name} has no option {strange[0]!r}. "
+                f"Its options: {', '.join(names) or 'none'}."
+            )
         own = {key: value for key, value in options.items() if "__" not in key}
         nested = {key: value for key, value in options.items() if "__" in key}
         try:
@@ -88,7 +95,7 @@ class Registry(Generic[Learner]):
         except (TypeError, ValueError, AttributeError) as error:
             if isinstance(error, ConfigurationError):
                 raise
-            allowed = ", ".join(kind._get_param_names()) or "none"
+            allowed = ", ".join(names) or "none"
             raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
 
     def _load(self, place: str) -> Any:

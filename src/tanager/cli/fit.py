@@ -76,9 +76,10 @@ def fit(
     from tanager.structure import resolve_structure
 
     start = time.perf_counter()
+    resolve_structure(structure), resolve_parameters(parameters)  # before any row is read
     estimator = BayesNetClassifier(
-        resolve_structure(structure),
-        resolve_parameters(parameters),
+        structure,
+        parameters,
         categorical_features=_categorical(categorical),
         missing=missing,
         bins=read_bins(bins),
