@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from tanager.classifiers.audit import warn_of_columns
+from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
@@ -30,6 +31,7 @@ from tanager.codes import (
 )
 from tanager.counts import Counts
 from tanager.engines import Engine, FitContext, resolve_engine
+from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
 from tanager.parameters import (
@@ -45,6 +47,10 @@ from tanager.structure import Structure, StructureLearner, resolve_structure
 __all__ = ["BayesNetClassifier"]
 
 Floats = NDArray[np.float64]
+
+# How a fit is run is no property of its model: equal models have equal files,
+# byte for byte, whatever engine and however many threads learned them.
+RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
 
 
 class _OnlyFromCounts:
@@ -113,11 +119,21 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         dates and numbers written as text as dates and numbers, and texts that name the
         rows (ids) left out. A `ColumnWarning` says which; ``info_["codes"]["audit"]``
         has all that was found. A column named in `categorical_features` is left alone.
-    engine : "local" or Engine, default="local"
-        Where the passes over the data run.
+    engine : "local", "dask", distributed.Client or Engine, default="local"
+        Where the passes over the data run: on threads of this process; on a Dask
+        cluster, which is the client's, or for ``"dask"`` the current client's, or
+        else a new one on this machine. Results do not depend on it.
     n_jobs : int, default=None
         Threads of the local engine; None is one, -1 is one a core. Results do
         not depend on it.
+    memory_limit : str, int or None, default=None
+        Memory that coded rows may take, such as ``"4GB"`` or a number of bytes; the
+        rest goes to a temporary file. None is half of what is free. Results do not
+        depend on it.
+    checkpoint : path or None, default=None
+        A folder for the state of a fit that takes long: one that was killed, and is
+        started again on the same rows, goes on from there to the same model. It is
+        emptied when the fit is done.
     random_state : int, RandomState or None, default=None
         Only learners that draw random numbers use it. None is a fixed seed:
         a fit is repeatable unless asked otherwise.
@@ -166,6 +182,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         audit: bool = True,
         engine: str | Engine = "local",
         n_jobs: int | None = None,
+        memory_limit: str | int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -178,6 +196,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.audit = audit
         self.engine = engine
         self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.verbose = verbose
 
@@ -394,19 +414,28 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         """From coded rows to a network."""
         check_class_weight(self.class_weight, codebook.classes)
         counts, learner = Counts(rows, context), resolve_parameters(self.parameters)
-        with context.stage("structure"):
+        store = None
+        if self.checkpoint is not None:
+            data = fingerprint(counts.classes, counts.values)
+            store = FitCheckpoint(self.checkpoint, self._model_options(), data, context)
+        with context.stage("structure") as record:
             read = _grouped(counts) if learner.groups_parents else counts
             structure_learner = resolve_structure(self.structure)
-            structure = structure_learner.learn(read, context)
+            structure = learn_structure(structure_learner, read, context, store)
             context.carry["structure_learner"] = structure_learner
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
-            context.record("structure")["mutual_information"] = dict(informed)
+            record["mutual_information"] = dict(informed)
         context.record("codes")["rows"] = rows.n_rows
         context.record("codes")["fingerprint"] = fingerprint(counts.classes, counts.values)
         limited = learner.affordable(structure, read.domain)
         if limited != structure:
             context.record("structure")["dropped"] = _dropped(structure, limited)
             structure = limited
+        if store is not None:
+            # With counts of its own, this stage has the same passes whether the one
+            # before it was run or read.
+            store.begin("parameters")
+            counts = Counts(rows, context)
         with context.stage("parameters"):
             if isinstance(learner, CountLearner):
                 learner = learner.choose(structure, counts, context).learner
@@ -415,6 +444,12 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.network_ = Network(codebook, structure, tables)
         self._kept_counts = KeptCounts.start(learner, structure, counts)
         self.info_ = Info(context.info)
+        if store is not None:
+            store.clear()
+
+    def _model_options(self) -> dict[str, Any]:
+        """Return all parameters but those that say how a fit is run."""
+        return {k: v for k, v in self.get_params().items() if k not in RUN_PARAMETERS}
 
     def _encode(
         self,
@@ -465,7 +500,9 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             seed = np.random.SeedSequence(0 if state is None else int(state))
         else:
             seed = np.random.SeedSequence(check_random_state(state).randint(2**31))
-        return FitContext(resolve_engine(self.engine, self.n_jobs), seed, progress)
+        engine = resolve_engine(self.engine, self.n_jobs)
+        limit = read_memory_limit(self.memory_limit)
+        return FitContext(engine, seed, progress, memory_limit=limit)
 
     def _progress(self) -> AbstractContextManager[Progress]:
         return RichProgress() if self.verbose > 0 else nullcontext(Progress())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tanager.classifiers.bayesnet import BayesNetClassifier
+from tanager.classifiers.bayesnet import RUN_PARAMETERS, BayesNetClassifier
 from tanager.classifiers.info import Info
 from tanager.errors import ModelFileError
 from tanager.network.files import read_model, write_model
@@ -22,9 +22,7 @@ __all__ = ["load", "save"]
 MODULES = ("structure", "parameters", "training", "losses")
 MAX_DEPTH = 20
 
-# How a fit was run is no property of its model: equal models have equal files,
-# byte for byte, whatever engine and however many threads learned them.
-RUN_PARAMETERS = ("engine", "n_jobs", "verbose")
+# What a stage reports of the run, and not of the model.
 RUN_FACTS = ("seconds", "cpu_seconds", "peak_memory_mb", "passes")
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tanager.cli.console import Bins, Data, Json, human_size, print_json, read_bins
+from tanager.cli.engines import open_engine
 from tanager.cli.safety import Force, check_output, is_model
 from tanager.errors import ConfigurationError
 
@@ -61,6 +62,25 @@ def fit(
         bool, typer.Option("--balanced", help="Give every class the same total weight.")
     ] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit", help="For coded rows: 4GB, 512MiB, … Else half of the free."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="A folder: a killed fit goes on from there."),
+    ] = None,
+    engine: Annotated[
+        str, typer.Option("--engine", help="local: threads. dask: the workers of a cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler", help="Address of a Dask scheduler; else workers of this machine."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of learners that draw numbers.")] = 0,
     force: Force = False,
     as_json: Json = False,
@@ -77,6 +97,7 @@ def fit(
 
     start = time.perf_counter()
     resolve_structure(structure), resolve_parameters(parameters)  # before any row is read
+    cluster = open_engine(engine, scheduler)
     estimator = BayesNetClassifier(
         structure,
         parameters,
@@ -85,11 +106,13 @@ def fit(
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
         n_jobs=jobs,
+        memory_limit=memory_limit,
+        checkpoint=checkpoint,
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
     )
-    estimator.fit(_source(data, target, weight, drop or ()), target, sample_weight=weight)
-    estimator.verbose = 0
+    with cluster as estimator.engine:
+        estimator.fit(_source(data, target, weight, drop or ()), target, sample_weight=weight)
     save(estimator, output)
     _report(estimator, output, time.perf_counter() - start, as_json=as_json)
 

@@ -6,7 +6,8 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ class FitContext:
     memory_limit : int
         Bytes of coded rows that may stay in memory; the rest goes to a temporary
         file. By default half of what is free, at least 256 MiB.
+    checkpoint : Path or None
+        The folder for the state of a fit that may be killed.
     """
 
     engine: Engine = field(default_factory=LocalEngine)
@@ -49,12 +52,11 @@ class FitContext:
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
     carry: dict[str, Any] = field(default_factory=dict)
     memory_limit: int = field(default_factory=default_memory_limit)
+    checkpoint: Path | None = None
 
     def inner(self) -> FitContext:
         """Return a context for a part of the work that reports on its own, and silently."""
-        return FitContext(
-            self.engine, self.seed, Progress(), {}, dict(self.carry), self.memory_limit
-        )
+        return replace(self, progress=Progress(), info={}, carry=dict(self.carry))
 
     def generator(self, *key: int) -> np.random.Generator:
         """Return the random stream of one independent unit, named by integers.

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from numbers import Integral
 from pathlib import Path
 
-__all__ = ["default_memory_limit", "free_memory", "peak_memory_mb", "reset_peak_memory"]
+from tanager.errors import ConfigurationError
 
+__all__ = [
+    "default_memory_limit",
+    "free_memory",
+    "peak_memory_mb",
+    "read_memory_limit",
+    "reset_peak_memory",
+]
+
+UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 LEAST_MEMORY = 256 << 20  # bytes that coded rows may always take
 
 
 def default_memory_limit() -> int:
     """Return the bytes that coded rows may take: half of what is free, at least 256 MiB."""
     return max(LEAST_MEMORY, free_memory() // 2)
+
+
+def read_memory_limit(given: str | int | None) -> int:
+    """Return a limit in bytes, from a number or a text such as "4GB"; None is the default.
+
+    >>> read_memory_limit("1.5 GB"), read_memory_limit("512MiB"), read_memory_limit(1000)
+    (1500000000, 536870912, 1000)
+    """
+    if given is None:
+        return default_memory_limit()
+    if isinstance(given, Integral) and not isinstance(given, bool) and given >= 0:
+        return int(given)
+    if isinstance(given, str):
+        found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", given)
+        if found and found[2].upper() in UNITS:
+            return int(float(found[1]) * UNITS[found[2].upper()])
+    raise ConfigurationError(
+        f"memory_limit={given!r}. Allowed: a number of bytes, a text such as '4GB', '512MiB' or "
+        "'1.5TB', or None for half of the free memory."
+    )
 
 
 def free_memory() -> int:

@@ -186,11 +186,8 @@ def _changed(training: Training, rate: float, dropout: float) -> Training:
 def _checkpoint(
     task: Task, training: Training, context: FitContext, kind: str, start: Model, **more: object
 ) -> Checkpoint | None:
-    if training.checkpoint is None:
+    if training.checkpoint is None and context.checkpoint is None:
         return None
-    path = Path(training.checkpoint)
-    if kind != "training":
-        path = path.with_name(f"{path.name}.{kind}")
     options = {k: v for k, v in training.get_params(deep=False).items() if k not in STORING}
     parents = None
     if task.parents is not None:
@@ -208,6 +205,13 @@ def _checkpoint(
     rows = task.rows
     data = (rows.contexts, rows.children, rows.labels, rows.weights, *task.slots, start.theta)
     digest = fingerprint(options | facts, *data)
+    if training.checkpoint is None:
+        assert context.checkpoint is not None
+        path = context.checkpoint / f"training-{digest[:16]}.npz"
+    else:
+        path = Path(training.checkpoint)
+        if kind != "training":
+            path = path.with_name(f"{path.name}.{kind}")
     return Checkpoint(path, training.checkpoint_every, digest)
 
 

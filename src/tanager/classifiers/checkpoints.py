@@ -1,0 +1,164 @@
+"""Checkpoints of a fit: a killed one goes on to the same model.
+
+In the folder there are::
+
+    checkpoint.json    which fit it is: version, options, data
+    structure.json     the structure, once it is learned
+    passes-*.npz       what the passes of the present stage gathered, see `JournalEngine`
+    training-*.npz     the state of a training by gradient, see `tanager.training`
+
+They are removed when the fit is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tanager import __version__
+from tanager.atomic import write_text
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.engines.journal import JournalEngine
+from tanager.errors import ConfigurationError, ModelFileError
+from tanager.structure import Structure, StructureLearner
+
+__all__ = ["FitCheckpoint", "learn_structure"]
+
+SECONDS = 120.0  # between two writes within a stage
+
+
+class FitCheckpoint:
+    """The state of a fit in a folder.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it is absent.
+    options : mapping
+        All parameters that change the model.
+    data : str
+        A fingerprint of the coded rows.
+    context : FitContext
+        Its engine is replaced by one that notes down what passes gather, and
+        trainings by gradient are told of the folder.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        options: Mapping[str, Any],
+        data: str,
+        context: FitContext,
+    ) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        described = json.dumps({name: repr(value) for name, value in sorted(options.items())})
+        self._facts = {
+            "tanager": __version__,
+            "options": hashlib.sha256(described.encode()).hexdigest(),
+            "data": data,
+        }
+        self._refuse_others()
+        self._journal = JournalEngine(context.engine, self.folder, SECONDS)
+        context.engine = self._journal
+        context.checkpoint = self.folder
+
+    def begin(self, stage: str) -> None:
+        """Begin a stage: its noted passes are read."""
+        self._journal.begin(stage)
+
+    def structure(self) -> tuple[Structure, dict[str, Any]] | None:
+        """Return the structure and its record, if it was learned before."""
+        found = self._read("structure.json")
+        if found is None:
+            return None
+        try:
+            structure = Structure(
+                tuple(found["names"]),
+                tuple(found["selected"]),
+                tuple(map(tuple, found["parents"])),
+            )
+            return structure, dict(found["record"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(
+                f"{self.folder / 'structure.json'} is malformed ({error}). {_DELETE}"
+            ) from error
+
+    def keep_structure(self, structure: Structure, record: Mapping[str, Any]) -> None:
+        """Store the structure, which ends its stage."""
+        content = {
+            "names": list(structure.names),
+            "selected": list(structure.selected),
+            "parents": [list(parents) for parents in structure.parent_indices],
+            "record": dict(record),
+        }
+        self._write("structure.json", content)
+        self._journal.end()
+
+    def clear(self) -> None:
+        """Remove everything: the fit is done."""
+        self._journal.end()
+        for pattern in ("training-*.npz", "structure.json", "checkpoint.json"):
+            for path in self.folder.glob(pattern):
+                path.unlink()
+
+    def _refuse_others(self) -> None:
+        found = self._read("checkpoint.json")
+        if found is None:
+            self._write("checkpoint.json", self._facts)
+            return
+        other = [name for name, value in self._facts.items() if found.get(name) != value]
+        if other:
+            what = {"tanager": "another version of Tanager", "options": "other options"}
+            kinds = " and ".join(what.get(name, "other rows") for name in other)
+            raise ConfigurationError(
+                f"checkpoint={str(self.folder)!r} is that of another fit: {kinds}. Fit with the "
+                f"same, or take another folder. {_DELETE}"
+            )
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = self.folder / name
+        try:
+            found = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise ModelFileError(f"{path} is not readable ({error}). {_DELETE}") from error
+        if not isinstance(found, dict):
+            raise ModelFileError(f"{path} holds no JSON object. {_DELETE}")
+        return found
+
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        write_text(self.folder / name, json.dumps(content, default=_plain))
+
+
+def learn_structure(
+    learner: StructureLearner, counts: Counts, context: FitContext, store: FitCheckpoint | None
+) -> Structure:
+    """Learn a structure, or read it where a checkpoint has it."""
+    if store is None:
+        return learner.learn(counts, context)
+    found = store.structure()
+    if found is not None:
+        context.record("structure").update(found[1])
+        return found[0]
+    store.begin("structure")
+    carried = set(context.carry)
+    structure = learner.learn(counts, context)
+    # Tables learned together with the structure are no part of the file.
+    if set(context.carry) == carried:
+        store.keep_structure(structure, context.record("structure"))
+    return structure
+
+
+_DELETE = "Delete the folder to fit from the start."
+
+
+def _plain(value: Any) -> Any:
+    """Return arrays and NumPy's numbers as JSON has them."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,0 +1,178 @@
+"""A journal of passes: what a killed fit has gathered already is not gathered again."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tanager.atomic import replacing
+from tanager.engines.passes import Engine, Pass, Piece, Pieces
+from tanager.errors import ModelFileError
+from tanager.progress import Progress
+
+__all__ = ["JournalEngine"]
+
+Chunk = TypeVar("Chunk")
+State = TypeVar("State")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+MAX_BYTES = 1 << 26  # of one pass: a larger statistic is gathered again rather than stored
+
+
+class JournalEngine:
+    """Runs passes by another engine, and notes down what they gathered.
+
+    An optimiser is a chain of passes, each of which depends on the results of
+    those before. The same chain with the noted results is the same optimiser: it
+    goes through what was done in no time, and then goes on, to the same end.
+
+    Parameters
+    ----------
+    engine : Engine
+        Runs the passes.
+    folder : Path
+        Where the notes are: NumPy's npz files, data and never code.
+    every : float, default=120
+        Seconds between two writes.
+
+    Notes
+    -----
+    A note is used only for the pass of the same number and content. Passes whose
+    statistics are not plain arrays, or are large, are run again.
+    """
+
+    def __init__(self, engine: Engine, folder: Path, every: float = 120.0) -> None:
+        self.engine = engine
+        self.every = every
+        self._folder = folder
+        self._stage = ""
+        self._number = 0
+        self._known: dict[str, list[np.ndarray[Any, Any]]] = {}
+        self._new: dict[str, np.ndarray[Any, Any]] = {}
+        self._written = time.monotonic()
+
+    @property
+    def n_passes(self) -> int:
+        """Passes that were run, not read."""
+        return int(getattr(self.engine, "n_passes", 0))
+
+    @property
+    def n_jobs(self) -> int:
+        """Threads of the engine."""
+        return int(getattr(self.engine, "n_jobs", 1))
+
+    def begin(self, stage: str) -> None:
+        """Begin a stage: read its notes."""
+        self._stage, self._number, self._new = stage, 0, {}
+        self._known = {}
+        self._written = time.monotonic()
+        for path in self._files():
+            for name, array in _read(path).items():
+                self._known.setdefault(name.rpartition("|")[0], []).append(array)
+
+    def end(self) -> None:
+        """End the stage: its notes are of no more use."""
+        self._known, self._new = {}, {}
+        for path in self._files():
+            path.unlink()
+
+    def run(
+        self,
+        pass_: Pass[Chunk, State, Result],
+        rows: Pieces[Chunk],
+        progress: Progress,
+        stage: str,
+    ) -> Result:
+        """Run one pass over all rows, or read what it gathered."""
+        digest = hashlib.sha256(pickle.dumps((type(pass_).__qualname__, pass_), protocol=5))
+        name = f"{self._number}|{stage}|{digest.hexdigest()}"
+        self._number += 1
+        kind = type(pass_.zero())
+        arrays = self._known.pop(name, None)
+        if arrays is not None:
+            state: Any = arrays[0] if kind is np.ndarray else _tuple_of(kind, arrays)
+            return pass_.finish(state)
+        state = self.engine.run(_Unfinished(pass_), rows, progress, stage)
+        self._note(name, state)
+        return pass_.finish(state)
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        progress: Progress,
+        stage: str,
+    ) -> list[Result]:
+        """Apply a function to independent items."""
+        return self.engine.map(function, items, progress, stage)
+
+    def keep(
+        self,
+        read: Callable[[Any], Iterable[Chunk]],
+        pieces: Sequence[Any],
+        memory_limit: int,
+        progress: Progress,
+        stage: str,
+    ) -> Sequence[Piece[Chunk]]:
+        """Read every piece once and keep its chunks."""
+        return self.engine.keep(read, pieces, memory_limit, progress, stage)
+
+    def _note(self, name: str, state: Any) -> None:
+        parts = state if isinstance(state, tuple) else (state,)
+        plain = all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts)
+        if not plain or sum(part.nbytes for part in parts) > MAX_BYTES:
+            return
+        # A copy: `finish` may hand the arrays out to be changed.
+        self._new |= {f"{name}|{at:03}": part.copy() for at, part in enumerate(parts)}
+        if time.monotonic() - self._written >= self.every:
+            self.write()
+
+    def write(self) -> None:
+        """Write the notes that are not yet written."""
+        if self._new:
+            path = self._folder / f"passes-{self._stage}-{self._number:09}.npz"
+            with replacing(path) as part, part.open("wb") as file:
+                np.savez(file, **self._new)  # type: ignore[arg-type]
+        self._new = {}
+        self._written = time.monotonic()
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"passes-{self._stage}-*.npz"))
+
+
+class _Unfinished:
+    """A pass that gives its statistic as it is."""
+
+    def __init__(self, pass_: Any) -> None:
+        self._pass = pass_
+        self.zero, self.update, self.merge = pass_.zero, pass_.update, pass_.merge
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Unfinished, (self._pass,)
+
+    def finish(self, state: Any) -> Any:
+        return state
+
+
+def _tuple_of(kind: type, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    """Return arrays as the tuple, or named tuple, that they came from."""
+    return kind(*arrays) if hasattr(kind, "_fields") else tuple(arrays)
+
+
+def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in sorted(file.files)}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelFileError(
+            f"{path} is not a readable part of a checkpoint ({error}). Delete the folder of the "
+            "checkpoint to fit from the start."
+        ) from error

@@ -1,0 +1,133 @@
+"""A fit that is killed goes on from its checkpoint to the same model."""
+
+from __future__ import annotations
+
+import pytest
+
+import tanager
+from tanager import BayesNetClassifier
+from tanager.classifiers import checkpoints
+from tanager.engines import LocalEngine
+from tanager.errors import ConfigurationError, ModelFileError
+from tests.engines.test_processes import make_table
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+class Mortal(LocalEngine):
+    """Dies at the beginning of a given pass."""
+
+    def __init__(self, last):
+        super().__init__(1)
+        self.last = last
+
+    def run(self, pass_, rows, progress, stage):
+        if self.n_passes == self.last:
+            raise Killed
+        return super().run(pass_, rows, progress, stage)
+
+
+@pytest.fixture(autouse=True)
+def _write_every_pass(monkeypatch):
+    monkeypatch.setattr(checkpoints, "SECONDS", 0.0)
+
+
+def fit(engine="local", **options):
+    return BayesNetClassifier(engine=engine, **options).fit(make_table(), "y", sample_weight="w")
+
+
+def model_bytes(classifier, folder):
+    tanager.save(classifier, folder / "model.tanager")
+    return (folder / "model.tanager").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("structure", "parameters", "deaths"),
+    [
+        ("tan", "discriminative(tol=0.01)", (3, 7, 9)),
+        ("skdb(max_k=2)", "hdp", (4, 5)),
+        ("tan", "pooled(members=[hdp, m-estimate])", (5,)),
+    ],
+)
+def test_a_killed_fit_goes_on_to_the_same_model(tmp_path, structure, parameters, deaths):
+    options = {"structure": structure, "parameters": parameters}
+    expected = model_bytes(fit(**options), tmp_path)
+    folder = tmp_path / "state"
+    for last in deaths:
+        with pytest.raises(Killed):
+            fit(Mortal(last), checkpoint=folder, **options)
+        assert (folder / "checkpoint.json").exists()
+    found = fit(checkpoint=folder, **options)
+    assert model_bytes(found, tmp_path) == expected
+    assert list(folder.iterdir()) == []
+
+
+def test_a_killed_training_goes_on_to_the_same_model(tmp_path, monkeypatch):
+    from tanager.training.checkpoint import Checkpoint
+
+    hybrid = "hybrid(training__epochs=6, training__checkpoint_every=2)"
+    options = {"structure": "tan", "parameters": hybrid}
+    expected = model_bytes(fit(**options), tmp_path)
+    save = Checkpoint.save
+
+    def save_and_die(self, arrays):
+        save(self, arrays)
+        raise Killed
+
+    monkeypatch.setattr(Checkpoint, "save", save_and_die)
+    with pytest.raises(Killed):
+        fit(checkpoint=tmp_path / "state", **options)
+    monkeypatch.setattr(Checkpoint, "save", save)
+    assert list((tmp_path / "state").glob("training-*.npz"))
+    assert model_bytes(fit(checkpoint=tmp_path / "state", **options), tmp_path) == expected
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_passes_that_were_noted_are_not_run_again(tmp_path):
+    options = {"structure": "tan", "parameters": "discriminative(tol=0.01)"}
+    whole = LocalEngine(1)
+    fit(whole, checkpoint=tmp_path / "whole", **options)
+    last = whole.n_passes - 2
+    with pytest.raises(Killed):
+        fit(Mortal(last), checkpoint=tmp_path / "part", **options)
+    rest = LocalEngine(1)
+    fit(rest, checkpoint=tmp_path / "part", **options)
+    assert rest.n_passes < whole.n_passes / 2
+
+
+def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
+    with pytest.raises(Killed):
+        fit(Mortal(3), structure="tan", parameters="hdp", checkpoint=tmp_path)
+    with pytest.raises(ConfigurationError, match="other options"):
+        fit(structure="tan", parameters="laplace", checkpoint=tmp_path)
+    classifier = BayesNetClassifier("tan", "hdp", checkpoint=tmp_path)
+    with pytest.raises(ConfigurationError, match="other rows"):
+        classifier.fit(make_table().slice(1), "y", sample_weight="w")
+    # Where and on how many threads it runs does not make it another.
+    fit(structure="tan", parameters="hdp", checkpoint=tmp_path, n_jobs=2, memory_limit=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    with pytest.raises(Killed):
+        fit(Mortal(9), structure="tan", parameters="discriminative", checkpoint=tmp_path)
+    next(tmp_path.glob("passes-parameters-*.npz")).write_bytes(b"half of it")
+    with pytest.raises(ModelFileError, match="Delete the folder"):
+        fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
+    (tmp_path / "structure.json").write_text('{"names": 3}')
+    with pytest.raises(ModelFileError, match=r"structure.json is malformed"):
+        fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("given", ["much", "4 XB", -1, 1.5, True])
+def test_a_memory_limit_is_checked(given):
+    with pytest.raises(ConfigurationError, match="memory_limit"):
+        fit(structure="naive", parameters="laplace", memory_limit=given)
+
+
+def test_a_memory_limit_changes_no_byte(tmp_path):
+    options = {"structure": "tan", "parameters": "discriminative(tol=0.01)"}
+    all_in_memory = model_bytes(fit(memory_limit="1GB", **options), tmp_path)
+    assert model_bytes(fit(memory_limit=0, **options), tmp_path) == all_in_memory
