@@ -67,7 +67,7 @@ def keel_folder() -> Path | None:
 
 
 def keel_facts(paper_name: str) -> TableFacts | None:
-    """Return what is known of a table, or None where it is not to be had."""
+    """Return what is known of a table, or None where there is none."""
     folder = keel_folder()
     if folder is None or paper_name not in KEEL:
         return None
@@ -76,7 +76,7 @@ def keel_facts(paper_name: str) -> TableFacts | None:
 
 
 def find_keel(paper_name: str) -> Dataset | None:
-    """Return a table by the papers' name for it, or None where it is not to be had."""
+    """Return a table by the papers' name for it, or None where there is none."""
     facts, folder = keel_facts(paper_name), keel_folder()
     if facts is None or folder is None:
         return None
