@@ -39,10 +39,11 @@ from tanager.parameters import (
     ParameterLearner,
     log_posterior,
     posterior,
+    resolve_pair,
     resolve_parameters,
 )
 from tanager.progress import Progress, RichProgress
-from tanager.structure import Structure, StructureLearner, resolve_structure
+from tanager.structure import Structure, StructureLearner
 
 __all__ = ["BayesNetClassifier"]
 
@@ -93,22 +94,24 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    structure : str or StructureLearner, default="tan"
+    structure : str or StructureLearner, default="auto"
         Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
-        a learner such as ``KDB(k=2)``.
-    parameters : str or ParameterLearner, default="pooled"
-        The probability tables: ``"hdp"``, ``"m-estimate"``, ``"discriminative"``,
-        ... or a learner such as ``MEstimate(m=1.0)``.
+        a learner such as ``KDB(k=2)``. "auto" is what suits the parameters:
+        ``"ktree"`` for ``"layered"``, else ``"tan"``.
+    parameters : str or ParameterLearner, default="layered"
+        The probability tables: ``"layered"``, ``"hdp"``, ``"m-estimate"``,
+        ``"discriminative"``, ... or a learner such as ``MEstimate(m=1.0)``.
     categorical_features : "from_dtype", "all", mask, indices or names, default="from_dtype"
         Which columns are taken as they are. ``"from_dtype"``: strings, booleans,
         categories and Arrow dictionaries; every number is discretised.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
-    bins : "auto", "mdl" or int, default="auto"
+    bins : "auto", "mdl", "fine" or int, default="auto"
         How numbers are cut: where the classes separate beyond doubt (minimum
-        description length), or there and into so many bins of equal frequency.
-        "auto" is what suits the parameters: 5 for ``"pooled"``, else "mdl".
+        description length), or there and into so many bins of equal frequency,
+        or into 32 of equal frequency alone. "auto" is what suits the parameters:
+        "fine" for ``"layered"``, 5 for ``"pooled"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         What an error on each class costs, as a factor on the class's prior;
         ``"balanced"`` makes rare classes count as much as frequent ones. The rows
@@ -172,8 +175,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        structure: str | StructureLearner = "tan",
-        parameters: str | ParameterLearner = "pooled",
+        structure: str | StructureLearner = "auto",
+        parameters: str | ParameterLearner = "layered",
         *,
         categorical_features: str | Sequence[Any] = "from_dtype",
         missing: str = "value",
@@ -282,7 +285,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         A learner given by name becomes the learner itself first.
         """
         resolvers: dict[str, Callable[[Any], Any]] = {
-            "structure": resolve_structure,
+            "structure": lambda text: resolve_pair(text, self.parameters)[0],
             "parameters": resolve_parameters,
         }
         for axis, resolve in resolvers.items():
@@ -413,14 +416,14 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     def _learn(self, codebook: Codebook, rows: Rows, context: FitContext) -> None:
         """From coded rows to a network."""
         check_class_weight(self.class_weight, codebook.classes)
-        counts, learner = Counts(rows, context), resolve_parameters(self.parameters)
+        structure_learner, learner = resolve_pair(self.structure, self.parameters)
+        counts = Counts(rows, context)
         store = None
         if self.checkpoint is not None:
             data = fingerprint(counts.classes, counts.values)
             store = FitCheckpoint(self.checkpoint, self._model_options(), data, context)
         with context.stage("structure") as record:
             read = _grouped(counts) if learner.groups_parents else counts
-            structure_learner = resolve_structure(self.structure)
             structure = learn_structure(structure_learner, read, context, store)
             context.carry["structure_learner"] = structure_learner
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)

@@ -38,7 +38,9 @@ Data = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Bins = Annotated[
     str,
-    typer.Option("--bins", help="How numbers are cut: auto, mdl, or also into so many equal bins."),
+    typer.Option(
+        "--bins", help="How numbers are cut: auto, mdl, fine, or also into so many equal bins."
+    ),
 ]
 
 

@@ -32,15 +32,15 @@ def fit(
         typer.Option(
             "--structure",
             "-s",
-            help="Which features condition which: naive, tan, kdb(k=2), …",
+            help="Which features condition which: auto, naive, tan, kdb(k=2), …",
         ),
-    ] = "tan",
+    ] = "auto",
     parameters: Annotated[
         str,
         typer.Option(
-            "--parameters", "-p", help="The probability tables: pooled, hdp, m-estimate(m=1), …"
+            "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
         ),
-    ] = "pooled",
+    ] = "layered",
     drop: Annotated[
         list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
     ] = None,
@@ -92,11 +92,10 @@ def fit(
     """
     check_output(output, data, ours=is_model, kind="model file", force=force)
     from tanager.classifiers import BayesNetClassifier, save
-    from tanager.parameters import resolve_parameters
-    from tanager.structure import resolve_structure
+    from tanager.parameters import resolve_pair
 
     start = time.perf_counter()
-    resolve_structure(structure), resolve_parameters(parameters)  # before any row is read
+    resolve_pair(structure, parameters)  # before any row is read
     cluster = open_engine(engine, scheduler)
     estimator = BayesNetClassifier(
         structure,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-DEFAULT_PAIR = "tan/pooled"
+DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
 
 Run = Annotated[
@@ -124,8 +124,8 @@ def compare(
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV.")],
     target: Target,
-    structure: Annotated[str, typer.Option(help="Structure learner.")] = "tan",
-    parameters: Annotated[str, typer.Option(help="Parameter learner.")] = "pooled",
+    structure: Annotated[str, typer.Option(help="Structure learner.")] = "auto",
+    parameters: Annotated[str, typer.Option(help="Parameter learner.")] = "layered",
     drop: Drop = None,
     rounds: Rounds = 5,
     folds: Folds = 2,

@@ -158,15 +158,10 @@ class Contender:
 
     def _build_pair(self, bins: str | int) -> Any:
         from tanager.classifiers import BayesNetClassifier
-        from tanager.parameters import resolve_parameters
-        from tanager.structure import resolve_structure
+        from tanager.parameters import resolve_pair
 
-        structure, parameters = split_pair(self.use)
-        return BayesNetClassifier(
-            structure=resolve_structure(structure),
-            parameters=resolve_parameters(parameters),
-            **{"bins": bins, **self.options},
-        )
+        structure, parameters = resolve_pair(*split_pair(self.use))
+        return BayesNetClassifier(structure, parameters, **{"bins": bins, **self.options})
 
     def _build_imported(self, bins: str | int) -> Any:
         from tanager.evaluation.encoding import Encoded

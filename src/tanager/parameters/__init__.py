@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tanager.parameters.registry import PARAMETERS, resolve_parameters
+from tanager.parameters.registry import PARAMETERS, resolve_pair, resolve_parameters
 from tanager.parameters.tables import (
     DenseTable,
     FamilyTable,
@@ -27,6 +27,7 @@ __all__ = [
     "TreeTable",
     "log_posterior",
     "posterior",
+    "resolve_pair",
     "resolve_parameters",
     *_HOMES,
 ]

@@ -31,6 +31,8 @@ class ParameterLearner(BaseEstimator, ABC):
     ----------
     preferred_bins : "mdl" or int
         How numbers are cut for it unless the user says otherwise.
+    preferred_structure : str
+        The structure it gets unless the user says otherwise.
     max_table : int or None
         Numbers of one feature's table that it can afford. A structure with
         larger tables loses the last parents of those features first.
@@ -40,6 +42,7 @@ class ParameterLearner(BaseEstimator, ABC):
     """
 
     preferred_bins: ClassVar[str | int] = "mdl"
+    preferred_structure: ClassVar[str] = "tan"
     max_table: ClassVar[int | None] = None
     groups_parents: ClassVar[bool] = False
 

@@ -8,8 +8,9 @@ from tanager.registry import Registry
 
 if TYPE_CHECKING:
     from tanager.parameters.learner import ParameterLearner
+    from tanager.structure import StructureLearner
 
-__all__ = ["PARAMETERS", "resolve_parameters"]
+__all__ = ["PARAMETERS", "resolve_pair", "resolve_parameters"]
 
 PARAMETERS: Registry[ParameterLearner] = Registry(
     "tanager.parameters",
@@ -38,3 +39,19 @@ def resolve_parameters(parameters: Any) -> ParameterLearner:
     Laplace(alpha=0.5)
     """
     return PARAMETERS.resolve(parameters)
+
+
+def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, ParameterLearner]:
+    """Return both learners; the structure "auto" is the one that suits the parameters.
+
+    >>> resolve_pair("auto", "hdp")
+    (TAN(), HDP())
+    >>> resolve_pair("auto", "layered")
+    (KTree(), Layered())
+    """
+    from tanager.structure import resolve_structure
+
+    learner = resolve_parameters(parameters)
+    if isinstance(structure, str) and structure.strip() == "auto":
+        structure = learner.preferred_structure
+    return resolve_structure(structure), learner

@@ -16,11 +16,11 @@ STRUCTURES: Registry[StructureLearner] = Registry(
     "learner:StructureLearner",
     {
         "acll": "acll:ACLL",
-        "auto": "auto:Auto",
         "differentiable": "differentiable:Differentiable",
         "fixed": "fixed:Fixed",
         "greedy": "greedy:Greedy",
         "kdb": "kdb:KDB",
+        "ktree": "ktree:KTree",
         "naive": "naive:Naive",
         "order": "order_based:OrderBased",
         "random": "random_tree:RandomTree",

@@ -48,7 +48,7 @@ def table(n_rows: int = 240, seed: int = 0):
 @pytest.fixture(scope="module")
 def fitted():
     X, y = table()
-    return BayesNetClassifier("auto", "layered").fit(X, y), X, y
+    return BayesNetClassifier().fit(X, y), X, y
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -181,7 +181,7 @@ def test_the_record_says_what_was_chosen(fitted):
 def test_noise_stays_noise(n_classes):
     generator = np.random.default_rng(3)
     X, y = generator.normal(size=(1100, 40)), generator.integers(0, n_classes, 1100)
-    clf = BayesNetClassifier("auto", "layered").fit(X[:100], y[:100])
+    clf = BayesNetClassifier().fit(X[:100], y[:100])
     found = -np.log(clf.predict_proba(X[100:])[np.arange(1000), y[100:]]).mean()
     shares = np.bincount(y[:100], minlength=n_classes) / 100
     assert found < -np.log(shares[y[100:]]).mean() + 0.03
@@ -216,11 +216,8 @@ def test_the_same_fit_twice_and_whatever_the_chunks():
 
 def test_few_rows_and_one_class():
     X, y = table(8)
-    assert BayesNetClassifier("auto", "layered").fit(X, y).predict_proba(X).shape == (8, 2)
-    assert (
-        BayesNetClassifier("auto", "layered").fit(X, [1] * 8).predict_proba(X).tolist()
-        == [[1.0]] * 8
-    )
+    assert BayesNetClassifier().fit(X, y).predict_proba(X).shape == (8, 2)
+    assert BayesNetClassifier().fit(X, [1] * 8).predict_proba(X).tolist() == [[1.0]] * 8
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,11 @@ class Layered(ParameterLearner):
         Strengths and shares are found on a random sample of at most so many
         rows; the scores then see all.
     max_iter : int
-        Iterations of the optimiser for one fit.
+        Iterations of the optimiser for one fit that is judged by held-out rows;
+        twice as many for one that is kept.
     tol : float
-        Relative improvement of the objective at which it stops.
+        Relative improvement of the objective at which it stops; a tenth of it
+        for a fit that is kept.
 
     Notes
     -----
@@ -88,6 +90,7 @@ class Layered(ParameterLearner):
     """
 
     preferred_bins = "fine"
+    preferred_structure = "ktree"
     max_table = 1 << 16
     groups_parents = True
 

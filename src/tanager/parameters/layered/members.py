@@ -122,7 +122,7 @@ class Smooth(Member):
             if place not in tried:
                 said = []
                 for at, one in enumerate(terms):
-                    fit = self._fit(one, rows[at], place, free[at])
+                    fit = self._fit(one, rows[at], place, free[at], self.settings)
                     free[at] = fit.free
                     said.append(log_posterior(log_joint(one, held[at], fit.free)))
                 tried[place] = (trial.loss(np.concatenate(said)), np.concatenate(said))
@@ -137,7 +137,8 @@ class Smooth(Member):
         terms = part.terms(self.depth)
         rows, free = part.located(terms), None
         for place in range(min(self.place + 2, len(STRENGTHS) - 1), self.place - 1, -1):
-            fit = self._fit(terms, rows, place, free)
+            settings = self.settings if place > self.place else self.settings.finer()
+            fit = self._fit(terms, rows, place, free, settings)
             free = fit.free
         self._converged = fit.converged
         assert free is not None
@@ -151,9 +152,16 @@ class Smooth(Member):
             out[at] = under_parents(out[at], layer.ndim - 2) + layer
         return by_class(cells[:1])[0], out
 
-    def _fit(self, terms: Terms, rows: LocatedRows, place: int, start: Floats | None) -> Fit:
+    def _fit(
+        self,
+        terms: Terms,
+        rows: LocatedRows,
+        place: int,
+        start: Floats | None,
+        settings: Settings,
+    ) -> Fit:
         strengths = [STRENGTHS[place]] * (self.depth + 1)
-        fit = fit_scores(terms, rows, strengths, start=start, settings=self.settings)
+        fit = fit_scores(terms, rows, strengths, start=start, settings=settings)
         self.passes += fit.passes
         return fit
 

@@ -11,7 +11,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure import Structure
 from tanager.structure._gain_kernels import pair_gains
-from tanager.structure.auto import Auto, heaviest_tree
+from tanager.structure.ktree import KTree, heaviest_tree
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -74,7 +74,7 @@ def test_the_pair_that_speaks_only_together_is_joined():
     generator = np.random.default_rng(0)
     codes = generator.integers(0, 2, (6, 400))
     labels = codes[1] ^ codes[4]
-    structure = Auto(max_parents=1).learn(make_counts(codes, labels, [2] * 6), FitContext())
+    structure = KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 6), FitContext())
     assert structure.parents["x4"] == ("x1",) or structure.parents["x1"] == ("x4",)
 
 
@@ -85,7 +85,7 @@ def test_copies_that_add_nothing_together_are_not_preferred():
     codes[1] = codes[0]
     labels = codes[2] ^ codes[3]
     context = FitContext()
-    Auto(max_parents=1).learn(make_counts(codes, labels, [2] * 5), context)
+    KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 5), context)
     best = context.info["structure"]["gains"][0]
     assert {best["feature"], best["parent"]} == {"x2", "x3"}
 
@@ -94,4 +94,4 @@ def test_copies_that_add_nothing_together_are_not_preferred():
 def test_other_numbers_of_parents_are_refused(given):
     codes, labels = np.zeros((2, 20), int), np.arange(20) % 2
     with pytest.raises(ConfigurationError, match="max_parents"):
-        Auto(max_parents=given).learn(make_counts(codes, labels, [1, 1]), FitContext())
+        KTree(max_parents=given).learn(make_counts(codes, labels, [1, 1]), FitContext())

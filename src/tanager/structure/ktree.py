@@ -15,7 +15,7 @@ from tanager.errors import ConfigurationError
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
-__all__ = ["Auto", "heaviest_tree"]
+__all__ = ["KTree", "heaviest_tree"]
 
 Floats = NDArray[np.float64]
 
@@ -25,20 +25,21 @@ MAX_WORK = 1 << 28  # pairs times rows times classes
 N_FOLDS = 3
 STRENGTH = 1.0  # of the prior on the additive scores
 SHRINK = 5.0  # rows that a cell's gain is shrunk by
-TIE = 1e-3  # weight of the conditional information, where gains say nothing
+INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
 ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # name the random streams
 
 
-class Auto(StructureLearner):
+class KTree(StructureLearner):
     r"""A k-tree of the features that say together what they do not say alone.
 
     Each feature has up to `max_parents` parents, which are joined among
     themselves. An additive model, one score a value and class, is fitted
     without each fold; the rows of the fold then tell, for every pair of
     features, what a table of the pair would gain on the model's residuals. The
-    tree is grown from the pair of greatest gain, feature by feature, each at the
-    clique with which it gains most. Where no pair gains, the conditional
-    information :math:`I(X_i; X_j \mid Y)` decides, as in a TAN.
+    tree is grown from the heaviest pair, feature by feature, each at the clique
+    with which it has most weight. The weight is the gain and, to a smaller part,
+    the conditional information :math:`I(X_i; X_j \mid Y)` of a TAN, which decides
+    where no pair gains; both are scaled to their greatest value.
 
     Choose it with parameters that are trained on P(y | x) and judge depth
     themselves, above all ``"layered"``: generative tables want the dependences
@@ -64,7 +65,7 @@ class Auto(StructureLearner):
     --------
     >>> from tanager import BayesNetClassifier
     >>> X = [["a", "a", "u"], ["b", "b", "u"], ["a", "b", "v"], ["b", "a", "v"]] * 9
-    >>> clf = BayesNetClassifier(Auto(max_parents=1), "m-estimate").fit(X, [0, 0, 1, 1] * 9)
+    >>> clf = BayesNetClassifier(KTree(max_parents=1), "m-estimate").fit(X, [0, 0, 1, 1] * 9)
     >>> clf.structure_.max_parents
     1
     """
@@ -80,7 +81,7 @@ class Auto(StructureLearner):
             return Structure.from_parents(domain.names, [()] * domain.n_features)
         gains = np.maximum(_gains(counts, context), 0.0)
         information = counts.cmi()
-        weights = _scaled(gains) + TIE * _scaled(information)
+        weights = _scaled(gains) + INFORMATION * _scaled(information)
         parents = heaviest_tree(weights, most)
         first = [(feature, held[0]) for feature, held in enumerate(parents) if held]
         record = context.record("structure")
@@ -98,7 +99,7 @@ class Auto(StructureLearner):
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         if not (whole and int(given) >= 0):
             raise ConfigurationError(
-                f"Auto: max_parents={given!r}. Allowed: 'auto', or a whole number from 0 on."
+                f"KTree: max_parents={given!r}. Allowed: 'auto', or a whole number from 0 on."
             )
         return int(given)
 
