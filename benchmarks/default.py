@@ -108,13 +108,14 @@ def frames(features: pa.Table) -> dict[str, Any]:
     for name in features.column_names:
         column = features[name]
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            numeric[name] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            numeric[name] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         else:
             categories[name] = [None if v is None else str(v) for v in column.to_pylist()]
     as_categories = {name: pd.Categorical(v) for name, v in categories.items()}
     as_text = {name: ["missing" if v is None else v for v in c] for name, c in categories.items()}
-    spread = pd.get_dummies(pd.DataFrame({**as_text}), dtype=float)
-    filled = pd.DataFrame(numeric)
+    rows = pd.RangeIndex(features.num_rows)
+    spread = pd.get_dummies(pd.DataFrame(as_text, rows), dtype=float) if as_text else None
+    filled = pd.DataFrame(numeric, rows)
     gaps = filled.isna()
     gaps = gaps.loc[:, gaps.any()].astype(float).add_prefix("missing ")
     filled = filled.fillna(filled.median()).fillna(0.0)
@@ -122,7 +123,7 @@ def frames(features: pa.Table) -> dict[str, Any]:
         "arrow": features,
         "frame": pd.DataFrame({**numeric, **as_categories}),
         "text": pd.DataFrame({**numeric, **as_text}),
-        "one-hot": pd.concat([filled, gaps, spread], axis=1),
+        "one-hot": pd.concat([filled, gaps, spread], axis=1),  # what is None is left out
         "categories": list(categories),
     }
 

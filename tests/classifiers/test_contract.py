@@ -19,6 +19,8 @@ REASONS = {
     "hybrid": DRAWN,
     "discriminative": "the optimiser stops within its tolerance: equal to 1e-5, not to 1e-7",
     "m-estimate": DRAWN,
+    "ktree": "rows are dealt into folds, and the copies of a repeated row dealt apart",
+    "layered": "rows are dealt into folds, and the copies of a repeated row dealt apart",
     "pooled": "rows are dealt into folds, and the copies of a repeated row dealt apart",
 }
 

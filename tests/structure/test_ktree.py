@@ -24,6 +24,10 @@ def test_a_tree_is_moral_and_every_feature_has_k_parents(k):
     assert sorted(len(held) for held in parents) == [min(i, k) for i in range(9)]
 
 
+def test_features_without_any_weight_are_joined_all_the_same():
+    assert heaviest_tree(np.zeros((3, 3)), 1) == [(), (0,), (0,)]
+
+
 def test_one_parent_gives_the_maximum_spanning_tree():
     from scipy.sparse.csgraph import minimum_spanning_tree
 

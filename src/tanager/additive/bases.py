@@ -44,7 +44,7 @@ def basis(arity: int, n_ordered: int) -> Floats | None:
     True
     >>> matrix = basis(5, 4)
     >>> (matrix @ matrix.T).diagonal().round(2).tolist()
-    [1.22, 0.78, 0.78, 1.22, 1.0]
+    [1.1, 0.9, 0.9, 1.1, 1.0]
     """
     if n_ordered < LEAST_ORDERED:
         return None

@@ -165,8 +165,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
     >>> clf.predict_proba(X[[0, 70]]).round(2)
-    array([[0.99, 0.  , 0.  ],
-           [0.03, 0.18, 0.79]])
+    array([[1.  , 0.  , 0.  ],
+           [0.  , 0.03, 0.97]])
     """
 
     network_: Network

@@ -130,7 +130,8 @@ def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:
         best[better], size[better] = total[better], kept
         clique[better, :kept] = chosen[better]
 
-    first, second = divmod(int(np.argmax(np.triu(weights, 1))), n)
+    pairs = np.where(np.triu(np.ones((n, n)), 1) > 0, weights, -np.inf)
+    first, second = divmod(int(np.argmax(pairs)), n)
     attach(first, ())
     if n > 1:
         attach(second, (first,))
