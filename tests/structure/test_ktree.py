@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tanager import native
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure import Structure
-from tanager.structure._gain_kernels import pair_gains
 from tanager.structure.ktree import KTree, heaviest_tree
 
 
@@ -48,7 +48,7 @@ def test_gains_are_those_of_the_definition():
     residuals, spreads = generator.normal(size=(50, 2)), generator.random((50, 2))
     weights = generator.random(50)
     singles, gains = np.zeros(3), np.zeros((3, 3))
-    pair_gains(codes, arities, residuals, spreads, weights, 5.0, singles, gains)
+    native.score_gains(codes, arities, residuals, spreads, weights, 5.0, singles, gains)
 
     def slow(features):
         total = 0.0

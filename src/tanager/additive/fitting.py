@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.additive.terms import Terms, by_class
 from tanager.threads import one_blas_thread
 
@@ -101,23 +102,23 @@ def fit_scores(
     """
     from scipy.optimize import minimize
 
-    from tanager.additive._kernels import evaluate
-
     settings = settings or Settings()
     n_columns = terms.n_columns
     known = np.array([CLASS_PRECISION, *strengths])
     # Two classes share one column, each half of it: the same prior on both halves.
     precision = known[terms.depths + 1][:, None] * (0.5 if n_columns == 1 else 1.0)
     scale = 1.0 / np.sqrt(_curvature(terms, rows) + precision)
-    slopes = np.empty((terms.n_cells, n_columns))
+    slopes, loss = np.empty((terms.n_cells, n_columns)), np.empty(1)
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
         free = scaled.reshape(terms.n_cells, n_columns) * scale
         scores = terms.expand(free)
-        loss = evaluate(rows.cells, terms.starts, rows.labels, rows.weights, scores, slopes)
+        native.evaluate_sums(
+            rows.cells, terms.starts, rows.labels, rows.weights, scores, slopes, loss
+        )
         gradient = terms.pull(slopes) + precision * free
         penalty = 0.5 * float((precision * free * free).sum())
-        return loss + penalty, (gradient * scale).ravel()
+        return float(loss[0]) + penalty, (gradient * scale).ravel()
 
     first = np.zeros((terms.n_cells, n_columns)) if start is None else start
     options = {
@@ -135,10 +136,8 @@ def fit_scores(
 
 def log_joint(terms: Terms, cells: NDArray[np.uint16], free: Floats) -> Floats:
     """Return the sum of each row's scores, (n_rows, n_classes), less what all classes share."""
-    from tanager.additive._kernels import add_up
-
     out = np.empty((cells.shape[0], terms.n_columns))
-    add_up(cells, terms.starts, terms.expand(free), out)
+    native.add_sums(cells, terms.starts, terms.expand(free), out)
     return by_class(out)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.additive import LocatedRows, Settings, Terms, fit_scores, log_joint
 from tanager.codes import Codes
 from tanager.counts import Counts
@@ -156,8 +157,6 @@ class _Rows(NamedTuple):
 
 def _gains(counts: Counts, context: FitContext) -> Floats:
     """Return what each pair of features says beyond both alone, (n_features, n_features)."""
-    from tanager.structure._gain_kernels import pair_gains
-
     rows = _sample(counts, context)
     domain, n_rows = counts.domain, len(rows.labels)
     log_posterior = _held_out(counts, rows, context)
@@ -168,7 +167,9 @@ def _gains(counts: Counts, context: FitContext) -> Floats:
     residuals = (indicator - probability) * weighed
     spreads = probability * (1.0 - probability) * weighed
     singles, gains = np.zeros(domain.n_features), np.zeros((domain.n_features,) * 2)
-    pair_gains(rows.codes, domain.arities, residuals, spreads, rows.weights, SHRINK, singles, gains)
+    native.score_gains(
+        rows.codes, domain.arities, residuals, spreads, rows.weights, SHRINK, singles, gains
+    )
     own = np.maximum(singles, 0.0)
     gains -= own + own[:, None]
     np.fill_diagonal(gains, 0.0)
