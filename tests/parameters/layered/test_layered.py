@@ -9,7 +9,7 @@ from tanager import BayesNetClassifier, load, save
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
+from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.learner import _input_shares, _pool
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb
@@ -217,7 +217,9 @@ def test_the_same_fit_twice_and_whatever_the_chunks():
 def test_few_rows_and_one_class():
     X, y = table(8)
     assert BayesNetClassifier().fit(X, y).predict_proba(X).shape == (8, 2)
-    assert BayesNetClassifier().fit(X, [1] * 8).predict_proba(X).tolist() == [[1.0]] * 8
+    with pytest.warns(ColumnWarning, match="one class"):
+        alone = BayesNetClassifier().fit(X, [1] * 8)
+    assert alone.predict_proba(X).tolist() == [[1.0]] * 8
 
 
 @pytest.mark.parametrize(
