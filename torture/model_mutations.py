@@ -117,7 +117,7 @@ def seeds() -> list[bytes]:
     import tanager
     from tanager import BayesNetClassifier
     from tanager.parameters import Discriminative, MEstimate
-    from tanager.structure import KDB
+    from tanager.structure import Fixed
 
     rng = np.random.default_rng(7)
     n = 120
@@ -130,14 +130,18 @@ def seeds() -> list[bytes]:
             "flag": codes[:, 2] % 2 == 0,
             "day": [day + datetime.timedelta(int(v)) for v in codes[:, 3]],
             "many": [f"w{v}" for v in rng.integers(0, 60, n)],
+            "more": [f"w{v}" for v in rng.integers(0, 60, n)],
         }
     )
     y = np.where(codes[:, 0] + codes[:, 1] > 8, "yes", "no")
+    # Two parents that are not joined: tables of scores, and, of many values, trees.
+    immoral = Fixed({"word": ["many", "more"], "flag": ["many", "word"], "day": ["flag"]})
     pairs = [
-        (KDB(k=2), MEstimate(m=1.0), y),
+        (immoral, MEstimate(m=1.0), y),
+        (immoral, "hdp", y),
+        (immoral, Discriminative(), y),
         ("tan", "hdp", codes[:, 2] % 3),
         ("tan", Discriminative(level=1), y),
-        ("kdb", Discriminative(), y),
         ("naive", "laplace", codes[:, 2] > 4),
         ("skdb", "m-estimate", y),
         ("tan", "pooled", y),
@@ -151,5 +155,9 @@ def seeds() -> list[bytes]:
             tanager.save(clf, path)
             found.append(path.read_bytes())
         clf.network_.save(path)
+        found.append(path.read_bytes())
+        X = rng.normal(size=(150, 3))  # whose bins are read by groups where they are parents
+        clf = BayesNetClassifier("auto", "layered").fit(X, (X[:, 0] * X[:, 1] > 0).astype(int))
+        tanager.save(clf, path)
         found.append(path.read_bytes())
     return found

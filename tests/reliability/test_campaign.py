@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torture import mutated_files, numbers, same
+from torture import model_mutations, mutated_files, numbers, same
 from torture.campaign import Budget, Tally
 
 ROOT = Path(__file__).parents[2]
@@ -44,3 +44,15 @@ def test_killed_writers_leave_whole_files():
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["failures"] == []
     assert result["tried"] == 4
+
+
+def test_model_files_of_every_kind_are_attacked():
+    kinds, normalized = set(), set()
+    for data in model_mutations.seeds():
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+        tables = json.loads(metadata["header"])["tables"]
+        kinds |= {family["kind"] for family in tables["families"]}
+        normalized.add(tables["normalized"])
+    assert kinds == {"dense", "tree", "grouped"}
+    assert normalized == {True, False}
