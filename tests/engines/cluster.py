@@ -13,7 +13,7 @@ def local_cluster(n_workers=2):
     distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
     with (
         distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -20,6 +20,7 @@ from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
 from tanager.classifiers.kept_counts import KeptCounts
+from tanager.classifiers.lazy import lazy_for_dask
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import (
     Codebook,
@@ -210,7 +211,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : table
-            A 2-D array, a DataFrame (pandas, polars), an Arrow table, a DuckDB
+            A 2-D array, a DataFrame (pandas, polars, Dask), an Arrow table, a DuckDB
             relation, or a path, glob or folder of Parquet, Arrow or CSV files,
             which are streamed.
         y : array-like or str
@@ -294,11 +295,13 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 params[axis] = resolve(learner)
         return super().set_params(**params)
 
+    @lazy_for_dask
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each row."""
         best = self.predict_joint_log_proba(X).argmax(axis=1)
         return self.classes_[best]
 
+    @lazy_for_dask
     def decision_function(self, X: Any) -> Floats:
         """Return the log-odds of the second class, or with more classes each one's log-probability.
 
@@ -342,14 +345,17 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             total += float(weights.sum())
         return right / total
 
+    @lazy_for_dask
     def predict_proba(self, X: Any) -> Floats:
         """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
         return posterior(self.predict_joint_log_proba(X))
 
+    @lazy_for_dask
     def predict_log_proba(self, X: Any) -> Floats:
         """Return log P(class | row), shape (n_rows, n_classes)."""
         return log_posterior(self.predict_joint_log_proba(X))
 
+    @lazy_for_dask
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
         check_is_fitted(self)

@@ -37,7 +37,7 @@ def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
             "--engine dask needs Dask's distributed. Install it with: pip install 'tanager[dask]'."
         ) from error
     try:
-        local = {"threads_per_worker": 1, "dashboard_address": None} if scheduler is None else {}
+        local = {"threads_per_worker": 1, "dashboard_address": ":0"} if scheduler is None else {}
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False, **local)
     except (OSError, ValueError) as error:
         raise EngineError(

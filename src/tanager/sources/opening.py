@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import DataError, listed
+from tanager.sources.dask_frames import is_dask_frame, open_dask
 from tanager.sources.source import (
     ArraySource,
     Source,
@@ -21,8 +22,8 @@ from tanager.sources.source import (
 __all__ = ["open_source"]
 
 _KINDS = (
-    "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas or polars "
-    "DataFrame, a pyarrow Table or Dataset, anything with __arrow_c_stream__ (a DuckDB relation), "
+    "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
+    "Dask DataFrame, a pyarrow Table or Dataset, anything with __arrow_c_stream__ (a DuckDB relation), "
     "or a path, glob, folder or list of paths of Parquet, Arrow IPC or CSV files"
 )
 
@@ -34,7 +35,7 @@ def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
     ----------
     X : array, table, path or list of paths
         A 2-D NumPy array (numbers, booleans, strings, objects), a list of
-        rows, a pandas or polars DataFrame, a pyarrow Table, RecordBatchReader
+        rows, a pandas, polars or Dask DataFrame, a pyarrow Table, RecordBatchReader
         or Dataset, a DuckDB relation or anything else that speaks the Arrow
         C-stream protocol, or a path, glob, folder or list of paths to Parquet,
         Arrow IPC or CSV files.
@@ -89,6 +90,8 @@ def _open(X: Any) -> Source:
         return _open_mapping(X)
     if isinstance(X, list | tuple):
         return _open_list(X)
+    if is_dask_frame(X):
+        return open_dask(X)
     if type(X).__module__.partition(".")[0] == "pandas":
         if not hasattr(X, "columns"):
             raise DataError(

@@ -1,0 +1,73 @@
+"""Dask DataFrames: read a partition at a time, predicted lazily."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import DataError
+from tests.engines.test_processes import make_table
+
+dd = pytest.importorskip("dask.dataframe", reason="Dask's DataFrames are not installed")
+
+
+@pytest.fixture(scope="module")
+def pandas_frame():
+    frame = make_table().to_pandas()
+    frame["e"] = frame["a"].fillna("none").astype("category")
+    return frame
+
+
+@pytest.fixture(scope="module")
+def dask_frame(pandas_frame):
+    return dd.from_pandas(pandas_frame, npartitions=3, sort=False)
+
+
+@pytest.fixture(scope="module")
+def expected(pandas_frame):
+    return BayesNetClassifier("tan", "hdp").fit(pandas_frame, "y", sample_weight="w")
+
+
+def same(one, other):
+    assert one.network_.codebook.to_dict() == other.network_.codebook.to_dict()
+    assert one.structure_ == other.structure_
+    assert one.network_.tables == other.network_.tables
+
+
+def test_partitions_are_fragments(dask_frame, expected):
+    same(BayesNetClassifier("tan", "hdp").fit(dask_frame, "y", sample_weight="w"), expected)
+
+
+def test_workers_compute_the_partitions(dask_client, dask_frame, expected):
+    classifier = BayesNetClassifier("tan", "hdp", engine=dask_client)
+    same(classifier.fit(dask_frame, "y", sample_weight="w"), expected)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
+def test_predictions_are_lazy(pandas_frame, dask_frame, expected, method):
+    features = dask_frame.drop(columns=["y", "w"])
+    found = getattr(expected, method)(features)
+    assert type(found).__module__.startswith("dask.")
+    here = getattr(expected, method)(pandas_frame.drop(columns=["y", "w"]))
+    assert found.ndim == here.ndim
+    assert np.array_equal(found.compute(scheduler="synchronous"), here)
+
+
+def test_a_partition_without_rows_is_no_partition(pandas_frame, dask_frame, expected):
+    some = dask_frame[dask_frame["b"] >= 0].repartition(npartitions=3)
+    empty = dd.concat([dask_frame[dask_frame["b"] < 0], some])
+    same(BayesNetClassifier("tan", "hdp").fit(empty, "y", sample_weight="w"), expected)
+    lazy = expected.predict_proba(empty.drop(columns=["y", "w"]))
+    assert lazy.compute(scheduler="synchronous").shape == (len(pandas_frame), 3)
+
+
+def test_partitions_of_different_types_are_named():
+    import dask
+    import pandas as pd
+
+    parts = [pd.DataFrame({"a": [1.5], "y": [0]}), pd.DataFrame({"a": ["x"], "y": [1]})]
+    meta = pd.DataFrame({"a": pd.Series([], dtype=object), "y": pd.Series([], dtype=int)})
+    mixed = dd.from_delayed([dask.delayed(p) for p in parts], meta=meta, verify_meta=False)
+    with pytest.raises(DataError, match="different types"):
+        BayesNetClassifier("naive", "laplace").fit(mixed, "y")
