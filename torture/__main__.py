@@ -72,7 +72,9 @@ def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
     if done.returncode:
         what = f"the part ended with code {done.returncode}"
-        return {"tried": 0, "outcomes": {"failed": 1}, "failures": [{"what": what}], "facts": {}}
+        tally = Tally()
+        tally.fail(what)
+        return {**tally.to_json(), "seconds": 0.0, "seed": given.seed}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
