@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.parameters import Laplace, MEstimate
 from tanager.structure import KDB, Fixed
 
@@ -313,7 +313,8 @@ def test_classes_keep_their_type(target):
 
 
 def test_one_class_one_feature_one_row():
-    clf = BayesNetClassifier("tan", "m-estimate").fit([["a"]], ["only"])
+    with pytest.warns(ColumnWarning, match="one class only"):
+        clf = BayesNetClassifier("tan", "m-estimate").fit([["a"]], ["only"])
     assert clf.predict_proba([["zzz"]]).tolist() == [[1.0]]
 
 

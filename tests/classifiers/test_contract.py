@@ -47,5 +47,6 @@ PAIRS = sorted(ALL if os.environ.get("TANAGER_ALL_PAIRS") else SOME)
     expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::tanager.errors.ColumnWarning")
 def test_scikit_learn_contract(estimator, check):
     check(estimator)

@@ -24,7 +24,7 @@ def has_names(X: Any) -> bool:
     if isinstance(X, Source):
         return True
     if isinstance(X, Mapping):
-        return True
+        return not hasattr(X, "nnz")  # one kind of sparse matrix is a mapping of its cells
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], (str, PathLike, Mapping))
     # Asked of the type: of a lazy frame the names alone would be computed.

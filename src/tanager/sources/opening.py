@@ -23,8 +23,8 @@ __all__ = ["open_source"]
 
 _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
-    "Dask DataFrame, a pyarrow Table or Dataset, anything with __arrow_c_stream__ (a DuckDB relation), "
-    "or a path, glob, folder or list of paths of Parquet, Arrow IPC or CSV files"
+    "Dask DataFrame, a pyarrow Table or Dataset, anything with __arrow_c_stream__ (a DuckDB "
+    "relation), or a path, glob, folder or list of paths of Parquet, Arrow IPC or CSV files"
 )
 
 
@@ -86,6 +86,11 @@ def _open(X: Any) -> Source:
         return _open_table(pa.Table.from_batches([X]))
     if isinstance(X, pa.RecordBatchReader):
         return _open_table(X.read_all())
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError(
+            "Sparse data was passed, but dense data is required. "
+            "Convert it first, for example with X.toarray()."
+        )
     if isinstance(X, Mapping):
         return _open_mapping(X)
     if isinstance(X, list | tuple):
@@ -105,11 +110,6 @@ def _open(X: Any) -> Source:
         return open_dataset(X)
     if hasattr(X, "__arrow_c_stream__"):
         return _open_stream(X)
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise TypeError(
-            "Sparse data was passed, but dense data is required. "
-            "Convert it first, for example with X.toarray()."
-        )
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         return _open_array(np.asarray(X))
     raise DataError(f"X is a {type(X).__name__}. Allowed: {_KINDS}.")
