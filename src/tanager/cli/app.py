@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn
 
@@ -16,7 +17,7 @@ import typer
 
 from tanager import __version__
 from tanager.cli import audit, demo, draw, export, fit, laboratory, predict, report, score, show
-from tanager.errors import ConfigurationError, TanagerError
+from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
 
 __all__ = ["app", "main", "run"]
@@ -68,7 +69,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given or bool(os.environ.get("TANAGER_DEBUG"))
     given = [argument for argument in given if argument != "--debug"]
     try:
-        result = typer.main.get_command(app).main(given, "tanager", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", ColumnWarning)
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            result = typer.main.get_command(app).main(given, "tanager", standalone_mode=False)
         if result == INTERRUPTED:  # the parser turns Ctrl-C into this code
             raise KeyboardInterrupt
         return result if isinstance(result, int) else DONE
@@ -76,6 +80,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if debug and not _is_usage(error):
             raise
         return _tell(error)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Say a warning of Tanager's in one line; others as Python does."""
+    if category.__module__.partition(".")[0] == "tanager":
+        _say(f"note: {message}")
+    else:
+        filename, line = place[0], place[1]
+        print(warnings.formatwarning(message, category, filename, line), end="", file=sys.stderr)
 
 
 def _stop(*_: Any) -> None:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import Data, Json, console, print_json
+from tanager.cli.console import (
+    Data,
+    Decimal,
+    Encoding,
+    Json,
+    NaValues,
+    console,
+    open_data,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from tanager.codes.audit import ColumnSheet
@@ -24,6 +33,9 @@ def audit(
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="The column to predict: not judged.")
     ] = None,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     as_json: Json = False,
 ) -> None:
     """Look at the columns of a table: types, gaps, ids, dates and numbers written as text.
@@ -32,9 +44,8 @@ def audit(
     or take it as it is. Reads up to 100,000 rows of files.
     """
     from tanager.codes.audit import describe_columns
-    from tanager.sources import open_source
 
-    sheets = describe_columns(open_source(list(data)), target)
+    sheets = describe_columns(open_data(data, na_values, encoding, decimal), target)
     if as_json:
         print_json({"columns": [sheet.to_json() for sheet in sheets]})
         return

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tanager.progress import Progress
+    from tanager.sources import Source
 
 __all__ = [
     "Bins",
     "Data",
+    "Decimal",
+    "Encoding",
     "Json",
     "Model",
+    "NaValues",
     "console",
     "human_size",
+    "open_data",
     "print_json",
     "read_bins",
     "watching",
@@ -33,8 +38,18 @@ __all__ = [
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
 Data = Annotated[
     list[str],
-    typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV: files, a glob or a folder."),
+    typer.Argument(
+        metavar="DATA",
+        help="Parquet, Arrow, CSV, JSON lines or Excel: files, a glob, a folder, or - for "
+        "standard input.",
+    ),
 ]
+NaValues = Annotated[
+    list[str] | None,
+    typer.Option("--na-values", help="CSV: a cell that means missing, as '?'; may be repeated."),
+]
+Encoding = Annotated[str, typer.Option("--encoding", help="CSV: such as latin-1 or cp1252.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Bins = Annotated[
     str,
@@ -59,6 +74,14 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     return Terminal(stderr=stderr, highlight=False, width=None if stream.isatty() else 160)
+
+
+def open_data(data: list[str], na_values: list[str] | None, encoding: str, decimal: str) -> Source:
+    """Open the table that a command was given."""
+    from tanager.sources import open_source
+    from tanager.sources.text import TextStyle
+
+    return open_source(list(data), style=TextStyle(tuple(na_values or ()), encoding, decimal))
 
 
 def print_json(content: Any) -> None:

@@ -6,14 +6,28 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import Bins, Data, Json, human_size, print_json, read_bins
+from tanager.cli.console import (
+    Bins,
+    Data,
+    Decimal,
+    Encoding,
+    Json,
+    NaValues,
+    human_size,
+    open_data,
+    print_json,
+    read_bins,
+)
 from tanager.cli.engines import open_engine
 from tanager.cli.safety import Force, check_output, is_model
 from tanager.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tanager.sources import Source
 
 __all__ = ["register"]
 
@@ -61,6 +75,9 @@ def fit(
     balanced: Annotated[
         bool, typer.Option("--balanced", help="Give every class the same total weight.")
     ] = False,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
     memory_limit: Annotated[
         str | None,
@@ -82,6 +99,9 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of learners that draw numbers.")] = 0,
+    audit: Annotated[
+        bool, typer.Option(help="Read dates and numbers written as text; leave out ids.")
+    ] = True,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -104,22 +124,23 @@ def fit(
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
+        audit=audit,
         n_jobs=jobs,
         memory_limit=memory_limit,
         checkpoint=checkpoint,
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
     )
+    table = open_data(data, na_values, encoding, decimal)
     with cluster as estimator.engine:
-        estimator.fit(_source(data, target, weight, drop or ()), target, sample_weight=weight)
+        estimator.fit(_source(table, target, weight, drop or ()), target, sample_weight=weight)
     save(estimator, output)
     _report(estimator, output, time.perf_counter() - start, as_json=as_json)
 
 
-def _source(data: Sequence[str], target: str, weight: str | None, drop: Sequence[str]) -> Any:
+def _source(source: Source, target: str, weight: str | None, drop: Sequence[str]) -> Source:
     from tanager.sources import open_source
 
-    source = open_source(list(data))
     absent = [name for name in drop if name not in source.names]
     if absent:
         raise ConfigurationError(

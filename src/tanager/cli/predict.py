@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import Data, Json, Model, print_json, watching
+from tanager.cli.console import (
+    Data,
+    Decimal,
+    Encoding,
+    Json,
+    Model,
+    NaValues,
+    open_data,
+    print_json,
+    watching,
+)
 from tanager.cli.safety import Force, check_output, is_prediction
 from tanager.errors import ConfigurationError, DataError
 
@@ -47,6 +57,9 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
     ] = True,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
     force: Force = False,
     as_json: Json = False,
@@ -58,7 +71,6 @@ def predict(
     """
     from tanager.cli.output import check_ending
     from tanager.network import Network
-    from tanager.sources import open_source
 
     check_ending(output)
     inputs: list[str | Path] = [model, *data]
@@ -67,7 +79,7 @@ def predict(
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
-    source = network.codebook.complete(open_source(list(data)))
+    source = network.codebook.complete(open_data(data, na_values, encoding, decimal))
     kept = _kept(source, keep or ())
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
     source = network.codebook.read_as_trained(source, features)

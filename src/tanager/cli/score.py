@@ -6,12 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import Data, Json, Model, console, print_json, watching
+from tanager.cli.console import (
+    Data,
+    Decimal,
+    Encoding,
+    Json,
+    Model,
+    NaValues,
+    console,
+    open_data,
+    print_json,
+    watching,
+)
 from tanager.errors import DataError
 
 if TYPE_CHECKING:
     from tanager.evaluation.sheet import Sheet
     from tanager.network import Network
+    from tanager.sources import Source
 
 __all__ = ["register"]
 
@@ -30,6 +42,9 @@ def score(
         str | None,
         typer.Option("--target", "-t", help="The column of true classes; else the model's."),
     ] = None,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -43,7 +58,9 @@ def score(
 
     network = Network.load(model)
     column = target if target is not None else network.codebook.target.name
-    probabilities, labels = _predict(network, data, column, jobs)
+    probabilities, labels = _predict(
+        network, open_data(data, na_values, encoding, decimal), column, jobs
+    )
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:
@@ -52,15 +69,14 @@ def score(
         _print_sheet(sheet)
 
 
-def _predict(network: Network, data: list[str], target: str, jobs: int) -> tuple[Any, Any]:
+def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[Any, Any]:
     """Return the probabilities and the class codes of all rows, a batch at a time."""
     import numpy as np
     import pyarrow as pa
 
     from tanager.cli.predict import Scorer, match_features, scored
-    from tanager.sources import open_source
 
-    source = network.codebook.complete(open_source(list(data)))
+    source = network.codebook.complete(source)
     if target not in source.names:
         raise DataError(
             f"The table has no column {target!r} of true classes. Its columns: "

@@ -7,15 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import Data, Json, Model, console, human_size, print_json
+from tanager.cli.console import (
+    Data,
+    Decimal,
+    Encoding,
+    Json,
+    Model,
+    NaValues,
+    console,
+    human_size,
+    open_data,
+    print_json,
+)
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tanager.codes.reading import Reading
     from tanager.network import Network
     from tanager.network.explanation import Explanation
+    from tanager.sources import Source
 
 __all__ = ["print_explanation", "print_structure", "register"]
 
@@ -77,6 +90,9 @@ def explain(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw it: .svg, .png or .pdf.")
     ] = None,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     as_json: Json = False,
 ) -> None:
     """Explain one row: how each feature moves the odds between two classes."""
@@ -86,7 +102,10 @@ def explain(
 
     network = Network.load(model)
     explanation = explain_row(
-        network, _read_row(network, data, row), target=target, against=against
+        network,
+        _read_row(network, open_data(data, na_values, encoding, decimal), row),
+        target=target,
+        against=against,
     )
     if output is not None:
         from tanager.cli.draw import save_figure
@@ -99,11 +118,10 @@ def explain(
         print_explanation(explanation)
 
 
-def _read_row(network: Network, data: list[str], row: int) -> Any:
+def _read_row(network: Network, source: Source, row: int) -> Any:
     from tanager.cli.predict import match_features
-    from tanager.sources import open_source
 
-    source = network.codebook.complete(open_source(list(data)))
+    source = network.codebook.complete(source)
     features = match_features(network, source, (), ignore_extra=True)
     source = network.codebook.read_as_trained(source, features)
     before = 0
@@ -142,6 +160,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
             for label, p in zip(codebook.classes, np.exp(network.log_prior), strict=True)
         },
         "history": [str(edit) for edit in network.history],
+        "readings": {name: _how(reading) for name, reading in codebook.readings.items()},
         "n_features": codebook.domain.n_features,
         "n_selected": len(structure.selected),
         "n_edges": sum(map(len, structure.parent_indices)),
@@ -164,6 +183,14 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
             for (parent, feature), carried in information.of_edges().items()
         ],
     }
+
+
+def _how(reading: Reading) -> str:
+    """Say how a column is read."""
+    if reading.kind == "nothing":
+        return "left out"
+    style = "" if reading.style in ("plain", "ISO") else f", written as {reading.style}"
+    return f"read as {reading.kind}s{style}"
 
 
 def _describe(header: dict[str, Any], axis: str) -> str:
@@ -193,6 +220,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
     ]
     if facts["rows"]:
         lines.append(f"rows        {facts['rows']:,} in the fit")
+    lines += [f"column      {name} {how}" for name, how in facts["readings"].items()]
     lines += [f"edited      {edit}" for edit in facts["history"]]
     for line in lines:
         out.print(line, markup=False)
@@ -246,11 +274,12 @@ def print_explanation(explanation: Explanation, most: int = 20) -> None:
     out.print(
         f"log-odds of {explanation.target} against {explanation.against}, by feature:", markup=False
     )
-    table = _plain_table("", "value", "adds", "", "so far")
-    table.columns[2].justify = table.columns[4].justify = "right"
+    table = _plain_table("", "value", "adds", "", "so far", f"P({explanation.target})")
+    for right in (2, 4, 5):
+        table.columns[right].justify = "right"
     top = max(map(abs, explanation.contributions), default=1.0) or 1.0
     total = explanation.prior
-    table.add_row("prior", "", "", "", f"{total:+.3f}")
+    table.add_row("prior", "", "", "", f"{total:+.3f}", _chance(total))
     strongest = explanation.strongest(most)
     for at in strongest:
         step = float(explanation.contributions[at])
@@ -258,12 +287,25 @@ def print_explanation(explanation: Explanation, most: int = 20) -> None:
         colour = "green" if step > 0 else "red"
         bar = f"[{colour}]{'█' * round(BAR_WIDTH * abs(step) / top)}[/]"
         name, value = _escape(explanation.features[at]), _escape(explanation.values[at])
-        table.add_row(name, value, f"{step:+.3f}", bar, f"{total:+.3f}")
+        table.add_row(name, value, f"{step:+.3f}", bar, f"{total:+.3f}", _chance(total))
     rest = len(explanation.features) - len(strongest)
     if rest:
         step = explanation.posterior - total
-        table.add_row(f"{rest} others", "", f"{step:+.3f}", "", f"{explanation.posterior:+.3f}")
+        end = explanation.posterior
+        table.add_row(f"{rest} others", "", f"{step:+.3f}", "", f"{end:+.3f}", _chance(end))
     out.print(table)
+    out.print(
+        "A feature adds what its parents have not said already: one that tells much alone may add "
+        "nothing."
+    )
+    if len(explanation.classes) > 2:
+        out.print(f"P: of {explanation.target} against {explanation.against} alone", markup=False)
+
+
+def _chance(log_odds: float) -> str:
+    from math import exp
+
+    return f"{1 / (1 + exp(-max(-700.0, min(700.0, log_odds)))):.3f}"
 
 
 def _plain_table(*columns: str) -> Table:

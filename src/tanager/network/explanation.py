@@ -26,7 +26,8 @@ class Explanation(EqualByArrays):
     prior : float
         Log-odds before any feature is known.
     features, values : tuple of str
-        The features of the network and what the row has for them.
+        The features of the network and what the row has for them: of a number the
+        number itself and the interval it falls into, as ``53, in (45, 60]``.
     contributions : ndarray of float64, shape (n_features,)
         What each feature adds; `prior` and they sum to `posterior`.
     classes : tuple
@@ -90,6 +91,7 @@ def explain_row(
     codes = network.codebook.encode(X)
     if codes.shape[1] != 1:
         raise DataError(f"One row is explained at a time; the table has {codes.shape[1]}.")
+    raw = _raw_values(network, X)
     terms = network.log_terms(codes)[0]  # (n_features, n_classes)
     log_joint = network.log_prior + terms.sum(axis=0)
     weights = np.exp(log_joint - log_joint.max())
@@ -109,7 +111,9 @@ def explain_row(
         classes[rival],
         float(network.log_prior[best] - network.log_prior[rival]),
         network.structure.features,
-        tuple(_value(network, feature, int(codes[feature, 0])) for feature in selected),
+        tuple(
+            _value(network, feature, int(codes[feature, 0]), raw[feature]) for feature in selected
+        ),
         odds,
         classes,
         probabilities,
@@ -125,9 +129,25 @@ def find_class(classes: tuple[Any, ...], label: Any) -> int:
     raise ConfigurationError(f"{label!r} is not one of the classes {known}.")
 
 
-def _value(network: Network, feature: int, code: int) -> str:
-    labels = network.codebook.columns[feature].labels()
-    return labels[code] if code < len(labels) else "unknown"
+def _raw_values(network: Network, X: Any) -> list[Any]:
+    """Return the row's cells as they are read, before they become codes."""
+    source, names = network.codebook.open(X)
+    batch = next(source.batches(names))
+    return [column[0].as_py() for column in batch.columns]
+
+
+def _value(network: Network, feature: int, code: int, raw: Any) -> str:
+    """Say what the row has: of a number itself and its interval, else the value."""
+    column = network.codebook.columns[feature]
+    labels = column.labels()
+    label = labels[code] if code < len(labels) else "unknown"
+    reading = network.codebook.readings.get(column.name)
+    if reading is not None and reading.kind == "nothing":
+        return "left out"
+    if column.kind != "numeric" or raw is None or raw != raw or code == column.missing_code:
+        return label
+    shown = f"{raw:.6g}" if isinstance(raw, int | float) else str(raw)
+    return f"{shown}, in {label}" if label.startswith("(") else f"{shown}, {label}"
 
 
 def _plain(label: Any) -> Any:

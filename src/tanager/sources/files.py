@@ -5,8 +5,9 @@ from __future__ import annotations
 import glob
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,6 +20,9 @@ from tanager.sources.source import (
     cast_batch,
     check_names,
 )
+
+if TYPE_CHECKING:
+    from tanager.sources.text import TextStyle
 
 __all__ = ["FileSource", "open_files"]
 
@@ -33,6 +37,9 @@ FORMATS = {
     ".csv": "csv",
     ".tsv": "csv",
     ".txt": "csv",
+    ".jsonl": "json lines",
+    ".ndjson": "json lines",
+    ".xlsx": "excel",
 }
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
@@ -170,8 +177,12 @@ def _with_folders(
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
-def open_files(paths: Sequence[str | Path]) -> FileSource:
-    """Open paths, globs or folders as one table."""
+def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> Source:
+    """Open paths, globs or folders as one table; ``-`` is standard input."""
+    if [str(path) for path in paths] == ["-"]:
+        from tanager.sources.whole import save_stdin
+
+        paths = [save_stdin()]
     found = [file for path in paths for file in _expand(str(path))]
     kinds = {_format(path) for path, _ in found}
     if len(kinds) > 1:
@@ -179,7 +190,12 @@ def open_files(paths: Sequence[str | Path]) -> FileSource:
             f"The files are of several formats ({', '.join(sorted(map(str, kinds)))}). "
             "Pass files of one format, for example with a glob like 'folder/*.parquet'."
         )
-    opener = _OPENERS[kinds.pop()]
+    kind = kinds.pop()
+    if kind in ("json lines", "excel"):
+        from tanager.sources.whole import read_whole
+
+        return read_whole([path for path, _ in found], kind)
+    opener = partial(_open_csv, style=style) if kind == "csv" else _OPENERS[kind]
     values, schema = read_folders([(path, base) for path, base in found])
     files = []
     for (path, _), folders in zip(found, values, strict=True):
@@ -288,14 +304,13 @@ def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
         ) from error
 
 
-def _open_csv(path: Path) -> TableFile:
+def _open_csv(path: Path, style: TextStyle | None = None) -> TableFile:
     from tanager.sources.text import CsvTable
 
-    return CsvTable(path)
+    return CsvTable(path, style)
 
 
 _OPENERS: dict[str, Callable[[Path], TableFile]] = {
     "parquet": ParquetTable,
     "ipc": IpcTable,
-    "csv": _open_csv,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from tanager.sources.source import (
     check_names,
 )
 
+if TYPE_CHECKING:
+    from tanager.sources.text import TextStyle
+
 __all__ = ["open_source"]
 
 _KINDS = (
@@ -28,7 +31,9 @@ _KINDS = (
 )
 
 
-def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
+def open_source(
+    X: Any, *, columns: Sequence[str] | None = None, style: TextStyle | None = None
+) -> Source:
     """Open any table as a source: addresses of rows, read where they are needed.
 
     Parameters
@@ -38,9 +43,11 @@ def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
         rows, a pandas, polars or Dask DataFrame, a pyarrow Table, RecordBatchReader
         or Dataset, a DuckDB relation or anything else that speaks the Arrow
         C-stream protocol, or a path, glob, folder or list of paths to Parquet,
-        Arrow IPC or CSV files.
+        Arrow IPC, CSV, JSON-lines or Excel files; ``-`` is standard input.
     columns : sequence of str, optional
         Keep these columns only, in this order.
+    style : TextStyle, optional
+        How the texts of CSV files are meant: encoding, decimal mark, missing cells.
 
     Returns
     -------
@@ -60,7 +67,7 @@ def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
     >>> next(source.batches()).column(1).to_pylist()
     [31.5, None]
     """
-    source = _open(X)
+    source = _open(X, style)
     if columns is None or tuple(columns) == source.names:
         return source
     absent = [name for name in columns if name not in source.names]
@@ -71,7 +78,7 @@ def open_source(X: Any, *, columns: Sequence[str] | None = None) -> Source:
     return source.select(columns)
 
 
-def _open(X: Any) -> Source:
+def _open(X: Any, style: TextStyle | None = None) -> Source:
     if isinstance(X, Source):
         return X
     if isinstance(X, np.ndarray):
@@ -79,7 +86,7 @@ def _open(X: Any) -> Source:
     if isinstance(X, str | Path):
         from tanager.sources.files import open_files
 
-        return open_files([X])
+        return open_files([X], style)
     if isinstance(X, pa.Table):
         return _open_table(X)
     if isinstance(X, pa.RecordBatch):
@@ -94,7 +101,7 @@ def _open(X: Any) -> Source:
     if isinstance(X, Mapping):
         return _open_mapping(X)
     if isinstance(X, list | tuple):
-        return _open_list(X)
+        return _open_list(X, style)
     if is_dask_frame(X):
         return open_dask(X)
     if type(X).__module__.partition(".")[0] == "pandas":
@@ -150,11 +157,11 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
     return TableSource(pa.table(columns, names=names), named=False)
 
 
-def _open_list(rows: Sequence[Any]) -> Source:
+def _open_list(rows: Sequence[Any], style: TextStyle | None = None) -> Source:
     from tanager.sources.files import open_files
 
     if rows and all(isinstance(row, str | Path) for row in rows):
-        return open_files(list(rows))
+        return open_files(list(rows), style)
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(str(name) for row in rows for name in row))
         return _open_mapping({name: [row.get(name) for row in rows] for name in names})

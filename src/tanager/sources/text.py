@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import copy
 import csv
-import gzip
+import io
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import ConfigurationError, DataError
 from tanager.sources.formats import TableFile
 from tanager.sources.source import check_names
 
-__all__ = ["CsvTable"]
+__all__ = ["CsvTable", "TextStyle"]
 
 # Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
@@ -34,6 +36,37 @@ _WIDER = {
 }
 
 
+@dataclass(frozen=True)
+class TextStyle:
+    """How the texts of a CSV file are meant.
+
+    Attributes
+    ----------
+    na_values : tuple of str
+        Cells that mean "missing", besides the usual ones.
+    encoding : str
+        Of the file, such as "latin-1".
+    decimal : str
+        The mark before the decimals: "." or ",".
+    """
+
+    na_values: tuple[str, ...] = ()
+    encoding: str = "utf-8"
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (".", ","):
+            raise ConfigurationError(
+                f"decimal={self.decimal!r} is not known. Allowed: '.' and ','."
+            )
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError as error:
+            raise ConfigurationError(
+                f"encoding={self.encoding!r} is not known. Try 'utf-8', 'latin-1' or 'cp1252'."
+            ) from error
+
+
 class CsvTable(TableFile):
     """A CSV file with a header.
 
@@ -44,16 +77,17 @@ class CsvTable(TableFile):
     where the header has none, the semicolon or the tab.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, style: TextStyle | None = None) -> None:
         self.path = path
-        names, self._delimiter = _header(path)
+        self._style = style or TextStyle()
+        names, self._delimiter = _header(path, self._style)
         check_names(names)
         types = dict.fromkeys(names, pa.null())
         rows = 0
         for batch in self._read(names, dict.fromkeys(names, pa.string())):
             rows += batch.num_rows
             for name, column in zip(names, batch.columns, strict=True):
-                types[name] = _settle(column, types[name])
+                types[name] = _settle(column, types[name], self._style.decimal)
         self.n_rows = rows
         self.schema = pa.schema(list(types.items()))
 
@@ -80,7 +114,7 @@ class CsvTable(TableFile):
         except pa.ArrowInvalid as error:
             if " columns, got " in str(error):
                 # Arrow counts records; only a re-read knows the line.
-                raise _ragged(self.path, self._delimiter) from error
+                raise _ragged(self.path, self._delimiter, self._style) from error
             raise
 
     def _open(self, columns: Sequence[str], types: dict[str, pa.DataType]) -> Any:
@@ -88,18 +122,21 @@ class CsvTable(TableFile):
 
         return pacsv.open_csv(
             str(self.path),
-            read_options=pacsv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+            read_options=pacsv.ReadOptions(
+                block_size=BLOCK_BYTES, use_threads=False, encoding=self._style.encoding
+            ),
             parse_options=pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
                 column_types=types,
                 include_columns=list(columns),
-                null_values=NULLS,
+                null_values=[*NULLS, *self._style.na_values],
                 strings_can_be_null=True,
+                decimal_point=self._style.decimal,
             ),
         )
 
 
-def _settle(column: pa.Array, current: pa.DataType) -> pa.DataType:
+def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType:
     """Return the narrowest type, not narrower than the current one, that reads the column."""
     if column.null_count == len(column):
         return current
@@ -118,41 +155,49 @@ def _settle(column: pa.Array, current: pa.DataType) -> pa.DataType:
             continue
         try:
             # The CSV reader trims numbers, so the test must too.
-            pc.utf8_trim_whitespace(column).cast(kind)
+            texts = pc.utf8_trim_whitespace(column)
+            if decimal == ",":
+                if pc.any(pc.match_substring(texts, ".")).as_py():
+                    continue  # a point is no decimal mark here
+                texts = pc.replace_substring(texts, ",", ".")
+            texts.cast(kind)
         except pa.ArrowInvalid:
             continue
         return kind
     return pa.string()
 
 
-def _open_text(path: Path) -> Any:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-    return path.open(encoding="utf-8-sig", newline="")
+def _open_text(path: Path, style: TextStyle) -> Any:
+    """Open a file's text, unpacked by its ending."""
+    plain = "utf-8-sig" if style.encoding in ("utf-8", "utf8", "UTF-8") else style.encoding
+    stream = pa.input_stream(str(path), compression="detect")
+    return io.TextIOWrapper(stream, encoding=plain, newline="")
 
 
-def _header(path: Path) -> tuple[list[str], str]:
-    if path.suffix in (".bz2", ".zst", ".lz4"):
-        raise DataError(f"{path}: of packed CSV files only .gz is read. Unpack it first.")
+def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
     try:
-        with _open_text(path) as handle:
+        with _open_text(path, style) as handle:
             line = handle.readline()
-    except (zlib.error, EOFError) as error:
+            delimiter = next((mark for mark in (",", ";", "\t") if mark in line), ",")
+        if not line.strip():
+            raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
+        with _open_text(path, style) as handle:
+            return next(csv.reader(handle, delimiter=delimiter)), delimiter
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not written in {style.encoding} ({error.reason} at byte {error.start}). "
+            "Name its encoding, for example latin-1 or cp1252."
+        ) from error
+    except (zlib.error, EOFError, pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path} cannot be unpacked ({error}). The file may be truncated or damaged; write it "
             "again."
         ) from error
-    if not line.strip():
-        raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
-    delimiter = next((mark for mark in (",", ";", "\t") if mark in line), ",")
-    with _open_text(path) as handle:
-        names = next(csv.reader(handle, delimiter=delimiter))
-    return names, delimiter
 
 
-def _ragged(path: Path, delimiter: str) -> DataError:
+def _ragged(path: Path, delimiter: str, style: TextStyle) -> DataError:
     """Find the first row whose number of cells differs from the header's."""
-    with _open_text(path) as handle:
+    with _open_text(path, style) as handle:
         reader = csv.reader(handle, delimiter=delimiter)
         expected = len(next(reader))
         for row in reader:
