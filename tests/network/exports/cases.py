@@ -11,7 +11,7 @@ import pyarrow as pa
 from tanager import BayesNetClassifier
 from tanager.codes.columns import NumericColumn
 from tanager.network import Network
-from tanager.parameters import Discriminative, Pooled
+from tanager.parameters import Discriminative, GroupedTable, Pooled, Tables
 from tanager.structure import KDB
 from tests.keel import read_keel
 
@@ -181,9 +181,34 @@ def typed_case() -> Case:
     return make_case("typed", network, rows, rng)
 
 
+@cache
+def grouped_case(structure: str) -> Case:
+    """Return a case whose tables know their parents by groups of codes, each its own."""
+    case = keel_cases(structure, "hdp")[TABLES.index("german")]
+    network, rng = case.network, np.random.default_rng(8)
+    families = []
+    for parents, table in zip(
+        network.structure.parent_indices, network.tables.families, strict=True
+    ):
+        log_prob, groups = table.to_dense().log_prob, []
+        for axis, parent in enumerate(parents):
+            arity = int(network.codebook.domain.arities[parent])
+            n_groups = max(1, arity - 1 - axis)
+            some = np.sort(np.r_[np.arange(n_groups), rng.integers(0, n_groups, arity - n_groups)])
+            groups.append((rng.permutation(some) if axis else some).astype(np.uint16))
+            log_prob = np.take(log_prob, range(n_groups), axis=axis)
+        families.append(GroupedTable.of(np.ascontiguousarray(log_prob), groups))
+    grouped = Network(
+        network.codebook, network.structure, Tables(network.log_prior, tuple(families))
+    )
+    return make_case(f"grouped {structure}", grouped, case.rows, rng)
+
+
 def all_cases(structure: str, parameters: str) -> list[Case]:
-    """Return the cases of a pair of learners, and with TAN those of odd names and types."""
+    """Return the cases of a pair of learners, and with HDP tables odd ones too."""
     odd = [nasty_case(), typed_case()] if (structure, parameters) == ("tan", "hdp") else []
+    if structure != "naive" and parameters == "hdp":
+        odd.append(grouped_case(structure))
     return [*keel_cases(structure, parameters), *odd]
 
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,11 +10,16 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.exports.javascript import scorer_source
-from tanager.network.exports.json import describe
-from tanager.network.exports.recipe import Family, make_recipe, plan_steps
+from tanager.network.exports.recipe import make_recipe
 from tanager.structure import KDB
-from tests.network.exports.cases import COMBINATIONS, NASTY, all_cases, check, nasty_case
+from tests.network.exports.cases import (
+    COMBINATIONS,
+    NASTY,
+    all_cases,
+    check,
+    grouped_case,
+    nasty_case,
+)
 
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
@@ -147,47 +151,16 @@ def test_unknown_kind_of_javascript():
         nasty_case().network.to_javascript(kind="typescript")
 
 
-def coarse_recipe(recipe):
-    """Return a recipe whose tables know input 0 as a parent by pairs of codes, and its twin.
-
-    The twin's tables are spelled out over the codes themselves.
-    """
-    parent = 0
-    coarse = tuple(code // 2 for code in range(recipe.inputs[parent].arity))
-    inputs = (replace(recipe.inputs[0], as_parent=coarse), *recipe.inputs[1:])
-    families, spelled = [], []
-    for family in recipe.families:
-        axis = family.parents.index(parent) if parent in family.parents else None
-        if axis is None:
-            families.append(family)
-            spelled.append(family)
-            continue
-        kept = np.take(family.log_prob, range(max(coarse) + 1), axis=axis)
-        families.append(Family(family.parents, kept))
-        spelled.append(Family(family.parents, np.take(kept, coarse, axis=axis)))
-    steps = plan_steps(inputs, tuple(families))
-    return (
-        replace(recipe, inputs=inputs, families=tuple(families), steps=steps),
-        replace(recipe, families=tuple(spelled)),
-    )
-
-
-@needs_node
-def test_parents_may_be_known_by_coarser_codes(tmp_path):
-    case = nasty_case()
-    for name, recipe in zip(
-        ("coarse", "twin"), coarse_recipe(make_recipe(case.network)), strict=True
-    ):
-        text = json.dumps(describe(recipe))
-        (tmp_path / f"{name}.json").write_text(text, "utf-8")
-    (tmp_path / "rows.json").write_text(json.dumps(plain_rows(case.rows)), "utf-8")
-    (tmp_path / "scorer.js").write_text(scorer_source() + "module.exports = tanager;", "utf-8")
-    program = """
-    const fs = require("fs"), read = (n) => fs.readFileSync(process.argv[1] + "/" + n, "utf8");
-    const { load } = require(process.argv[1] + "/scorer.js");
-    const models = ["coarse.json", "twin.json"].map((n) => load(read(n)));
-    console.log(JSON.stringify(models.map((m) => JSON.parse(read("rows.json")).map(m.proba))));
-    """
-    coarse, twin = map(np.array, run_node(program, tmp_path))
-    assert np.allclose(coarse, twin, rtol=0, atol=1e-12)
-    assert not np.allclose(twin, case.expected, atol=1e-3)
+def test_parents_known_by_groups_stay_so():
+    case = grouped_case("2-tree")
+    recipe = make_recipe(case.network)
+    features = json.loads(case.network.to_json())["features"]
+    assert any("groups" in feature for feature in features)
+    tables = case.network.tables.families
+    assert [len(f["log_prob"]) for f in features] == [table.log_prob.size for table in tables]
+    # A sum that reads one table depends on its parents by their groups alone.
+    leaves = [step for step in recipe.steps if not step.messages and len(step.families) == 1]
+    assert leaves
+    for step in leaves:
+        for i, size in zip(step.separator, step.shape, strict=True):
+            assert size < recipe.inputs[i].arity

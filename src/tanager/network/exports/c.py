@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError, MemoryBoundError
@@ -105,13 +106,18 @@ def _arrays(recipe: Recipe) -> str:
     logs = [x for family in recipe.families for x in family.log_prob.ravel().tolist()]
     sizes = [family.log_prob.size for family in recipe.families]
     parents = [p for family in recipe.families for p in family.parents]
-    maps = [given.as_parent or range(given.arity) for given in recipe.inputs]
+    links = [
+        (recipe.inputs[p].arity if view is None else max(view) + 1, view)
+        for family in recipe.families
+        for p, view in zip(family.parents, family.groups, strict=True)
+    ]
+    groups, group_start = _pool([view for _, view in links])
     return "\n".join(
         [
             _integers("arity", [given.arity for given in recipe.inputs]),
-            _integers("parent_arity", [given.parent_arity for given in recipe.inputs]),
-            _integers("as_parent", [code for codes in maps for code in codes]),
-            _integers("as_parent_start", _starts(len(codes) for codes in maps)),
+            _integers("groups", groups),
+            _integers("group_start", group_start),
+            _integers("group_count", [count for count, _ in links]),
             _integers("parents", parents),
             _integers("parent_start", _starts(len(family.parents) for family in recipe.families)),
             _integers("order", recipe.order),
@@ -157,11 +163,18 @@ def _steps(recipe: Recipe) -> str:
     """Return how unknown features are summed out: arrays, and where messages stand."""
     steps = recipe.steps
     sizes = _message_sizes(recipe)
+    views, view_start = _pool([view for step in steps for view in step.views])
+    firsts, first_start = _pool([first for step in steps for first in step.firsts])
     arrays = [
         f"#define @_N_STEPS {len(steps)}",
         f"#define @_N_MESSAGES {max(sum(sizes), 1)}",
         _integers("step_feature", [step.input for step in steps]),
         _integers("separators", [i for step in steps for i in step.separator]),
+        _integers("views", views),
+        _integers("view_start", view_start),
+        _integers("view_size", [len(first) for step in steps for first in step.firsts]),
+        _integers("firsts", firsts),
+        _integers("first_start", first_start),
         _integers("separator_start", _starts(len(step.separator) for step in steps)),
         _integers("step_families", [f for step in steps for f in step.families]),
         _integers("step_family_start", _starts(len(step.families) for step in steps)),
@@ -172,7 +185,7 @@ def _steps(recipe: Recipe) -> str:
     place = (
         "\nstatic inline int @_message_at(int s, const int *codes)\n{\n    int at = 0, k;\n"
         "    for (k = @_separator_start[s]; k < @_separator_start[s + 1]; k++)\n"
-        "        at = at * @_arity[@_separators[k]] + codes[@_separators[k]];\n"
+        "        at = at * @_view_size[k] + @_views[@_view_start[k] + codes[@_separators[k]]];\n"
         "    return @_message_start[s] + at * @_N_CLASSES;\n}\n"
     )
     return "\n".join(arrays) + "\n" + place
@@ -180,10 +193,7 @@ def _steps(recipe: Recipe) -> str:
 
 def _message_sizes(recipe: Recipe) -> list[int]:
     """Return how many numbers each step sends; the last of a component adds to the joint."""
-    return [
-        recipe.size(step.separator) * recipe.n_classes if step.separator else 0
-        for step in recipe.steps
-    ]
+    return [prod(step.shape) * recipe.n_classes if step.separator else 0 for step in recipe.steps]
 
 
 def _check_stack(recipe: Recipe, remedy: str) -> None:
@@ -193,6 +203,22 @@ def _check_stack(recipe: Recipe, remedy: str) -> None:
             f"Summing out unknown features takes {total:,} numbers on the stack, beyond the bound "
             f"of {MAX_STACK_CELLS:,}. {remedy}"
         )
+
+
+def _pool(parts: Sequence[tuple[int, ...] | None]) -> tuple[list[int], list[int]]:
+    """Return arrays end to end, equal ones once, and where each starts; -1 for none."""
+    pool: list[int] = []
+    known: dict[tuple[int, ...], int] = {}
+    starts = []
+    for part in parts:
+        if part is None:
+            starts.append(-1)
+            continue
+        if part not in known:
+            known[part] = len(pool)
+            pool += part
+        starts.append(known[part])
+    return pool, starts
 
 
 def _starts(sizes: Iterable[int]) -> list[int]:

@@ -61,6 +61,8 @@ def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
     facts.update(_coding(given))
     facts["labels"] = list(given.labels)
     facts["parents"] = list(family.parents)
+    if any(groups is not None for groups in family.groups):
+        facts["groups"] = [None if groups is None else list(groups) for groups in family.groups]
     facts["log_prob"] = _shorten(family.log_prob)
     return facts
 
@@ -72,8 +74,6 @@ def _coding(given: Input) -> dict[str, Any]:
         facts["temporal"] = given.temporal
     else:
         facts["values"] = list(given.values)
-    if given.as_parent is not None:
-        facts["as_parent"] = list(given.as_parent)
     return facts
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError
 from tanager.network.exports.onnx_graph import Graph
 from tanager.network.exports.onnx_messages import sum_out
-from tanager.network.exports.recipe import Input, Recipe, make_recipe
+from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -270,17 +270,21 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     An unknown input adds nothing; a known one below an unknown parent makes NaN.
     """
     n, n_classes = len(recipe.inputs), recipe.n_classes
-    strides = np.zeros((n, n))
+    views, codes = _add_views(graph, recipe, codes)
+    strides = np.zeros((n + len(views), n))
     starts, tables, start = [], [], 0
     for at, family in enumerate(recipe.families):
-        members = (*family.parents, at)
-        arities = [recipe.inputs[m].arity for m in members]
+        columns = [
+            parent if groups is None else n + views[parent, groups]
+            for parent, groups in zip(family.parents, family.groups, strict=True)
+        ]
+        arities = family.log_prob.shape[:-1]
         table = np.full([*(arity + 1 for arity in arities), n_classes], np.nan)
-        table[tuple(slice(arity) for arity in arities)] = recipe.spelled(at)
+        table[tuple(slice(arity) for arity in arities)] = family.log_prob
         table[..., -1, :] = 0.0
         stride = 1
-        for member, arity in zip(reversed(members), reversed(arities), strict=True):
-            strides[member, at] = stride
+        for column, arity in zip(reversed([*columns, at]), reversed(arities), strict=True):
+            strides[column, at] = stride
             stride *= arity + 1
         starts.append(start)
         tables.append(table.reshape(-1, n_classes))
@@ -291,6 +295,26 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     terms = graph.add("Gather", whole, graph.cast(places, np.int64))
     joint = graph.add("Add", graph.reduce("ReduceSum", terms, 1), graph.reals(recipe.log_prior))
     return terms, joint
+
+
+def _add_views(
+    graph: Graph, recipe: Recipe, codes: str
+) -> tuple[dict[tuple[int, Codes], int], str]:
+    """Return the codes with more columns, for inputs that tables know by groups, and which."""
+    views: dict[tuple[int, Codes], int] = {}
+    for family in recipe.families:
+        for parent, groups in zip(family.parents, family.groups, strict=True):
+            if groups is not None:
+                views.setdefault((parent, groups), len(views))
+    if not views:
+        return views, codes
+    known = [[*groups, max(groups) + 1] for _, groups in views]  # unknown is one more
+    starts = np.cumsum([0, *map(len, known)])[:-1]
+    chosen = graph.add("Gather", codes, graph.integers(*(i for i, _ in views)), axis=1)
+    places = graph.add("Add", chosen, graph.constant(starts, np.float64))
+    flat = graph.constant([group for groups in known for group in groups], np.float64)
+    grouped = graph.add("Gather", flat, graph.cast(places, np.int64))
+    return views, graph.add("Concat", codes, grouped, axis=1)
 
 
 def _add_sums(

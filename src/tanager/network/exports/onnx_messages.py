@@ -11,10 +11,13 @@ rows, values ...).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+
 import numpy as np
 
 from tanager.network.exports.onnx_graph import Graph
-from tanager.network.exports.recipe import Recipe, Step
+from tanager.network.exports.recipe import Codes, Recipe, Step
 
 __all__ = ["sum_out"]
 
@@ -24,11 +27,10 @@ _SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 
 def sum_out(graph: Graph, recipe: Recipe, codes: str) -> str:
     """Return the log-joint (rows, classes) of codes (rows, inputs) as doubles."""
-    evidence = {step.input: _evidence(graph, recipe, codes, step.input) for step in recipe.steps}
     messages: list[str] = []
     totals = []
     for step in recipe.steps:
-        message = _send(graph, recipe, step, messages, evidence)
+        message = _send(graph, recipe, step, messages, codes)
         messages.append(message)
         if not step.separator:
             totals.append(message)
@@ -36,31 +38,38 @@ def sum_out(graph: Graph, recipe: Recipe, codes: str) -> str:
     return graph.add("Add", joint, graph.reals(recipe.log_prior))
 
 
-def _evidence(graph: Graph, recipe: Recipe, codes: str, i: int) -> str:
-    """Return 0 for every value that agrees with what is known, (1, rows, values)."""
-    arity = recipe.inputs[i].arity
+def _evidence(graph: Graph, codes: str, i: int, view: Codes) -> str:
+    """Return 0 for every class of codes that agrees with what is known, (1, rows, classes)."""
+    size = max(view) + 1
     column = graph.add("Gather", codes, graph.integers(i), axis=1)
-    same = graph.add("Equal", column, graph.constant(np.arange(arity), np.float64))
-    unknown = graph.add("Equal", column, graph.constant([arity], np.float64))
+    if size < len(view):
+        places = graph.cast(column, np.int64)
+        column = graph.add("Gather", graph.constant([*view, size], np.float64), places)
+    same = graph.add("Equal", column, graph.constant(np.arange(size), np.float64))
+    unknown = graph.add("Equal", column, graph.constant([size], np.float64))
     agrees = graph.add("Or", same, unknown)
     chosen = graph.add("Where", agrees, graph.reals([0.0]), graph.reals([_OUT]))
     return graph.add("Unsqueeze", chosen, graph.integers(0))
 
 
-def _send(
-    graph: Graph, recipe: Recipe, step: Step, messages: list[str], evidence: dict[int, str]
-) -> str:
-    """Return the message of a step, (classes, rows, *separator)."""
+def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], codes: str) -> str:
+    """Return the message of a step, (classes, rows, *step.shape)."""
     beside = sorted({i for m in step.messages for i in recipe.steps[m].separator} - {step.input})
-    scope = (*beside, step.input)
-    parts = [_align(graph, (i,), evidence[i], scope) for i in scope]
-    parts += [_align(graph, recipe.steps[m].separator, messages[m], scope) for m in step.messages]
-    gathered = graph.total(parts)
-    arities = [recipe.inputs[i].arity for i in step.separator]
     n_values = recipe.inputs[step.input].arity
+    views = dict(zip(step.separator, step.views, strict=True))
+    scope = {i: views[i] for i in beside} | {step.input: tuple(range(n_values))}
+    parts = []
+    for i, view in scope.items():
+        evidence = _evidence(graph, codes, i, view)
+        parts.append(_align(graph, {i: view}, evidence, scope))
+    for m in step.messages:
+        sent = dict(zip(recipe.steps[m].separator, recipe.steps[m].views, strict=True))
+        parts.append(_align(graph, sent, messages[m], scope))
+    gathered = graph.total(parts)
+    size = prod(max(view) + 1 for view in scope.values())
     table = np.maximum(np.exp(recipe.step_table(step)), _SMALLEST[graph.real])
-    table = np.moveaxis(table, -1, 0)  # (classes, *separator, values)
-    flat = graph.reshape(gathered, 0, 0, recipe.size(scope))  # there may be no rows: no -1
+    table = np.moveaxis(table, -1, 0)  # (classes, *step.shape, values)
+    flat = graph.reshape(gathered, 0, 0, size)  # there may be no rows: no -1
     top = graph.reduce("ReduceMax", flat, 2, keep=True)
     weights = graph.add("Exp", graph.add("Sub", flat, top))
     if not beside:
@@ -69,19 +78,29 @@ def _send(
             weights = graph.add("Squeeze", weights, graph.integers(0))
         sums = graph.add("MatMul", weights, graph.reals(product))
         sums = graph.add("Add", graph.add("Log", sums), top)
-        return graph.reshape(sums, 0, 0, *arities)
-    widths = [recipe.inputs[i].arity if i in beside else 1 for i in step.separator]
+        return graph.reshape(sums, 0, 0, *step.shape)
+    pairs = zip(step.separator, step.shape, strict=True)
+    widths = [size if i in beside else 1 for i, size in pairs]
     weights = graph.reshape(weights, 0, 0, *widths, n_values)
     spread = graph.reals(np.expand_dims(table, 1))
-    sums = graph.reduce("ReduceSum", graph.add("Mul", weights, spread), 2 + len(arities))
-    top = graph.reshape(top, 0, 0, *(1 for _ in arities))
+    sums = graph.reduce("ReduceSum", graph.add("Mul", weights, spread), 2 + len(step.shape))
+    top = graph.reshape(top, 0, 0, *(1 for _ in step.shape))
     return graph.add("Add", graph.add("Log", sums), top)
 
 
-def _align(graph: Graph, own: tuple[int, ...], what: str, scope: tuple[int, ...]) -> str:
-    """Return (classes, rows, *own) with its axes in the places of a scope."""
-    order = sorted(range(len(own)), key=lambda at: scope.index(own[at]))
-    if order != list(range(len(own))):
+def _align(graph: Graph, own: Mapping[int, Codes], what: str, scope: Mapping[int, Codes]) -> str:
+    """Return (classes, rows, *own) with its axes in the places and the views of a scope.
+
+    The views of a scope tell apart at least what those of its messages do.
+    """
+    inputs, wanted = list(own), list(scope)
+    for axis, i in enumerate(inputs):
+        firsts = [scope[i].index(of) for of in range(max(scope[i]) + 1)]
+        places = [own[i][first] for first in firsts]
+        if places != list(range(max(own[i]) + 1)):
+            what = graph.add("Gather", what, graph.integers(*places), axis=2 + axis)
+    order = sorted(range(len(inputs)), key=lambda at: wanted.index(inputs[at]))
+    if order != list(range(len(inputs))):
         what = graph.add("Transpose", what, perm=[0, 1, *(2 + at for at in order)])
-    absent = [2 + at for at, i in enumerate(scope) if i not in own]
+    absent = [2 + at for at, i in enumerate(wanted) if i not in own]
     return graph.add("Unsqueeze", what, graph.integers(*absent)) if absent else what

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +28,17 @@ from tanager.errors import MemoryBoundError
 from tanager.network.exports.variables import target_name
 from tanager.network.history import Edit
 from tanager.network.marginal import eliminate
+from tanager.parameters.tables import GroupedTable
 
 if TYPE_CHECKING:
     from tanager.codes.columns import Column
     from tanager.network.network import Network
+    from tanager.parameters.tables import FamilyTable
 
 __all__ = ["Family", "Input", "Recipe", "Step", "make_recipe"]
 
 Floats = NDArray[np.float64]
+Codes: TypeAlias = tuple[int, ...]
 
 MAX_CELLS = 1 << 22  # of all tables spelled out: about 80 MB of text
 
@@ -62,9 +65,6 @@ class Input:
         What people call each code.
     temporal : bool
         Whether the numbers are seconds since 1970, of dates or times.
-    as_parent : tuple of int or None
-        For each code the coarser code by which the tables of its children know
-        it; None where they know it by the code itself.
     """
 
     name: str
@@ -75,12 +75,6 @@ class Input:
     arity: int
     labels: tuple[str, ...]
     temporal: bool = False
-    as_parent: tuple[int, ...] | None = None
-
-    @property
-    def parent_arity(self) -> int:
-        """Number of codes that the tables of its children know."""
-        return self.arity if self.as_parent is None else max(self.as_parent) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +85,19 @@ class Family:
     ----------
     parents : tuple of int
         Inputs, in the order of the table's axes.
-    log_prob : ndarray of float64, shape (*parents, arity, n_classes)
+    groups : tuple of tuple of int, or None
+        Of each parent, for each of its codes the group by which the table knows
+        it; None where it knows the code itself.
+    log_prob : ndarray of float64, shape (*parent_groups, arity, n_classes)
     """
 
     parents: tuple[int, ...]
+    groups: tuple[Codes | None, ...]
     log_prob: Floats
+
+    def view(self, parent: int) -> Codes | None:
+        """Return the groups of a parent's codes."""
+        return self.groups[self.parents.index(parent)]
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,9 @@ class Step:
         The input to sum out.
     separator : tuple of int
         Inputs that the sum is a function of, ascending.
+    views : tuple of tuple of int
+        Of each of them, for each of its codes a class: the sum is the same for
+        codes of one class.
     families : tuple of int
         Families multiplied at this step.
     messages : tuple of int
@@ -116,8 +121,19 @@ class Step:
 
     input: int
     separator: tuple[int, ...]
+    views: tuple[Codes, ...]
     families: tuple[int, ...]
     messages: tuple[int, ...]
+
+    @cached_property
+    def firsts(self) -> tuple[Codes, ...]:
+        """Of each input of the separator, the first code of every class."""
+        return tuple(tuple(view.index(of) for of in range(max(view) + 1)) for view in self.views)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of classes of each input of the separator."""
+        return tuple(map(len, self.firsts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,29 +186,29 @@ class Recipe:
                 found[parent].append(child)
         return tuple(map(tuple, found))
 
-    def size(self, inputs: Iterable[int]) -> int:
-        """Return the number of combinations of some inputs' values."""
-        return prod(self.inputs[i].arity for i in inputs)
-
-    def spelled(self, at: int) -> Floats:
-        """Return the table of family `at` over the codes themselves, (*parents, arity, C)."""
-        table = self.families[at].log_prob
-        for axis, parent in enumerate(self.families[at].parents):
-            coarse = self.inputs[parent].as_parent
-            if coarse is not None:
-                table = np.take(table, coarse, axis=axis)
-        return table
+    def step_size(self, step: Step) -> int:
+        """Return the number of terms of a step's sums, for one class."""
+        return prod(step.shape) * self.inputs[step.input].arity
 
     def step_table(self, step: Step) -> Floats:
-        """Return the product of a step's tables as logs, (*separator, values, n_classes)."""
-        axes = (*step.separator, step.input)
-        total = np.zeros([*(self.inputs[i].arity for i in axes), self.n_classes])
+        """Return the product of a step's tables as logs, (*step.shape, values, n_classes)."""
+        arity = self.inputs[step.input].arity
+        total = np.zeros((*step.shape, arity, self.n_classes))
+        codes = dict(zip(step.separator, step.firsts, strict=True))
+        codes[step.input] = tuple(range(arity))
+        axes = tuple(codes)
         for at in step.families:
-            members = (*self.families[at].parents, at)
-            table = np.moveaxis(self.spelled(at), -1, 0)
+            family = self.families[at]
+            members = (*family.parents, at)
+            table = family.log_prob
+            for axis, member in enumerate(members):
+                groups = family.view(member) if member != at else None
+                read = codes[member] if groups is None else [groups[c] for c in codes[member]]
+                table = np.take(table, read, axis=axis)
+            table = np.moveaxis(table, -1, 0)
             order = [members.index(i) for i in axes if i in members]
             table = table.transpose(0, *(1 + o for o in order))
-            shape = [self.inputs[i].arity if i in members else 1 for i in axes]
+            shape = [len(codes[i]) if i in members else 1 for i in axes]
             total += np.moveaxis(table.reshape(-1, *shape), 0, -1)
         return total
 
@@ -200,9 +216,9 @@ class Recipe:
         """Refuse a network whose unknown inputs cannot be summed out within a bound."""
         if all(not family.parents for family in self.families):
             return
-        widest = max(self.steps, key=lambda step: self.size((step.input, *step.separator)))
+        widest = max(self.steps, key=self.step_size)
         together = sorted((widest.input, *widest.separator))
-        n_cells = self.size(together) * self.n_classes
+        n_cells = self.step_size(widest) * self.n_classes
         if n_cells > max_cells:
             names = ", ".join(repr(self.inputs[i].name) for i in together)
             raise MemoryBoundError(
@@ -217,9 +233,10 @@ def make_recipe(network: Network) -> Recipe:
     _check_tables(network)
     place = {feature: at for at, feature in enumerate(structure.selected)}
     families = tuple(
-        Family(tuple(place[p] for p in parents), table.to_dense().log_prob)
+        _family(tuple(place[p] for p in parents), table)
         for parents, table in zip(structure.parent_indices, network.tables.families, strict=True)
     )
+    order = structure.topological_order()
     inputs = tuple(_describe(codebook.columns[feature]) for feature in structure.selected)
     return Recipe(
         target=target_name(network),
@@ -227,42 +244,88 @@ def make_recipe(network: Network) -> Recipe:
         log_prior=network.log_prior,
         inputs=inputs,
         families=families,
-        order=structure.topological_order(),
-        steps=plan_steps(inputs, families),
+        order=order,
+        steps=plan_steps(inputs, families, order if structure.is_moral() else None),
         normalized=network.tables.normalized,
         ignored=tuple(name for at, name in enumerate(structure.names) if at not in place),
         history=network.history,
     )
 
 
-def plan_steps(inputs: tuple[Input, ...], families: tuple[Family, ...]) -> tuple[Step, ...]:
-    """Return how every input is summed out, by least fill-in.
+def plan_steps(
+    inputs: tuple[Input, ...], families: tuple[Family, ...], order: Codes | None = None
+) -> tuple[Step, ...]:
+    """Return how every input is summed out.
 
-    The same order serves any set of unknown inputs: what is known is a value
-    that does not vary.
+    The same steps serve any set of unknown inputs: what is known is a value
+    that does not vary. On a structure without immoralities its `order`, parents
+    first, is given: children then go before their parents, which joins nothing
+    that was not joined, and what they send knows their parents by groups. Else
+    the order is that of least fill-in.
     """
     members = [frozenset((*family.parents, at)) for at, family in enumerate(families)]
 
     def size(some: Iterable[int]) -> int:
         return prod(inputs[i].arity for i in some)
 
+    found = eliminate(range(len(inputs)), members, size) if order is None else None
+    features = [f for f, _ in found] if found is not None else list(reversed(order or ()))
     left = set(range(len(families)))
-    waiting: list[tuple[int, frozenset[int]]] = []  # steps whose sums are not yet used
+    waiting: list[int] = []  # steps whose sums are not yet used
     steps: list[Step] = []
-    for feature, around in eliminate(range(len(inputs)), members, size):
+    for feature in features:
         used = tuple(sorted(f for f in left if feature in members[f]))
         left.difference_update(used)
-        taken = tuple(at for at, scope in waiting if feature in scope)
-        waiting = [(at, scope) for at, scope in waiting if feature not in scope]
-        if around:
-            waiting.append((len(steps), around))
-        steps.append(Step(feature, tuple(sorted(around)), used, taken))
+        taken = tuple(at for at in waiting if feature in steps[at].separator)
+        waiting = [at for at in waiting if at not in taken]
+        scopes = [members[f] for f in used] + [frozenset(steps[at].separator) for at in taken]
+        separator = tuple(sorted(frozenset().union(*scopes) - {feature}))
+        views = []
+        for i in separator:
+            read = [_view_of(families[f], f, i) for f in used if i in members[f]]
+            read += [
+                steps[at].views[steps[at].separator.index(i)]
+                for at in taken
+                if i in steps[at].separator
+            ]
+            views.append(_refine(read, inputs[i].arity))
+        if separator:
+            waiting.append(len(steps))
+        steps.append(Step(feature, separator, tuple(views), used, taken))
     return tuple(steps)
+
+
+def _view_of(family: Family, own: int, i: int) -> Codes | None:
+    return None if i == own else family.view(i)
+
+
+def _refine(views: list[Codes | None], arity: int) -> Codes:
+    """Return the classes of codes that no view tells apart, numbered by their first code."""
+    if None in views:
+        return tuple(range(arity))
+    known: dict[Codes, int] = {}
+    keys = zip(*(view for view in views if view is not None), strict=True)
+    return tuple(known.setdefault(key, len(known)) for key in keys)
+
+
+def _family(parents: tuple[int, ...], table: FamilyTable) -> Family:
+    if not isinstance(table, GroupedTable):
+        return Family(parents, (None,) * len(parents), table.to_dense().log_prob)
+    groups: list[Codes | None] = []
+    for view in table.groups:
+        codes = tuple(view.tolist())
+        groups.append(None if codes == tuple(range(len(codes))) else codes)
+    return Family(parents, tuple(groups), table.log_prob)
 
 
 def _check_tables(network: Network) -> None:
     families = network.tables.families
-    sizes = [prod(table.member_arities) * table.n_classes for table in families]
+    sizes = [
+        table.log_prob.size
+        if isinstance(table, GroupedTable)
+        else prod(table.member_arities) * table.n_classes
+        for table in families
+    ]
     if sum(sizes) > MAX_CELLS:
         largest = max(range(len(sizes)), key=lambda at: sizes[at])
         name = network.structure.features[largest]

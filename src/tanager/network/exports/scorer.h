@@ -49,8 +49,10 @@ static inline const double *@_cell(int i, const int *codes)
     long at = 0;
     int k;
     for (k = @_parent_start[i]; k < @_parent_start[i + 1]; k++) {
-        int p = @_parents[k];
-        at = at * @_parent_arity[p] + @_as_parent[@_as_parent_start[p] + codes[p]];
+        int code = codes[@_parents[k]];
+        if (@_group_start[k] >= 0)
+            code = @_groups[@_group_start[k] + code];
+        at = at * @_group_count[k] + code;
     }
     return @_tables + @_table_start[i] + (at * @_arity[i] + codes[i]) * @_N_CLASSES;
 }

@@ -48,18 +48,37 @@ const tanager = (() => {
       throw new Error("not a model of the format tanager-scorer, version 1");
     const C = classes.length;
     const coders = features.map(coder);
-    const wide = features.map((f) => (f.as_parent ? Math.max(...f.as_parent) + 1 : f.arity));
+    // By which groups the table of family i knows each parent, and each code of it; null: by itself.
+    const groups = features.map((f) => f.groups || f.parents.map(() => null));
+    const wide = features.map((f, i) =>
+      f.parents.map((p, k) => (groups[i][k] ? Math.max(...groups[i][k]) + 1 : features[p].arity)));
 
     // Where the table of family i holds the values for codes x, all classes side by side.
     const cell = (i, x) => {
+      const { parents, arity } = features[i];
       let at = 0;
-      for (const p of features[i].parents) {
-        const { as_parent } = features[p];
-        at = at * wide[p] + (as_parent ? as_parent[x[p]] : x[p]);
+      for (let k = 0; k < parents.length; k++) {
+        const view = groups[i][k], own = x[parents[k]];
+        at = at * wide[i][k] + (view ? view[own] : own);
       }
-      return (at * features[i].arity + x[i]) * C;
+      return (at * arity + x[i]) * C;
     };
-    const place = (scope, x) => scope.reduce((at, i) => at * features[i].arity + x[i], 0) * C;
+
+    // Classes of codes that no view tells apart: the class of each code, the first code of each.
+    const same = features.map((f) => {
+      const codes = Array.from({ length: f.arity }, (_, v) => v);
+      return { of: codes, first: codes };
+    });
+    const refine = (i, views) => {
+      if (views.includes(null) || views.includes(same[i].of)) return same[i];
+      const known = new Map(), first = [];
+      const of = same[i].of.map((v) => {
+        const name = views.map((view) => view[v]).join();
+        if (!known.has(name)) known.set(name, first.push(v) - 1);
+        return known.get(name);
+      });
+      return { of, first };
+    };
 
     const code = (row) =>
       features.map((f, i) =>
@@ -76,9 +95,10 @@ const tanager = (() => {
       let factors = [];
       for (const i of order) {
         if (!holds[i]) continue;
-        const scope = [...features[i].parents, i].filter((m) => !known[m]);
-        const values = features[i].log_prob;
-        if (scope.length) factors.push({ scope, values, at: () => cell(i, x) });
+        const { parents, log_prob: values } = features[i];
+        const scope = [...parents, i].filter((m) => !known[m]);
+        const view = (m) => (m === i ? null : groups[i][parents.indexOf(m)]);
+        if (scope.length) factors.push({ scope, values, view, at: () => cell(i, x) });
         else add(values, cell(i, x));
       }
       for (const f of elimination) {
@@ -86,13 +106,16 @@ const tanager = (() => {
         const used = factors.filter((g) => g.scope.includes(f));
         factors = factors.filter((g) => !g.scope.includes(f));
         const scope = [...new Set(used.flatMap((g) => g.scope))].filter((m) => m !== f);
-        const size = scope.reduce((n, m) => n * features[m].arity, 1), arity = features[f].arity;
+        const views = scope.map((m) =>
+          refine(m, used.filter((g) => g.scope.includes(m)).map((g) => g.view(m))));
+        const size = views.reduce((n, { first }) => n * first.length, 1), arity = features[f].arity;
         if (size * arity * C > MAX_CELLS) return null;
         const values = new Float64Array(size * C), sums = new Float64Array(arity * C);
         for (let k = 0; k < size; k++) {
           for (let m = scope.length - 1, left = k; m >= 0; m--) {
-            x[scope[m]] = left % features[scope[m]].arity;
-            left = Math.floor(left / features[scope[m]].arity);
+            const { first } = views[m];
+            x[scope[m]] = first[left % first.length];
+            left = Math.floor(left / first.length);
           }
           sums.fill(0);
           for (x[f] = 0; x[f] < arity; x[f]++)
@@ -105,7 +128,10 @@ const tanager = (() => {
             values[k * C + c] = top + Math.log(sum);
           }
         }
-        if (scope.length) factors.push({ scope, values, at: () => place(scope, x) });
+        const at = () =>
+          scope.reduce((a, m, k) => a * views[k].first.length + views[k].of[x[m]], 0) * C;
+        const view = (m) => views[scope.indexOf(m)].of;
+        if (scope.length) factors.push({ scope, values, view, at });
         else add(values, 0);
       }
       return total;

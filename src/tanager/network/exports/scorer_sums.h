@@ -22,8 +22,11 @@ static inline void @_sum(const int *known, double *joint)
         const int f = @_step_feature[s];
         const int *around = @_separators + @_separator_start[s];
         const int n_around = @_separator_start[s + 1] - @_separator_start[s];
-        for (k = 0; k < n_around; k++)
+        int turn[@_N_FEATURES]; /* the class of codes whose turn it is, of each feature around */
+        for (k = 0; k < n_around; k++) {
+            turn[k] = 0;
             codes[around[k]] = low[around[k]];
+        }
         for (;;) {
             double top[@_N_CLASSES], total[@_N_CLASSES];
             double *out = joint;
@@ -64,9 +67,13 @@ static inline void @_sum(const int *known, double *joint)
                 out[c] = n_around > 0 ? sum : out[c] + sum;
             }
             for (k = n_around - 1; k >= 0; k--) {
+                const int e = @_separator_start[s] + k;
                 i = around[k];
-                if (++codes[i] < high[i])
+                if (++turn[k] < (high[i] - low[i] > 1 ? @_view_size[e] : 1)) {
+                    codes[i] = @_firsts[@_first_start[e] + turn[k]];
                     break;
+                }
+                turn[k] = 0;
                 codes[i] = low[i];
             }
             if (k < 0)

@@ -100,6 +100,12 @@ class _Writer:
         self.dialect = dialect
         self.kept = kept
         self.stages: list[str] = []
+        # Columns of codes by groups, as the tables of children know them.
+        self.groups: dict[tuple[int, tuple[int, ...]], str] = {}
+        for family in recipe.families:
+            for parent, groups in zip(family.parents, family.groups, strict=True):
+                if groups is not None:
+                    self.groups.setdefault((parent, groups), f"g{len(self.groups)}")
 
     def write(self, table: str, contributions: bool, unknowns: bool) -> str:
         recipe, dialect = self.recipe, self.dialect
@@ -113,13 +119,18 @@ class _Writer:
         self._stage("raw", raw, [], table)
         coded = [(f"c{at}", self._code(at)) for at in range(n)]
         self._stage("coded", coded, keeps, "raw")
+        source = "coded"
+        if self.groups:
+            grouped = [(name, self._group(*key)) for key, name in self.groups.items()]
+            self._stage("grouped", grouped, [*keeps, *codes], "coded")
+            source = "grouped"
         blockable = any(family.parents for family in recipe.families)
         spread = unknowns and blockable
         looked = [(f"f{at}_{c}", self._term(at, c)) for at in range(n) for c in classes]
         sums = {
             c: balanced_sum([self._prior(c), *(f"f{i}_{c}" for i in range(n))]) for c in classes
         }
-        self._stage("looked", looked, [*keeps, *(codes if spread else [])], "coded")
+        self._stage("looked", looked, [*keeps, *(codes if spread else [])], source)
         carried = [*keeps, *terms, *(codes if spread else [])]
         self._stage("plain", [(f"l{c}", sums[c]) for c in classes], carried, "looked")
         source, filled = "plain", [*keeps, *terms, *odds]
@@ -210,17 +221,26 @@ class _Writer:
         prior = self.recipe.log_prior
         return self.dialect.constant(float(prior[c] - prior[0]))
 
+    def _group(self, i: int, groups: tuple[int, ...]) -> str:
+        """Return the group of an input's code, by runs of codes; unknown is one more."""
+        ends = [v for v in range(1, len(groups)) if groups[v] != groups[v - 1]]
+        cases = [f"WHEN c{i}<{end} THEN {groups[end - 1]}" for end in [*ends, len(groups)]]
+        return f"CASE {' '.join(cases)} ELSE {max(groups) + 1} END"
+
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
-        recipe = self.recipe
-        members = (*recipe.families[at].parents, at)
-        arities = [recipe.inputs[m].arity for m in members]
-        spelled = recipe.spelled(at)
+        family = self.recipe.families[at]
+        codes = [
+            f"c{parent}" if groups is None else self.groups[parent, groups]
+            for parent, groups in zip(family.parents, family.groups, strict=True)
+        ]
+        arities = family.log_prob.shape[:-1]
         odds = np.full([arity + 1 for arity in arities], np.nan)
-        odds[tuple(slice(arity) for arity in arities)] = spelled[..., c] - spelled[..., 0]
+        known = tuple(slice(arity) for arity in arities)
+        odds[known] = family.log_prob[..., c] - family.log_prob[..., 0]
         odds[..., -1] = 0.0
-        index = f"c{members[0]}"
-        for member, arity in zip(members[1:], arities[1:], strict=True):
-            index = f"({index}*{arity + 1}+c{member})"
+        index, *others = [*codes, f"c{at}"]
+        for code, arity in zip(others, arities[1:], strict=True):
+            index = f"({index}*{arity + 1}+{code})"
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
         return self.dialect.look_up(numbers, index)

@@ -7,7 +7,8 @@ input's values v, as a function of its separator's values u and of the class c:
 
 K are the step's tables, T the messages it receives where the values agree with
 what is known, and t the largest of T, so that nothing underflows. Steps that
-wait for no one else share their stages.
+wait for no one else share their stages; in engines without lists, where every
+number is a column and columns are few, each has its own, class by class.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from tanager.errors import MemoryBoundError
 from tanager.network.exports.dialects import Dialect, balanced_sum
-from tanager.network.exports.recipe import Recipe
+from tanager.network.exports.recipe import Recipe, Step
 
 __all__ = ["message_stages"]
 
@@ -34,7 +35,8 @@ _OUT = "-1e300"  # instead of a message's value that does not agree with what is
 def message_stages(recipe: Recipe, dialect: Dialect, carried: Sequence[str]) -> list[str]:
     """Return the stages from ``plain`` to ``summed``: the carried columns, and l1, l2 and so on."""
     messages = _Messages(recipe, dialect)
-    for rank, steps in enumerate(_levels(recipe)):
+    for rank, (steps, classes) in enumerate(_rounds(recipe, dialect)):
+        messages.now = classes
         for part in (messages.gather, messages.peak, messages.weigh, messages.send):
             messages.open(f"{part.__name__}{rank}")
             for s in steps:
@@ -60,6 +62,7 @@ class _Messages:
         self.recipe = recipe
         self.dialect = dialect
         self.classes = range(recipe.n_classes)
+        self.now: Sequence[int] = self.classes  # those whose columns are being added
         self.stages: list[_Stage] = []
         # The inputs other than its own over which what a step receives varies.
         self.beside = [
@@ -75,22 +78,25 @@ class _Messages:
     def gather(self, s: int) -> None:
         """T: the sum of what arrives, where it agrees with what is known."""
         step = self.recipe.steps[s]
-        for c in self.classes if step.messages else ():
-            for at, other in enumerate(self._grid(self.beside[s])):
+        arity = self.recipe.inputs[step.input].arity
+        for c in self.now if step.messages else ():
+            for at, other in enumerate(self._grid(s)):
+                beside = [self._agrees_in_class(step, i, of) for i, of in other.items()]
+                codes = {i: step.firsts[step.separator.index(i)][of] for i, of in other.items()}
                 items = []
-                for (v,) in self._grid((step.input,)):
-                    codes = dict(zip((*self.beside[s], step.input), (*other, v), strict=True))
+                for v in range(arity):
+                    codes[step.input] = v
                     parts = [self._message(m, codes, c) for m in step.messages]
-                    agrees = " AND ".join(self._agrees(i, v) for i, v in codes.items())
+                    agrees = " AND ".join([*beside, self._agrees(step.input, [v])])
                     items.append(f"CASE WHEN {agrees} THEN {balanced_sum(parts)} ELSE {_OUT} END")
                 self._add_pack(f"g{s}_{c}_{at}", items)
 
     def peak(self, s: int) -> None:
         """t: the largest of T."""
         step = self.recipe.steps[s]
-        for c in self.classes if step.messages else ():
+        for c in self.now if step.messages else ():
             tops = []
-            for at in range(len(self._grid(self.beside[s]))):
+            for at in range(len(self._grid(s))):
                 items = self._items(f"g{s}_{c}_{at}", step.input)
                 tops.append(self.dialect.top_of(f"g{s}_{c}_{at}", len(items)))
             self._add(f"t{s}_{c}", self.dialect.top(tops))
@@ -101,12 +107,13 @@ class _Messages:
         if not step.messages:
             values = range(self.recipe.inputs[step.input].arity)
             agree = [
-                f"CASE WHEN {self._agrees(step.input, v)} THEN 1.0 ELSE 0.0 END" for v in values
+                f"CASE WHEN {self._agrees(step.input, [v])} THEN 1.0 ELSE 0.0 END" for v in values
             ]
-            self._add_pack(f"w{s}", agree)  # the same for every class
+            if 0 in self.now:  # the same for every class
+                self._add_pack(f"w{s}", agree)
             return
-        for c in self.classes:
-            for at in range(len(self._grid(self.beside[s]))):
+        for c in self.now:
+            for at in range(len(self._grid(s))):
                 top = self._read(f"t{s}_{c}")
                 items = [
                     f"EXP({self.dialect.greatest}({item}-{top},{_FLOOR}))"
@@ -118,16 +125,16 @@ class _Messages:
         """m: the message of a step."""
         step = self.recipe.steps[s]
         table = np.maximum(np.exp(self.recipe.step_table(step)), _SMALLEST)
-        places = {other: at for at, other in enumerate(self._grid(self.beside[s]))}
-        for c in self.classes:
+        places = {tuple(other.values()): at for at, other in enumerate(self._grid(s))}
+        for c in self.now:
             items = []
-            for u in self._grid(step.separator):
+            for u in product(*map(range, step.shape)):
                 weights = table[u][:, c].tolist()
                 if not step.messages:
                     items.append(f"LN({self._dot(f'w{s}', weights)})")
                     continue
-                codes = dict(zip(step.separator, u, strict=True))
-                at = places[tuple(codes[i] for i in self.beside[s])]
+                classes = dict(zip(step.separator, u, strict=True))
+                at = places[tuple(classes[i] for i in self.beside[s])]
                 total = self._dot(f"w{s}_{c}_{at}", weights)
                 items.append(f"{self._read(f't{s}_{c}')}+LN({total})")
             self._add_pack(f"m{s}_{c}", items)
@@ -165,17 +172,27 @@ class _Messages:
             source = stage.name
         return written
 
-    def _grid(self, inputs: Sequence[int]) -> list[tuple[int, ...]]:
-        """Return every combination of some inputs' codes, the last varying fastest."""
-        return list(product(*(range(self.recipe.inputs[i].arity) for i in inputs)))
+    def _grid(self, s: int) -> list[dict[int, int]]:
+        """Return every combination of the classes of what stands beside a step's input."""
+        step = self.recipe.steps[s]
+        sizes = [step.shape[step.separator.index(i)] for i in self.beside[s]]
+        return [
+            dict(zip(self.beside[s], classes, strict=True))
+            for classes in product(*map(range, sizes))
+        ]
 
-    def _agrees(self, i: int, value: int) -> str:
-        return f"{self._read(f'c{i}')} IN ({value},{self.recipe.inputs[i].arity})"
+    def _agrees(self, i: int, values: Sequence[int]) -> str:
+        shown = ",".join(map(str, [*values, self.recipe.inputs[i].arity]))
+        return f"{self._read(f'c{i}')} IN ({shown})"
+
+    def _agrees_in_class(self, step: Step, i: int, of: int) -> str:
+        view = step.views[step.separator.index(i)]
+        return self._agrees(i, [code for code, found in enumerate(view) if found == of])
 
     def _message(self, s: int, codes: dict[int, int], c: int) -> str:
-        at = 0
-        for i in self.recipe.steps[s].separator:
-            at = at * self.recipe.inputs[i].arity + codes[i]
+        step, at = self.recipe.steps[s], 0
+        for i, view, size in zip(step.separator, step.views, step.shape, strict=True):
+            at = at * size + view[codes[i]]
         return self._item(f"m{s}_{c}", at)
 
     def _items(self, name: str, i: int) -> list[str]:
@@ -200,9 +217,27 @@ class _Messages:
         self.stages[-1].added += self.dialect.pack(name, items)
 
 
+def _rounds(recipe: Recipe, dialect: Dialect) -> list[tuple[list[int], Sequence[int]]]:
+    """Return which steps and classes share their stages, one round after the other."""
+    classes = range(recipe.n_classes)
+    if dialect.has_lists:
+        return [(steps, classes) for steps in _levels(recipe)]
+    return [([s], [c]) for s in _one_by_one(recipe) for c in classes]
+
+
 def _levels(recipe: Recipe) -> list[list[int]]:
     """Return the steps by how many others they have to wait for, one after the other."""
     rank: list[int] = []
     for step in recipe.steps:
         rank.append(1 + max((rank[m] for m in step.messages), default=-1))
     return [[s for s, r in enumerate(rank) if r == level] for level in range(max(rank) + 1)]
+
+
+def _one_by_one(recipe: Recipe) -> list[int]:
+    """Return the steps so that each comes soon after those it waits for: little is held."""
+    order: list[int] = []
+    stack = [s for s, step in enumerate(recipe.steps) if not step.separator]
+    while stack:
+        order.append(stack.pop())
+        stack.extend(recipe.steps[order[-1]].messages)
+    return order[::-1]
