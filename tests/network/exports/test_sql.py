@@ -14,7 +14,7 @@ from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network
 from tanager.network.exports.dialects import DuckDB, SQLite
 from tanager.parameters import Tables
-from tanager.structure import KDB
+from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
     NASTY,
@@ -222,6 +222,12 @@ def test_what_one_statement_cannot_sum_out_is_refused():
     with pytest.raises(MemoryBoundError, match="unknowns=False"):
         network.to_sql()
     assert network.to_sql(unknowns=False).startswith("WITH")
+    pairs = {f"x{i}": [f"x{i - 1}"] for i in range(1, 14)}
+    chain = BayesNetClassifier(Fixed(pairs), "laplace", bins=60)
+    wide = chain.fit(rng.normal(size=(400, 14)), rng.integers(0, 2, 400)).network_
+    with pytest.raises(MemoryBoundError, match="terms, beyond the bound"):
+        wide.to_sql()
+    assert wide.to_onnx() is not None
     scores = Tables(network.log_prior, network.tables.families, normalized=False)
     with pytest.raises(ConfigurationError, match="unknowns=False"):
         Network(network.codebook, network.structure, scores).to_sql()

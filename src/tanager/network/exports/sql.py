@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
 from tanager.network.exports.sql_messages import message_stages
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_sql"]
 
-MAX_TERMS = 1 << 19  # numbers of all sums over unknown features: about 8 MB of text
+MAX_TERMS = 1 << 14  # of all sums over unknown features: planners take seconds for as many
 _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
@@ -89,7 +89,14 @@ def _check(recipe: Recipe) -> None:
             "The tables of this network are scores, not probabilities, and SQL cannot sum unknown "
             f"values out of them. {remedy}"
         )
-    recipe.check_width(MAX_TERMS, remedy)
+    n_terms = sum(map(recipe.step_size, recipe.steps)) * recipe.n_classes
+    if n_terms > MAX_TERMS:
+        recipe.check_width(MAX_TERMS, remedy)
+        raise MemoryBoundError(
+            f"Summing out unknown features takes {n_terms:,} terms, beyond the bound of "
+            f"{MAX_TERMS:,} that databases plan in good time. {remedy} ONNX, C and JavaScript do "
+            "it for all."
+        )
 
 
 class _Writer:
