@@ -65,9 +65,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     matrix = operator.inputs[0].full_name
     if not texts:
         matrix = graph.cast(matrix, np.float64)
-    columns = [
-        graph.add("Gather", matrix, graph.integers(i), axis=1) for i in network.structure.selected
-    ]
+    places = [network.structure.names.index(given.name) for given in recipe.inputs]
+    columns = [graph.add("Gather", matrix, graph.integers(i), axis=1) for i in places]
     scores = add_scores(graph, recipe, columns)
     label = scores.label
     if class_array(recipe).dtype.kind == "b":

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.exports.recipe import make_recipe
-from tanager.structure import KDB
+from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
     NASTY,
@@ -164,3 +165,22 @@ def test_parents_known_by_groups_stay_so():
     for step in leaves:
         for i, size in zip(step.separator, step.shape, strict=True):
             assert size < recipe.inputs[i].arity
+
+
+def test_a_column_of_one_value_for_every_row_is_not_read():
+    rng = np.random.default_rng(2)
+    names = [f"client {i}" for i in range(80)]
+    y = rng.integers(0, 2, 80)
+    table = pa.table({"name": names, "a": rng.normal(size=80) + y, "b": rng.normal(size=80) - y})
+    clf = BayesNetClassifier(Fixed({"a": ["name"], "b": ["a"]}), "laplace")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        network = clf.fit(table, y).network_
+    assert network.codebook.readings["name"].kind == "nothing"
+    recipe = make_recipe(network)
+    assert [given.name for given in recipe.inputs] == ["a", "b"]
+    assert [family.parents for family in recipe.families] == [(), (0,)]
+    codes = network.codebook.encode(table)
+    first, second = (family.log_prob for family in recipe.families)
+    joint = recipe.log_prior + first[codes[1]] + second[codes[1], codes[2]]
+    assert np.allclose(joint, network.log_joint(table), rtol=0, atol=1e-12)

@@ -158,9 +158,11 @@ class SQLite(Dialect):
         return shown  # with a point it is a double
 
     def to_double(self, column: str) -> str:
-        # Imported text files have blanks where a value is missing, which would be 0.
-        blank = f"typeof({column}) = 'text' AND trim({column}) = ''"
-        return f"CASE WHEN NOT ({blank}) THEN CAST({column} AS REAL) END"
+        # SQLite reads any text as a number, a blank or a word as 0: it is missing here.
+        odd = f"(trim({column}) = '' OR trim({column}) GLOB '*[^-+.0-9eE]*')"
+        return (
+            f"CASE WHEN NOT (typeof({column}) = 'text' AND {odd}) THEN CAST({column} AS REAL) END"
+        )
 
     def to_text(self, column: str) -> str:
         # A column's own collation, such as NOCASE, would reach through the CAST.

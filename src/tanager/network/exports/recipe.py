@@ -231,13 +231,19 @@ def make_recipe(network: Network) -> Recipe:
     """Describe a network; an error names the table that is too large to be spelled out."""
     structure, codebook = network.structure, network.codebook
     _check_tables(network)
-    place = {feature: at for at, feature in enumerate(structure.selected)}
+    left_out = _left_out(network)
+    used = [feature for feature in structure.selected if feature not in left_out]
+    place = {feature: at for at, feature in enumerate(used)}
     families = tuple(
-        _family(tuple(place[p] for p in parents), table)
-        for parents, table in zip(structure.parent_indices, network.tables.families, strict=True)
+        _family(parents, table, place)
+        for feature, parents, table in zip(
+            structure.selected, structure.parent_indices, network.tables.families, strict=True
+        )
+        if feature in place
     )
-    order = structure.topological_order()
-    inputs = tuple(_describe(codebook.columns[feature]) for feature in structure.selected)
+    features = [structure.selected[at] for at in structure.topological_order()]
+    order = tuple(place[feature] for feature in features if feature in place)
+    inputs = tuple(_describe(codebook.columns[feature]) for feature in used)
     return Recipe(
         target=target_name(network),
         classes=tuple(codebook.classes.tolist()),
@@ -308,14 +314,36 @@ def _refine(views: list[Codes | None], arity: int) -> Codes:
     return tuple(known.setdefault(key, len(known)) for key in keys)
 
 
-def _family(parents: tuple[int, ...], table: FamilyTable) -> Family:
-    if not isinstance(table, GroupedTable):
-        return Family(parents, (None,) * len(parents), table.to_dense().log_prob)
+def _left_out(network: Network) -> set[int]:
+    """Return features with one value for every row, whatever the row has.
+
+    Their probability is one; only scores could still say something of them.
+    """
+    readings, names = network.codebook.readings, network.structure.names
+    if not network.tables.normalized:
+        return set()
+    return {
+        feature
+        for feature in network.structure.selected
+        if names[feature] in readings and readings[names[feature]].kind == "nothing"
+    }
+
+
+def _family(parents: tuple[int, ...], table: FamilyTable, place: dict[int, int]) -> Family:
+    """Return a table of the parents that have a place; of the others it knows one value."""
+    if isinstance(table, GroupedTable):
+        log_prob, views = table.log_prob, [tuple(view.tolist()) for view in table.groups]
+    else:
+        log_prob = table.to_dense().log_prob
+        views = [tuple(range(arity)) for arity in log_prob.shape[: len(parents)]]
     groups: list[Codes | None] = []
-    for view in table.groups:
-        codes = tuple(view.tolist())
-        groups.append(None if codes == tuple(range(len(codes))) else codes)
-    return Family(parents, tuple(groups), table.log_prob)
+    for parent, view in zip(parents, views, strict=True):
+        if parent in place:
+            groups.append(None if view == tuple(range(len(view))) else view)
+        else:
+            log_prob = np.take(log_prob, 0, axis=len(groups))
+    kept = tuple(place[p] for p in parents if p in place)
+    return Family(kept, tuple(groups), log_prob)
 
 
 def _check_tables(network: Network) -> None:
