@@ -221,11 +221,14 @@ def test_two_columns_of_many_values_are_not_joined():
     n = 600
     X = np.array([[f"a{i}", f"b{-i}", "xyz"[i % 3]] for i in range(n)], object)
     y = np.arange(n) % 2
-    clf = BayesNetClassifier().fit(X, y)
+    plain = "tan(adjusted=False)"  # by chance alone they seem to depend on each other
+    clf = BayesNetClassifier(plain, "pooled", audit=False).fit(X, y)
     (edge,) = clf.info_["structure"]["dropped"]
     assert set(edge) == {"x0", "x1"}
     assert clf.network_.tables.normalized
-    assert BayesNetClassifier("tan", "hdp").fit(X, y).structure_.parents["x1"] == ("x0",)
+    whole = BayesNetClassifier(plain, "hdp", audit=False).fit(X, y)
+    parents = whole.structure_.parents
+    assert parents["x1"] == ("x0",) or parents["x0"] == ("x1",)
 
 
 def test_a_limited_structure_stays_moral():
