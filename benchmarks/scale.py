@@ -87,7 +87,7 @@ HEAD = ["model", "rows", "wall s", "CPU s", "peak MB", "CPU µs a row", "wall s 
 
 
 def splice(options: argparse.Namespace) -> str:
-    """One fit on splice-like windows."""
+    """Fit once on splice-like windows."""
     path = windows(options.folder, options.rows)
     name = f"{options.structure} / {options.parameters}"
     found = fit(path, options.structure, options.parameters, options.jobs, options.memory_limit)
@@ -95,7 +95,7 @@ def splice(options: argparse.Namespace) -> str:
 
 
 def growth(options: argparse.Namespace) -> str:
-    """The same model on a tenth, a third and all of the rows."""
+    """Fit the same model on a tenth, a third and all of the rows."""
     lines = []
     for n_rows in (options.rows // 10, options.rows // 3, options.rows):
         found = fit(
@@ -111,7 +111,7 @@ def growth(options: argparse.Namespace) -> str:
 
 
 def workers(options: argparse.Namespace) -> str:
-    """One worker process against two."""
+    """Fit on one worker process, then on two."""
     from distributed import Client, LocalCluster
 
     from tanager import BayesNetClassifier
@@ -168,7 +168,7 @@ def kills(options: argparse.Namespace) -> str:
                 killer.cancel()
                 times.append(took)
                 equal += found == expected
-                client.wait_for_workers(2, timeout=60)
+                client.wait_for_workers(2, timeout=300)
         out.unlink()
     return markdown(
         ["fits with a kill", "models equal to the local one", "wall s without", "longest with"],

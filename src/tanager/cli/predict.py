@@ -43,7 +43,9 @@ def predict(
     data: Data,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help=".parquet, .arrow or .csv; else CSV to the terminal."),
+        typer.Option(
+            "--output", "-o", help=".parquet, .arrow, .csv; a folder; else CSV to the terminal."
+        ),
     ] = None,
     keep: Annotated[
         list[str] | None,
@@ -68,13 +70,19 @@ def predict(
 
     Writes the column prediction and one column p_CLASS for every class. The
     table is streamed: it may be larger than memory. Columns are matched by name.
+    An output without an ending is a folder: one Parquet file for each input file.
     """
+    from tanager.cli.folders import check_folder
     from tanager.cli.output import check_ending
     from tanager.network import Network
 
-    check_ending(output)
-    inputs: list[str | Path] = [model, *data]
-    check_output(output, inputs, ours=is_prediction, kind="table of predictions", force=force)
+    to_folder = output is not None and not output.suffix
+    if output is not None and to_folder:
+        check_folder(output)
+    else:
+        check_ending(output)
+        inputs: list[str | Path] = [model, *data]
+        check_output(output, inputs, ours=is_prediction, kind="table of predictions", force=force)
     if output is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
@@ -84,7 +92,9 @@ def predict(
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
     source = network.codebook.read_as_trained(source, features)
     scorer = Scorer(network, features, kept, probabilities=probabilities)
-    rows = _write(scorer, source, output, jobs)
+    rows = sum(_written(scorer, source, output, jobs))
+    if rows == 0:
+        print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
     if as_json:
         print_json({"output": str(output), "rows": rows, "seconds": seconds})
@@ -190,20 +200,24 @@ def match_features(
     return list(wanted)
 
 
-def _write(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> int:
+def _written(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> Iterator[int]:
+    """Write all predictions; yield the rows of each batch."""
+    from tanager.cli.folders import write_parts
     from tanager.cli.output import open_output
 
-    rows = 0
-    with watching() as progress, open_output(output) as write:
+    with watching() as progress:
         progress.start("predict", source.n_rows)
-        for batch in scored(scorer, source, jobs):
-            write(batch)
-            rows += batch.num_rows
-            progress.advance(batch.num_rows)
+        if output is not None and not output.suffix:
+            for n_rows in write_parts(source, output, lambda part: scored(scorer, part, jobs)):
+                progress.advance(n_rows)
+                yield n_rows
+        else:
+            with open_output(output) as write:
+                for batch in scored(scorer, source, jobs):
+                    write(batch)
+                    progress.advance(batch.num_rows)
+                    yield batch.num_rows
         progress.finish()
-    if rows == 0:
-        print("tanager: the table has no rows.", file=sys.stderr)
-    return rows
 
 
 def scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,85 @@
+"""Predictions of many files as a folder of Parquet files, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tanager.cli.output import open_output
+from tanager.errors import ConfigurationError
+from tanager.sources import Fragment, Source
+
+__all__ = ["check_folder", "write_parts"]
+
+
+def check_folder(output: Path) -> None:
+    """Refuse a folder that has something in it, or that has no place."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(2, "The folder to write into is not there", str(output.parent))
+    if output.is_file() or (output.is_dir() and any(output.iterdir())):
+        raise ConfigurationError(
+            f"--output {output} is there already, and is not an empty folder. Give a new folder, "
+            "or a file with an ending: .parquet, .arrow, .csv."
+        )
+
+
+def write_parts(
+    source: Source, output: Path, score: Callable[[Source], Iterator[Any]]
+) -> Iterator[int]:
+    """Write one Parquet file for every file of the source, under its name; yield rows written.
+
+    The folder appears when all of it is written.
+    """
+    fragments = source.fragments()
+    paths = [_path(fragment) for fragment in fragments]
+    known = [path for path in paths if path is not None]
+    root = Path(os.path.commonpath([path.parent for path in known])) if known else Path()
+    with _whole_folder(output) as folder:
+        grouped = groupby(zip(paths, fragments, strict=True), key=lambda pair: pair[0])
+        for number, (path, pairs) in enumerate(grouped):
+            name = Path(f"part-{number:05}") if path is None else path.relative_to(root)
+            place = (folder / name).with_suffix(".parquet")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part = _Part(source, [fragment for _, fragment in pairs])
+            with open_output(place) as write:
+                for batch in score(part):
+                    write(batch)
+                    yield batch.num_rows
+
+
+class _Part(Source):
+    """Some fragments of a source."""
+
+    def __init__(self, source: Source, fragments: Sequence[Fragment]) -> None:
+        super().__init__(source.schema, sum(fragment.n_rows for fragment in fragments))
+        self._fragments = list(fragments)
+
+    def fragments(self) -> list[Fragment]:
+        return self._fragments
+
+
+def _path(fragment: Fragment) -> Path | None:
+    """Return the file that a fragment is read from; None where it is no file's."""
+    opened = getattr(fragment, "opened", None)
+    return None if opened is None else Path(opened.file.path).resolve()
+
+
+@contextmanager
+def _whole_folder(output: Path) -> Iterator[Path]:
+    """Give a folder beside `output` that becomes it when the block succeeds."""
+    part = output.with_name(f".{output.name}.{secrets.token_hex(4)}.part")
+    part.mkdir()
+    try:
+        yield part
+        if output.is_dir():
+            output.rmdir()  # empty, or this fails
+        part.rename(output)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
