@@ -18,6 +18,8 @@ from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
     NASTY,
+    PARAMETERS,
+    TABLES,
     all_cases,
     check,
     make_case,
@@ -38,6 +40,13 @@ def in_order(rows):
     found = sorted(rows)
     assert [row[0] for row in found] == list(range(len(found)))
     return np.array([row[1:] for row in found], float)
+
+
+def sql_cases(structure, parameters):
+    """Return every table with one of the two parameters, by turns: planning takes its time."""
+    cases = all_cases(structure, parameters)
+    n_tables = len(TABLES)
+    return [*cases[:n_tables][list(PARAMETERS).index(parameters) :: 2], *cases[n_tables:]]
 
 
 def run_duckdb(case, **options):
@@ -64,13 +73,13 @@ def run_sqlite(case, dialect="sqlite", **options):
 
 @pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
 def test_duckdb_gives_the_same_posterior(structure, parameters):
-    for case in all_cases(structure, parameters):
+    for case in sql_cases(structure, parameters):
         check(case, run_duckdb(case))
 
 
 @pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
 def test_sqlite_gives_the_same_posterior(structure, parameters):
-    for case in all_cases(structure, parameters):
+    for case in sql_cases(structure, parameters):
         check(case, run_sqlite(case))
 
 
@@ -93,7 +102,7 @@ def run_postgres(case, server, **options):
 
 @pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
 def test_postgres_gives_the_same_posterior(structure, parameters, server):
-    for case in all_cases(structure, parameters):
+    for case in sql_cases(structure, parameters):
         check(case, run_postgres(case, server))
 
 
