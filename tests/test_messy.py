@@ -242,7 +242,7 @@ def test_mistakes_at_prediction_are_told(fitted):
         fitted.predict(GOOD.iloc[0])
     with pytest.raises(NotFittedError):
         clone(SMALL).predict(GOOD)
-    with pytest.raises(AttributeError, match="counts alone, not 'pooled'"):
+    with pytest.raises(AttributeError, match="counts alone, not 'layered'"):
         BayesNetClassifier().partial_fit(GOOD, Y)
 
 

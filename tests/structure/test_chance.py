@@ -73,9 +73,9 @@ def test_a_column_of_names_is_nobody_s_parent(structure):
     b = np.where(rng.random(500) < 0.8, a, 1 - a)
     names = pa.array([f"n{i}" for i in range(500)])
     table = pa.table({"a": a.astype(str), "b": b.astype(str), "id": names})
-    learned = BayesNetClassifier(structure, "laplace").fit(table, y).structure_
+    learned = BayesNetClassifier(structure, "laplace", audit=False).fit(table, y).structure_
     assert all("id" not in parents for parents in learned.parents.values())
     plain = type(structure)(**{**structure.get_params(), "adjusted": False})
     if not isinstance(structure, SelectiveKDB):  # which finds by leave-one-out that it does not pay
-        learned = BayesNetClassifier(plain, "laplace").fit(table, y).structure_
+        learned = BayesNetClassifier(plain, "laplace", audit=False).fit(table, y).structure_
         assert any("id" in parents for parents in learned.parents.values())

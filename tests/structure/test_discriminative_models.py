@@ -17,7 +17,7 @@ STRUCTURES = [
     OrderBased(max_parents=2),
     Greedy(),
 ]
-PARAMETERS = ["ml", "laplace", MEstimate(m=1.0), "hdp", "acll", Discriminative(level=3)]
+PARAMETERS = ["ml", "laplace", MEstimate(m=1.0), "hdp", "acll", Discriminative(level=3, l2=0.1)]
 
 
 def table(seed=0, n_rows=150):

@@ -143,7 +143,7 @@ def test_topological_order_puts_parents_first():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ConfigurationError, match="'kdb', 'naive'"):
+    with pytest.raises(ConfigurationError, match="'kdb', 'ktree', 'naive'"):
         resolve_structure("cow")
 
 
