@@ -158,3 +158,38 @@ def test_a_report_of_nasty_names_is_inert(table, tmp_path, capsys):
     assert not set(CONTROLS) & set(capsys.readouterr().out)
     results.write(tmp_path / "cells.csv")
     assert "\n=cmd" not in (tmp_path / "cells.csv").read_text()
+
+
+def test_sql_holds_names_as_names(table, classifier):
+    import sqlite3
+
+    clean = [name for name in table.column_names[:-1] if "\0" not in name]
+    labels = table.column("y<b>")
+    smaller = BayesNetClassifier("tan", "laplace").fit(table.select(clean), labels)
+    statement = smaller.network_.to_sql(table="rows", dialect="sqlite")
+    connection = sqlite3.connect(":memory:")
+    quoted = ['"' + name.replace('"', '""') + '"' for name in clean]
+    connection.execute(f"create table rows ({', '.join(quoted)})")
+    rows = list(zip(*(table.column(name).to_pylist() for name in clean), strict=True))
+    connection.executemany(f"insert into rows values ({', '.join('?' * len(clean))})", rows)
+    assert len(connection.execute(statement).fetchall()) == table.num_rows
+    assert connection.execute("select count(*) from rows").fetchone() == (table.num_rows,)
+
+
+def test_a_model_page_of_nasty_names_is_inert(table, classifier):
+    from tanager.report import render_model_report
+
+    own = Page(
+        render_model_report(BayesNetClassifier("tan", "laplace").fit([["a"], ["b"]], [0, 1]))
+    )
+    page = Page(render_model_report(classifier))
+    assert page.tags.count("script") == own.tags.count("script")
+    assert page.tags.count("img") == own.tags.count("img")
+    assert page.handlers == own.handlers
+
+
+def test_programs_hold_names_as_text(classifier):
+    for text in (classifier.network_.to_javascript(), classifier.network_.to_json()):
+        assert "</script" not in text.lower()
+        assert not {c for c in text if ord(c) < 32} - {"\n", "\t"}
+    assert not {c for c in classifier.network_.to_c() if ord(c) < 32} - {"\n", "\t"}
