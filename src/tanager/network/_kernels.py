@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _log_sum(table, low, arity, n_classes, c, held, offset):
     """Return log sum over x of exp(table[low + x, c] + held[offset + x, c])."""
     top = -np.inf
@@ -21,7 +22,7 @@ def _log_sum(table, low, arity, n_classes, c, held, offset):
     return top + np.log(total)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_forest_sums(codes, arities, features, parents, flat, flat_start, out):
     """Add, row by row, what the families with an unknown member sum to.
 

@@ -8,7 +8,8 @@ overlapping runs on one number at a time.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 # exp(x) = 2^k exp(r) with |r| <= log(2)/2. Adding 1.5 * 2^52 rounds to an integer
 # and leaves it in the low bits.
@@ -19,7 +20,7 @@ ROUNDER = 6755399441055744.0
 LEAST = -700.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def exponentials(values, out, powers):
     """Write exp(values) to out, within 4 units in the last place; powers is work space.
 

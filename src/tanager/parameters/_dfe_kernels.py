@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def add_misses(cells, sizes, labels, weights, m, frequencies, totals):
     """Read rows in turn; each adds 1 - P(label | x) to its own cells.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def family_score(joint, beta, pseudo_count):
     """Return a family's part of equation 28, without the constant.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _heaviest(row, component, own):
     """Return the source of the heaviest edge from outside; n_vertices stands for "no parent".
 
@@ -21,7 +22,7 @@ def _heaviest(row, component, own):
     return best
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _contract(members, entry, weight, head, component, owner):
     """Fold the rows of a cycle's members into the row of the first, in place.
 
@@ -45,7 +46,7 @@ def _contract(members, entry, weight, head, component, owner):
     return into
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def arborescence(weight, parents):
     """Tarjan's optimum branching on a dense matrix, in O(n^2).
 

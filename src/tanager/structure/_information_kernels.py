@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def grouped_terms(start, codes, labels, weights, rows, cells, values):
     """Return the sums of n log n over the cells (B, X, C) and (B, X).
 
@@ -37,12 +38,12 @@ def grouped_terms(start, codes, labels, weights, rows, cells, values):
     return with_class, without
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _n_log_n(n):
     return n * np.log(n) if n > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def class_information(joint):
     """Return I(C; X_i | X_j) of counts joint (arity_i, arity_j, n_classes)."""
     total = 0.0
@@ -66,7 +67,7 @@ def class_information(joint):
     return terms / total if total > 0.0 else 0.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def explaining_away(joint):
     """Return I(X_i; X_j | C) - I(X_i; X_j) of counts joint (arity_i, arity_j, n_classes)."""
     n_i, n_j, n_classes = joint.shape

@@ -11,17 +11,18 @@ true class. `rows` are the arrays of `joint.SortedRows`. Tables are indexed
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_family(context, child, labels, weights, folds, counts):
     """Add every row to counts (n_folds, n_contexts, arity + 1, n_classes)."""
     for r in range(labels.shape[0]):
         counts[folds[r], context[r], child[r], labels[r]] += weights[r]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def log_table(counts, known, shorter, ratio, epsilon, half, out):
     """Turn counts into log-frequencies in units, rounded to even numbers.
 
@@ -61,7 +62,7 @@ def log_table(counts, known, shorter, ratio, epsilon, half, out):
                 out[f, k, arity, c] = 0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def replace_table(table, current, counts, change, adverse):
     """Express a table as the change from the child's current one, which has one context.
 
@@ -92,7 +93,7 @@ def replace_table(table, current, counts, change, adverse):
     return most_gained, most_lost
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_change(context, child, folds, change, log_joint):
     """Add a family's table to log_joint (n_rows, n_classes)."""
     for r in range(log_joint.shape[0]):
@@ -101,7 +102,7 @@ def add_change(context, child, folds, change, log_joint):
             log_joint[r, c] += row[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def margins(log_joint, labels, margin, rival):
     """Write each row's lead of the true class over its strongest rival, and that rival."""
     for r in range(labels.shape[0]):
@@ -118,7 +119,7 @@ def margins(log_joint, labels, margin, rival):
             rival[r] = best
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _is_right(joint, row, y):
     true = joint[y] + row[y]
     for c in range(joint.shape[0]):  # noqa: SIM110  a generator would not compile to a loop
@@ -127,7 +128,7 @@ def _is_right(joint, row, y):
     return True
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def rate_gain(rows, ends, context, child, change, adverse, floor):
     """Return by how much a change raises the weight of rows that are right.
 
@@ -160,7 +161,7 @@ def rate_gain(rows, ends, context, child, change, adverse, floor):
     return gain
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _log_posterior(joint, row, y, unit):
     """Return log P(y | x) of one row; classes far behind the true one add nothing."""
     true = (joint[y] & ~1) + row[y]
@@ -175,7 +176,7 @@ def _log_posterior(joint, row, y, unit):
     return -np.log(total)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def likelihood_gain(rows, grid, score, context, child, change, floor):
     """Return by how much a change raises the conditional log-likelihood, in multiples of a step.
 
@@ -195,7 +196,7 @@ def likelihood_gain(rows, grid, score, context, child, change, floor):
     return gain
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def likelihood(rows, grid):
     """Return the conditional log-likelihood in multiples of the step."""
     log_joint, labels, weights = rows[:3]
@@ -207,7 +208,7 @@ def likelihood(rows, grid):
     return score
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def compose(context, width, codes, out):
     """Extend contexts by one more parent whose codes are below `width`."""
     for r in range(codes.shape[0]):

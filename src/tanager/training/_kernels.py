@@ -15,16 +15,16 @@ step, which neither the loss nor Adam can tell from free logits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from tanager.numerics._kernels import exponentials
+from tanager.numerics.compiling import kernel
 
 BETA_1 = 0.9
 BETA_2 = 0.999
 EPSILON = 1e-8
 
 
-@njit(nogil=True, cache=True, inline="always")
+@kernel(inline="always")
 def _effective(slots, contexts, i, s, r):
     """Return the slot and context that answer for slot s in row r; slot -1 if none does.
 
@@ -42,7 +42,7 @@ def _effective(slots, contexts, i, s, r):
     return np.int64(-1), np.int64(0)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_log_joint(slots, contexts, children, chosen, theta, out):
     """Add log p(x_i | chosen parent, c) of every feature to out (B, C); equation 9."""
     n_rows, n_classes = out.shape
@@ -60,7 +60,7 @@ def add_log_joint(slots, contexts, children, chosen, theta, out):
                 out[r, c] += theta[at + c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_choice_gradient(slots, contexts, children, gradient, theta, out):
     """Write dL/ds, the loss's derivative by the one-hot choice, to out (n, S).
 
@@ -99,7 +99,7 @@ def add_choice_gradient(slots, contexts, children, gradient, theta, out):
 
 # Python's error model checks every division for zero, which keeps the loops scalar;
 # the divisor in `_adam` is at least EPSILON.
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _to_logits(sums, space, arity, theta):
     """Turn sums, the derivative by a block's log-probabilities, into that by its logits.
 
@@ -120,7 +120,7 @@ def _to_logits(sums, space, arity, theta):
             sums[k] -= prob[k] * totals[c]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _adam(gradient, step, rate, value, first, second):
     """Take one Adam step on value, and clear gradient; all arrays of one shape."""
     correct_1 = 1.0 / (1.0 - BETA_1**step)
@@ -135,7 +135,7 @@ def _adam(gradient, step, rate, value, first, second):
         value[k] -= rate * (m * correct_1) / (np.sqrt(v * correct_2) + EPSILON)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _normalise(space, arity, theta):
     """Bring one block (arity * C,) back to log-probabilities.
 
@@ -157,7 +157,7 @@ def _normalise(space, arity, theta):
             theta[x * n_classes + c] -= totals[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _step_shared(slots, i, slot, rate, state, space):
     """Move all contexts of a table by one Adam step along `space.shared`, which is cleared."""
     n_contexts = slots.n_contexts[i, slot]
@@ -177,7 +177,7 @@ def _step_shared(slots, i, slot, rate, state, space):
         _normalise(space, slots.arity[i], block)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def step_tables(slots, contexts, children, chosen, gradient, rate, state, space):
     """Take an Adam step on every block that a row of the batch falls into.
 

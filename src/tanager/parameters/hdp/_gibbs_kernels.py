@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from tanager.numerics.compiling import kernel
 from tanager.parameters.hdp._random_kernels import (
     log_gamma_variate,
     neg_log_beta_variate,
@@ -19,7 +19,7 @@ _LEAST_ALPHA, _MOST_ALPHA = 1e-9, 1e9
 _POOLED = 32
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def start_chain(tree, phi, alpha, max_tables, counts, tables, node_counts, node_tables):
     """Set every cell's tables to their rounded mean under phi and alpha, leaves first.
 
@@ -46,7 +46,7 @@ def start_chain(tree, phi, alpha, max_tables, counts, tables, node_counts, node_
                 counts[above] += tables[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def _weigh(tree, ratios, root, discount, alpha, state, c, u, low, high, weights):
     """Write the relative weights of table counts low .. high of cell c in node u.
 
@@ -79,7 +79,7 @@ def _weigh(tree, ratios, root, discount, alpha, state, c, u, low, high, weights)
     return total
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def sweep_tables(tree, ratios, root, discount, alpha, state, random, weights):
     """Draw every cell's number of tables given all others, leaves first.
 
@@ -122,7 +122,7 @@ def sweep_tables(tree, ratios, root, discount, alpha, state, random, weights):
                 node_counts[above] += moved
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work):
     """Draw every concentration given the tables; work (n_groups, 2 + _POOLED).
 
@@ -162,7 +162,7 @@ def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work
             alpha[g] = min(max(np.exp(drawn) / (rate[g] + spread), _LEAST_ALPHA), _MOST_ALPHA)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def add_probabilities(tree, root_mass, arity, discount, alpha, state, phi, total, escape):
     """Add the state's estimates of equations 12 to 14 to total (n_cells,).
 
@@ -185,7 +185,7 @@ def add_probabilities(tree, root_mass, arity, discount, alpha, state, phi, total
             total[c] += phi[c]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def run_chain(
     tree, ratios, prior, rate, arity, n_sweeps, pace, alpha, state, random, clock, total, escape
 ):

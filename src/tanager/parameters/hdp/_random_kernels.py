@@ -7,10 +7,11 @@ https://doi.org/10.1145/3460772.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def uniform(state):
     """Return a number in (0, 1); advances state (4,) of uint64."""
     total = state[0] + state[3]
@@ -25,7 +26,7 @@ def uniform(state):
     return (np.float64(result >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def normal(state):
     """Return a standard normal number, by Marsaglia's polar method."""
     while True:
@@ -36,7 +37,7 @@ def normal(state):
             return x * np.sqrt(-2.0 * np.log(square) / square)
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def log_gamma_variate(state, shape):
     """Return the logarithm of a Gamma(shape, 1) number.
 
@@ -59,7 +60,7 @@ def log_gamma_variate(state, shape):
             return np.log(d * v) + boost
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def neg_log_beta_variate(state, a, b):
     """Return -log of a Beta(a, b) number."""
     return np.log1p(np.exp(log_gamma_variate(state, b) - log_gamma_variate(state, a)))

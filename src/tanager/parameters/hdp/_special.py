@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 # From here on six terms of the asymptotic series leave an error below 1e-13.
 _ASYMPTOTIC = 8.0
@@ -11,7 +12,7 @@ _ASYMPTOTIC = 8.0
 _SMALL_COUNT = 16.0
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def digamma_trigamma(x):
     """Return the first two derivatives of log gamma at x > 0.
 
@@ -46,7 +47,7 @@ def digamma_trigamma(x):
     return first, second
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def expected_tables(mass, count):
     r"""Return E[t] and its derivative by log(mass), for a base mass and a count > 0.
 

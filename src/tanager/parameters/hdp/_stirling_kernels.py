@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from tanager.numerics.compiling import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def fill_ratios(wanted, discount, rows):
     """Write V(n, t) for the increasing counts `wanted` to rows (n_wanted, n_columns)."""
     n_columns = rows.shape[1]
@@ -28,7 +29,7 @@ def fill_ratios(wanted, discount, rows):
             at += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def table_ratio(table, n, t):
     """Return V(n, t) = S(n, t + 1) / S(n, t); zero where there is no such table."""
     if n < table.near.shape[0] and t < table.near.shape[1]:
@@ -46,7 +47,7 @@ def table_ratio(table, n, t):
     return (1.0 - share) * table.rows[row - 1, t] + share * table.rows[row, t]
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def growth(table, n, t):
     """Return S(n + 1, t) / S(n, t) for 1 <= t <= n."""
     if n < table.growth.shape[0] and t < table.growth.shape[1]:
