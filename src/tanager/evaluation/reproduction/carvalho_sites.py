@@ -100,8 +100,8 @@ def study_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim
         f"aCLL under the Dirichlet assumption against LL, {n_tables} factors a line, 1,000 rows "
         "each but where the line says otherwise; 12 positions, half of the rows sites.",
         "LL gives its edges to the strongest dependence given the class, wherever it is; aCLL "
-        "takes off what all classes share. So it should gain where the background depends on "
-        "itself and sites have pairs of their own, and nothing where neither is so.",
+        "takes off what all classes share. One would expect it to gain where the background "
+        "depends on itself; these lines put that to the test.",
     )
     picture = Picture(
         "study",
