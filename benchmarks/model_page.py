@@ -63,7 +63,7 @@ def wide(n_features: int, n_classes: int, n_values: int) -> tuple[str, Any, pa.T
     parents = {name: [names[(i - 1) // 2]] if i > 2 else [] for i, name in enumerate(names)}
     parents[names[0]] = [names[1]]
     labels = np.array([f"class {v}" for v in y], dtype=object)
-    clf = BayesNetClassifier(Fixed(parents), "laplace").fit(pa.table(columns), labels)
+    clf = BayesNetClassifier(Fixed(parents), "laplace", audit=False).fit(pa.table(columns), labels)
     title = f"{n_features} features, {n_classes} classes, one column of {n_values:,} values"
     return title, clf, pa.table(columns).slice(0, 1000), labels[:1000]
 

@@ -43,12 +43,13 @@ def describe_model(
     groups = [
         ("Data", _data(network, rows, info)),
         ("Model", [*_model(network), *file]),
+        ("Columns that are not what they seem", _audit(info)),
         ("Options", _options(model)),
         ("The fit, and what it chose", _choices(info)),
         ("This page was made by", _versions()),
     ]
     if network.history:
-        groups.insert(3, ("Edits by hand", _edits(network.history)))
+        groups.insert(2, ("Edits by hand", _edits(network.history)))
     return [(title, facts) for title, facts in groups if facts]
 
 
@@ -93,6 +94,16 @@ def _model(network: Network) -> list[tuple[str, str]]:
     if left:
         facts.append(("Features left out", _list(left)))
     return facts
+
+
+def _audit(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the audit of the columns found, those it acted on first."""
+    found = [f for f in info.get("codes", {}).get("audit", ()) if isinstance(f, Mapping)]
+    found.sort(key=lambda f: f.get("action") == "none")
+    return [
+        (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
+        for f in found[:20]
+    ]
 
 
 def _options(model: Any) -> list[tuple[str, str]]:

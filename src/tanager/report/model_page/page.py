@@ -291,7 +291,9 @@ def _data(
     place = {name: at for at, name in enumerate(network.structure.features)}
     rank = {at: i for i, at in enumerate(subject.order)}
     names = asked.structure.features
-    by_use = sorted(range(len(names)), key=lambda i: rank[place[names[i]]])
+    arities = network.codebook.domain.arities[list(asked.structure.selected)]
+    askable = [i for i in range(len(names)) if arities[i] > 1]  # one value says nothing
+    by_use = sorted(askable, key=lambda i: rank[place[names[i]]])
     info = (getattr(subject.model, "info_", None) or {}).get("codes", {})
     prior = classes.gather(np.exp(network.log_prior))
     data: dict[str, Any] = {

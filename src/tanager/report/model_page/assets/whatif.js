@@ -88,8 +88,8 @@ function startAsking() {
       bars.append(el("span", { title: names[c] }, short(names[c], 40)), el("span", { class: "meter", "aria-hidden": "true" }, el("i", { style: `width:${(100 * p[c]).toFixed(2)}%` })), el("span", { class: "num", "data-class": c }, percent(p[c])));
     answer.append(bars);
     if (C > 10) answer.append(el("p", { class: "quiet" }, `and ${C - 10} less probable classes`));
-    const known = codes.filter((code, i) => code < F[i].arity).length;
-    answer.append(el("p", { class: "quiet" }, `${known} of ${F.length} known. Uncertainty ${fixed(entropy(p), 2)} of ${fixed(Math.log2(C), 2)} bits.`));
+    const known = DATA.asked.filter((i) => codes[i] < F[i].arity).length;
+    answer.append(el("p", { class: "quiet" }, `${known} of ${DATA.asked.length} known. Uncertainty ${fixed(entropy(p), 2)} of ${fixed(Math.log2(C), 2)} bits.`));
   }
 
   /* The waterfall: exact terms from the prior to the posterior log-odds of two classes. */
