@@ -120,7 +120,7 @@ def workers(options: argparse.Namespace) -> str:
     lines = []
     for n in (1, 2):
         with (
-            LocalCluster(n, threads_per_worker=1, dashboard_address=":0") as cluster,
+            LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster) as client,
         ):
             start = time.perf_counter()
@@ -153,27 +153,40 @@ def kills(options: argparse.Namespace) -> str:
             return out.read_bytes(), time.perf_counter() - start
 
         expected, _ = model("local")
-        with (
-            LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
-        ):
-            first, seconds = model(DaskEngine(client, small=0))
-            equal, times = int(first == expected), []
-            for _ in range(options.fits):
-                pids = sorted(client.run(os.getpid).values())
-                delay = draw.uniform(0, seconds)
-                killer = threading.Timer(delay, os.kill, (draw.choice(pids), signal.SIGKILL))
-                killer.start()
-                found, took = model(DaskEngine(client, small=0))
-                killer.cancel()
-                times.append(took)
-                equal += found == expected
-                client.wait_for_workers(2, timeout=300)
+        equal, times, seconds = 0, [], 0.0
+        while len(times) < options.fits:
+            with (
+                LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+                Client(cluster) as client,
+            ):
+                first, seconds = model(DaskEngine(client, small=0))
+                assert first == expected
+                while len(times) < options.fits and _complete(client):
+                    victim = draw.choice(sorted(client.run(os.getpid).values()))
+                    killer = threading.Timer(
+                        draw.uniform(0, seconds), os.kill, (victim, signal.SIGKILL)
+                    )
+                    killer.start()
+                    found, took = model(DaskEngine(client, small=0))
+                    killer.cancel()
+                    times.append(took)
+                    equal += found == expected
+                    print(f"{len(times)}: {found == expected}, {took:.1f} s", flush=True)
         out.unlink()
     return markdown(
         ["fits with a kill", "models equal to the local one", "wall s without", "longest with"],
-        [[options.fits, f"{equal} of {options.fits + 1}", f"{seconds:.1f}", f"{max(times):.1f}"]],
+        [[options.fits, equal, f"{seconds:.1f}", f"{max(times):.1f}"]],
     )
+
+
+def _complete(client: Any) -> bool:
+    """Return whether both workers are there: sometimes one that was killed does not come back."""
+    try:
+        client.wait_for_workers(2, timeout=20)
+        client.run(os.getpid)
+    except OSError:  # a time-out, or a worker that is just going
+        return False
+    return True
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ MODELS = [
     ("skdb(max_k=2)", "hdp"),
     ("naive", "m-estimate"),
     ("tan", "discriminative(tol=0.01)"),
-    ("tan", "pooled"),  # the default
+    ("auto", "layered"),  # the default
 ]
 names = pytest.mark.parametrize(
     ("structure", "parameters"), MODELS, ids=[" ".join(m) for m in MODELS]
@@ -85,9 +85,7 @@ def test_two_dask_workers_give_the_same_file(
 ):
     from tanager.engines.dask import DaskEngine
 
-    # Of the trained models, which run hundreds of passes, one goes there pass by pass.
-    small = 1 << 25 if parameters == "pooled" else 0
-    engine = DaskEngine(dask_client, small=small)
+    engine = DaskEngine(dask_client, small=0)
     found = model_bytes(tmp_path, places["folder"], structure, parameters, engine=engine)
     assert found == expected(structure, parameters)
 
@@ -107,6 +105,11 @@ def test_a_killed_worker_changes_nothing(dask_client, places, expected, tmp_path
     found = model_bytes(tmp_path, places["folder"], "tan", "hdp", engine=engine)
     assert engine.n_passes > 2
     assert found == expected("tan", "hdp")
+
+
+def test_the_default_is_among_the_models():
+    default = BayesNetClassifier()
+    assert (default.structure, default.parameters) in MODELS
 
 
 def test_equal_fits_have_equal_files_and_other_rows_another(places, expected, tmp_path):

@@ -1,0 +1,119 @@
+"""What goes wrong around a fit: full disks, lost workers, a lost scheduler, a silent cluster."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError, DataError, EngineError, MemoryBoundError
+from tests.engines.test_processes import make_table
+
+
+def fit(rows, **options):
+    return BayesNetClassifier("naive", "laplace", **options).fit(rows, "y")
+
+
+def test_a_full_disk_while_spilling(monkeypatch):
+    class Full:
+        def seek(self, place):
+            pass
+
+        def write(self, data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Full())
+    with pytest.raises(MemoryBoundError, match="temporary folder"):
+        fit(make_table(), memory_limit=0)
+
+
+def test_files_of_one_folder_with_other_columns(tmp_path):
+    pq.write_table(make_table(), tmp_path / "0.parquet")
+    pq.write_table(make_table().drop_columns(["b"]), tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet"):
+        fit(tmp_path)
+
+
+def test_a_file_that_changes_during_the_fit(tmp_path):
+    from tanager.sources import open_source
+
+    path = tmp_path / "rows.parquet"
+    pq.write_table(make_table(), path)
+    source = open_source(path)
+    pq.write_table(pa.concat_tables([make_table(), make_table(seed=1)]), path)
+    with pytest.raises(DataError, match="has changed"):
+        fit(source)
+
+
+@pytest.fixture
+def engine(dask_client):
+    from tanager.engines.dask import DaskEngine
+
+    return DaskEngine(dask_client, small=0)
+
+
+class Failing:
+    """Work whose workers are lost a number of times."""
+
+    def __init__(self, times):
+        self.left = times
+
+    def __call__(self):
+        from distributed import CancelledError
+
+        self.left -= 1
+        if self.left >= 0:
+            raise CancelledError("lost")
+        return "done"
+
+
+def test_lost_workers_are_made_up_for_a_few_times(engine):
+    assert engine._try(Failing(3), ()) == "done"
+    with pytest.raises(EngineError, match="out of memory"):
+        engine._try(Failing(4), ())
+
+
+def test_a_lost_scheduler_is_said(engine):
+    engine.client = SimpleNamespace(status="closed")
+    with pytest.raises(EngineError, match="scheduler of the cluster was lost"):
+        engine._try(Failing(1), ())
+
+
+def test_errors_of_a_task_come_out_as_they_are(dask_client, tmp_path):
+    from tanager.engines.dask import DaskEngine
+
+    pq.write_table(make_table(), tmp_path / "0.parquet")
+    bad = make_table().set_column(5, "w", pa.array([-1.0] * 240))
+    pq.write_table(bad, tmp_path / "1.parquet")
+    classifier = BayesNetClassifier("naive", "laplace", engine=DaskEngine(dask_client, small=0))
+    with pytest.raises(DataError, match="weight"):
+        classifier.fit(tmp_path, "y", sample_weight="w")
+
+
+def test_a_cluster_without_workers_is_waited_for_a_limited_time(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="Dask's distributed is not installed")
+    from tanager.engines.dask import DaskEngine
+
+    pq.write_table(make_table(), tmp_path / "0.parquet")
+    with (
+        distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.raises(EngineError, match="0 workers and none at work"),
+    ):
+        fit(tmp_path, engine=DaskEngine(client, small=0, patience=1.0))
+
+
+def test_other_objects_are_no_clients():
+    pytest.importorskip("distributed", reason="Dask's distributed is not installed")
+    from tanager.engines.dask import DaskEngine
+
+    with pytest.raises(ConfigurationError, match=r"is not a distributed\.Client"):
+        DaskEngine("tcp://somewhere:8786")
