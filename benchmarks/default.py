@@ -294,6 +294,8 @@ def ranks(found: dict[str, Any], names: list[str], part: Callable[[str], bool]) 
     """Rank programs on log-loss, with their CPU times."""
     scores = Scores(found, names)
     tables = [t for t in scores.tables if part(t)]
+    if len(tables) < 2:
+        return "The time did not suffice for all of them on two tables."
     mean, seconds = (
         average_ranks(scores.matrix("log-loss", tables)),
         scores.matrix("seconds", tables),
