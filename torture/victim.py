@@ -193,6 +193,19 @@ def run_experiment(path: Path) -> str:
     return "ran"
 
 
+def peak_megabytes(inherited: float) -> float:
+    """Return the peak memory of this program, not of the one that started it.
+
+    On Linux a new process inherits the peak of its parent in `getrusage`. A fit
+    resets the peak in /proc; so that one counts only below the inherited one.
+    """
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if peak > inherited:
+        return peak
+    status = Path("/proc/self/status").read_text()
+    return next(int(t.split()[1]) / 1024 for t in status.splitlines() if t.startswith("VmHWM:"))
+
+
 KINDS: dict[str, Callable[[Path], str]] = {
     "model": load_model,
     "input": fit_table,
@@ -203,6 +216,7 @@ KINDS: dict[str, Callable[[Path], str]] = {
 def main() -> None:
     """Serve one kind of file until standard input ends."""
     work = KINDS[sys.argv[1]]
+    inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
@@ -211,7 +225,7 @@ def main() -> None:
     watch, coverage = Watch(), Coverage(READERS[sys.argv[1]])
     for line in sys.stdin:
         path = Path(line.rstrip("\n"))
-        start, coverage.fresh = time.monotonic(), 0
+        start, coverage.fresh = time.process_time(), 0
         watch.arm()
         sys.settrace(coverage.trace)
         try:
@@ -222,8 +236,8 @@ def main() -> None:
         seen = watch.disarm()
         facts = {
             "outcome": outcome,
-            "seconds": time.monotonic() - start,
-            "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "seconds": time.process_time() - start,  # of CPU: the machine may be busy
+            "megabytes": peak_megabytes(inherited),
             "seen": seen,
             "fresh": coverage.fresh,
         }
