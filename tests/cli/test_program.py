@@ -260,7 +260,7 @@ def _csv(path, text, encoding="utf-8"):
         ("a,a,y\n1,2,u\n", "Duplicated"),
         ("a,b,z\n1,2,u\n", "'y'"),
         ("a,b,y\n1,2,\n1,3,u\n", "y"),
-        (b"a,b,y\n\xff\xfe\xe9,2,u\n1,3,v\n", "is not text in UTF-8"),
+        (b"a,b,y\n\xff\xfe\xe9,2,u\n1,3,v\n", "is not written in utf-8"),
     ],
 )
 def test_bad_tables_are_1_and_leave_an_old_model_alone(tmp_path, said, content, words):
