@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tanager.codes.mdl import mdl_cuts, midpoints
 from tanager.errors import ConfigurationError
 
-__all__ = ["check_bins", "learn_cuts", "quantile_cuts"]
+__all__ = ["check_bins", "fine_cuts", "learn_cuts", "quantile_cuts"]
 
 MAX_BINS = 1000
 FINE_BINS = 32  # of equal frequency, where the classes are not looked at
@@ -60,11 +60,38 @@ def learn_cuts(
     [1.5, 3.5, 4.5, 5.5]
     """
     if bins == "fine":
-        return quantile_cuts(values, weights, FINE_BINS)
+        return fine_cuts(values, weights, FINE_BINS)
     cuts = mdl_cuts(values, labels, n_classes, weights)
     if isinstance(bins, str):
         return cuts
     return np.union1d(cuts, quantile_cuts(values, weights, int(bins)))
+
+
+def fine_cuts(
+    values: NDArray[Any], weights: NDArray[np.float64] | None, n_bins: int
+) -> NDArray[np.float64]:
+    """Return cuts that give each heavy value a bin, and the others bins of about equal weight.
+
+    A value is heavy that has more than one bin's share of the weight. Where most
+    rows are zero, the bins are left to those that are not.
+
+    Examples
+    --------
+    >>> fine_cuts(np.array([0.0] * 8 + [1.0, 2.0, 3.0, 4.0]), None, 3).tolist()
+    [0.5, 2.5]
+    """
+    known = np.ones(values.shape[0]) if weights is None else weights
+    distinct, places = np.unique(values[known > 0], return_inverse=True)
+    mass = np.bincount(places, known[known > 0])
+    heavy = mass * n_bins > mass.sum()
+    left = np.cumsum(np.where(heavy, 0.0, mass))
+    n_light = n_bins - int(heavy.sum())
+    after = np.flatnonzero(heavy)
+    if n_light > 0 and distinct.shape[0] > 0 and left[-1] > 0:
+        even = np.searchsorted(left * n_light, np.arange(1, n_light) * left[-1])
+        after = np.concatenate([even, after, after - 1])
+    after = np.unique(after[(after >= 0) & (after < distinct.shape[0] - 1)])
+    return midpoints(distinct[after].astype(np.float64), distinct[after + 1].astype(np.float64))
 
 
 def quantile_cuts(
