@@ -10,6 +10,7 @@ from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
 from tanager.evaluation.results import TIMES, Results
 from tanager.evaluation.summary import Summary, summarize
+from tanager.evaluation.verdict import verdict
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.style import to_svg
 
@@ -88,6 +89,7 @@ def _lead(results: Results) -> str:
     else:
         how = f"learning curves of {_plural(protocol['rounds'], 'round')}"
     return (
+        f"{verdict(results)} "
         f"{_plural(len(results.classifiers), 'classifier')} on "
         f"{_plural(len(results.datasets), 'dataset')}, {how}: "
         f"{_plural(len(results.records), 'cell')}, {len(results.failures)} failed."
@@ -103,7 +105,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
     scores = summary.scores
     rows = []
     for name, values in zip(scores.datasets, scores.values, strict=True):
-        best = values.min()
+        best = values.max() if scores.greater else values.min()
         marks = ["best" if len(values) > 1 and v == best else "" for v in values]
         cells = [Cell(f"{v:.4f}", float(v), m) for v, m in zip(values, marks, strict=True)]
         rows.append([Cell(name), *cells])
@@ -178,7 +180,8 @@ def _figures(results: Results, summary: Summary) -> list[Figure]:
         caption = "Average ranks; a bar joins classifiers that do not differ by Nemenyi's test."
         svg = to_svg(ax.figure, title=f"Average ranks on {title}")
         figures.append(Figure(svg, caption, wide=True))
-    if len(scores.datasets) > 2 and len(scores.classifiers) > 1:
+    # A scatter reads "less is better"; accuracy, AUC and F1 have losses beside them that do.
+    if len(scores.datasets) > 2 and len(scores.classifiers) > 1 and not scores.greater:
         best = next(iter(summary.ranks))
         for other in list(summary.ranks)[1:_MAX_SCATTERS]:
             ax = plot_loss_scatter(
