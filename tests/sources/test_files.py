@@ -158,10 +158,10 @@ def test_ragged_csv_names_file_and_line(tmp_path):
         ("t.csv", b"a,b\n", "t.csv has a header but no rows"),
         ("t.csv", b"", "t.csv is empty"),
         ("t.csv", b"a,a\n1,2\n", "Duplicated column name.*'a'"),
-        ("t.csv", b"a,b\n\xff\xfe,1\n", "t.csv is not text in UTF-8"),
+        ("t.csv", b"a,b\n\xff\xfe,1\n", "t.csv is not written in utf-8"),
         ("t.parquet", b"PAR1 but no more", "t.parquet cannot be read.*truncated"),
         ("t.arrow", b"ARROW1 but no more", "t.arrow cannot be read"),
-        ("t.xlsx", b"", "unknown ending '.xlsx'. Known endings: .parquet"),
+        ("t.ods", b"", "unknown ending '.ods'. Known endings: .parquet"),
     ],
 )
 def test_bad_files_are_named(tmp_path, name, content, text):
@@ -325,5 +325,5 @@ def test_another_encoding_is_named(tmp_path):
     path = tmp_path / "t.csv"
     for text in ("näme,n\nx,1\n", "name,n\n" + "x,1\n" * 100_000 + "ä,2\n"):
         path.write_bytes(text.encode("latin-1"))
-        with pytest.raises(DataError, match=r"t\.csv is not text in UTF-8 .* Save it in that"):
+        with pytest.raises(DataError, match=r"t\.csv is not written in utf-8 .* Name its encoding"):
             open_source(path)
