@@ -53,7 +53,8 @@ class reading:  # noqa: N801
             text = " ".join(str(error).split()).rstrip(".")
             if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text:
                 raise DataError(
-                    f"{self._path} is not text in UTF-8 ({text}). Save it in that encoding."
+                    f"{self._path} is not written in utf-8 ({text}). "
+                    "Name its encoding, for example latin-1 or cp1252."
                 ) from error
             raise DataError(
                 f"{self._path} cannot be read: {text}. "
