@@ -58,3 +58,19 @@ def test_pooled_tables_on_it_are_a_network():
     clf = BayesNetClassifier(KDB(k=2, moral=True), "pooled", categorical_features="all").fit(X, y)
     assert clf.network_.tables.normalized
     assert clf.structure_.max_parents == 2
+
+
+@pytest.mark.parametrize("adjusted", [True, False])
+def test_parents_stay_joined_where_chance_edges_are_dropped(adjusted):
+    rng = np.random.default_rng(4)
+    n_features = 12
+    order = rng.permutation(n_features)
+    information = rng.normal(size=(n_features, n_features)).round(1)
+    information += information.T
+    parents = clique_parents(order, information, 3, 0.0 if adjusted else -np.inf)
+    structure = Structure.from_parents([f"x{i}" for i in range(n_features)], parents)
+    assert structure.is_moral()
+    assert any(len(given) > 1 for given in parents)
+    if adjusted:
+        assert all(information[i, p] > 0 for i, given in enumerate(parents) for p in given)
+        assert any(len(given) < 3 for given in parents[3:])

@@ -74,12 +74,8 @@ class KDB(StructureLearner):
         else:
             choose = clique_parents if self.moral else dependence_parents
             information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
-            parents = choose(order, information, int(self.k))
-            if self.adjusted:
-                parents = [
-                    tuple(p for p in given if information[feature, p] > 0)
-                    for feature, given in enumerate(parents)
-                ]
+            # Adjusted, what is not above zero is chance.
+            parents = choose(order, information, int(self.k), 0.0 if self.adjusted else -np.inf)
         return Structure.from_parents(counts.domain.names, parents)
 
 
@@ -89,29 +85,30 @@ def information_order(information: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def dependence_parents(
-    order: NDArray[np.int64], information: NDArray[np.float64], k: int
+    order: NDArray[np.int64], information: NDArray[np.float64], k: int, above: float = -np.inf
 ) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents among those before it in `order`.
 
     They stand by decreasing conditional information, ties by their place in
-    the order.
+    the order; all have more information than `above`.
     """
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
         earlier = order[:place]
-        best = np.argsort(-information[feature, earlier], kind="stable")[:k]
-        parents[feature] = tuple(int(p) for p in earlier[best])
+        best = earlier[np.argsort(-information[feature, earlier], kind="stable")[:k]]
+        parents[feature] = tuple(int(p) for p in best if information[feature, p] > above)
     return parents
 
 
 def clique_parents(
-    order: NDArray[np.int64], information: NDArray[np.float64], k: int
+    order: NDArray[np.int64], information: NDArray[np.float64], k: int, above: float = -np.inf
 ) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents, which are joined among themselves.
 
     They are the k with the greatest conditional information out of one earlier
     feature and its parents: the one for which they have the greatest sum, ties
-    by its place in the order. They stand by decreasing information.
+    by its place in the order. They stand by decreasing information; all have
+    more than `above`.
     """
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
@@ -119,6 +116,7 @@ def clique_parents(
         for earlier in order[:place]:
             clique = np.array([earlier, *parents[earlier]])
             best = clique[np.argsort(-information[feature, clique], kind="stable")[:k]]
+            best = best[information[feature, best] > above]
             total = float(information[feature, best].sum())
             if total > greatest:
                 greatest = total
