@@ -31,6 +31,7 @@ def test_rows_are_the_same_whatever_carries_them(tmp_path):
     assert tally.facts["pairs"] == len(same.SHORT)
 
 
+@pytest.mark.filterwarnings("ignore::tanager.errors.ColumnWarning")
 @pytest.mark.parametrize("pair", [("tan", "hdp"), ("naive", "laplace")], ids="/".join)
 def test_numbers_at_the_edge_give_probabilities_or_typed_errors(pair):
     for case in numbers.cases(0, large=False):

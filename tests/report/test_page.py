@@ -12,18 +12,6 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 from tanager.report import render_report, write_report
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-
 
 def make_dataset(name: str, seed: int) -> Dataset:
     rng = np.random.default_rng(seed)
@@ -107,17 +95,6 @@ def test_missing_jinja_is_explained(results, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     with pytest.raises(ConfigurationError, match=r"tanager\[report\]"):
         render_report(results)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip("Chromium is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,18 +9,6 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.report import render_model_report
 from tanager.structure import Fixed
-
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 def make_table(n: int = 600, seed: int = 0) -> pa.Table:
@@ -73,17 +59,6 @@ def page(tree, people):
         tree, people, "income", folds=2, loadable_rows=5, with_learning_curve=True,
         notes="# Use\n\nFor <b>tests</b>.",
     )  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip("Chromium is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
