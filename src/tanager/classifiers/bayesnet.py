@@ -111,7 +111,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     bins : "auto", "mdl", "fine" or int, default="auto"
         How numbers are cut: where the classes separate beyond doubt (minimum
         description length), or there and into so many bins of equal frequency,
-        or into 32 of equal frequency alone. "auto" is what suits the parameters:
+        or ("fine") into about 32 of equal frequency alone, where a value that many
+        rows share has a bin of its own. "auto" is what suits the parameters:
         "fine" for ``"layered"``, 5 for ``"pooled"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         What an error on each class costs, as a factor on the class's prior;
