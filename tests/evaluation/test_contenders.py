@@ -35,3 +35,9 @@ def test_aliases_build(alias):
 def test_unknown_classifiers_are_refused(use, message):
     with pytest.raises(ConfigurationError, match=message):
         Contender.of(use).build(0)
+
+
+@pytest.mark.parametrize("option", ["engine", "checkpoint", "n_jobs", "memory_limit", "colour"])
+def test_a_contender_has_no_say_in_where_it_runs(option):
+    with pytest.raises(ConfigurationError, match=f"option '{option}' is not allowed"):
+        Contender("name", "tan/hdp", {option: "dask"})

@@ -26,6 +26,10 @@ ALIASES: Mapping[str, str] = {
 
 ENCODINGS = ("onehot", "ordinal", "raw")
 
+# Options of `BayesNetClassifier` that say what is compared. Where a fit runs, and which files
+# it keeps, is the comparison's own affair, and none of an experiment file's.
+OPTIONS = ("audit", "bins", "categorical_features", "class_weight", "missing", "random_state")
+
 _CHECKPOINT = re.compile(r"checkpoint\s*=(?!\s*None\b)")  # also of a learner within a learner
 
 
@@ -73,6 +77,12 @@ class Contender:
                         f"classifier {self.use!r}: a checkpoint is the file of one fit, and a "
                         "comparison makes many. Leave it out; the run file resumes a comparison."
                     )
+            strange = [name for name in self.options if name not in OPTIONS]
+            if strange:
+                raise ConfigurationError(
+                    f"classifier {self.use!r}: option {strange[0]!r} is not allowed here. "
+                    f"Allowed: {', '.join(OPTIONS)}."
+                )
             return
         path, _ = parse_call(self._expanded.rpartition("@")[0])
         if "." not in path:
