@@ -110,7 +110,7 @@ STREAM = """
 import json, pathlib, time
 import numpy, pyarrow.parquet, sklearn.base
 from tanager import BayesNetClassifier
-import tanager.counts._kernels, tanager.parameters._kernels, tanager.codes._kernels
+import tanager.native, tanager.counts, tanager.parameters, tanager.codes
 def peak():  # a new process inherits its parent's ru_maxrss, so ask the kernel for its own
     status = pathlib.Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024

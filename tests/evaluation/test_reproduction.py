@@ -230,3 +230,10 @@ def test_without_any_tables_the_error_says_where_to_put_them(monkeypatch):
     monkeypatch.setattr("tanager.evaluation.reproduction.papers.keel_folder", lambda: None)
     with pytest.raises(ConfigurationError, match="TANAGER_DATA"):
         reproduce_paper("carvalho-2013")
+
+
+def test_classifiers_of_images_are_probed_on_an_image():
+    text = "differentiable(candidates='neighbours', training__epochs=1)/laplace"
+    found = probe(Contender.of(text))
+    assert len(found) == 12
+    assert sum(found[:3]) == pytest.approx(1, abs=1e-4)
