@@ -169,12 +169,10 @@ class CompletedSource(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class _CompletedFragment(Fragment):
-    """A fragment with columns of nulls."""
+class _SameRows(Fragment):
+    """Another view of a fragment's rows."""
 
     fragment: Fragment
-    absent: tuple[str, ...]
-    first: str  # a column that is there: it tells the number of rows
 
     @property
     def start(self) -> int:  # type: ignore[override]
@@ -185,6 +183,14 @@ class _CompletedFragment(Fragment):
     def n_rows(self) -> int:  # type: ignore[override]
         """Number of rows."""
         return self.fragment.n_rows
+
+
+@dataclass(frozen=True, eq=False)
+class _CompletedFragment(_SameRows):
+    """A fragment with columns of nulls."""
+
+    absent: tuple[str, ...]
+    first: str  # a column that is there: it tells the number of rows
 
     def matrix(self, columns: Sequence[str]) -> Any:
         """Return a numeric matrix where none of its columns is absent."""
@@ -235,21 +241,10 @@ class ReadSource(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class _ReadFragment(Fragment):
+class _ReadFragment(_SameRows):
     """A fragment whose columns are read in their own way, where it is read."""
 
-    fragment: Fragment
     readings: Mapping[str, Reading]
-
-    @property
-    def start(self) -> int:  # type: ignore[override]
-        """Index of the first row in the source."""
-        return self.fragment.start
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return self.fragment.n_rows
 
     def matrix(self, columns: Sequence[str]) -> Any:
         """Return a numeric matrix where no column of it is read in another way."""

@@ -8,7 +8,7 @@ its arrows are drawn on request.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import sqrt
@@ -19,7 +19,7 @@ from tanager.escaping import visible
 if TYPE_CHECKING:
     from tanager.structure import Structure
 
-__all__ = ["Layout", "draw_network", "lay_out"]
+__all__ = ["Layout", "branch_order", "draw_network", "lay_out", "place_tree"]
 
 # Pixels at the natural size.
 FONT, ROW, HEIGHT, GAP, PAD, MARGIN = 13, 36, 27, 58, 11, 14
@@ -65,7 +65,7 @@ def lay_out(
         if parent is not None:
             children[parent].append(child)
     widths = [text_width(shorten(name)) + 2 * PAD for name in structure.features]
-    trees = [_tree(at, children) for at, parent in enumerate(first) if parent is None]
+    trees = [branch_order(at, children) for at, parent in enumerate(first) if parent is None]
     trees.sort(key=len, reverse=True)
     leaves = [sum(not children[at] for at in tree) for tree in trees]
     longest = max([12, round(2.0 * sqrt(sum(leaves))), *leaves])
@@ -75,12 +75,14 @@ def lay_out(
     for tree, n_leaves in zip(trees, leaves, strict=True):
         if row and row + n_leaves > longest:
             left, row, widest = left + widest + GAP / 2, 0, 0.0
-        end = _place(tree, children, widths, x, y, left, row)
+        x[tree[0]], y[tree[0]] = left, float(row)
+        end = place_tree(tree, children, widths, GAP, x, y)
         widest = max(widest, end - left)
         row += n_leaves
         lowest = max(lowest, row)
     height = max(lowest, 2) * ROW + 2 * MARGIN
-    return Layout(x, y, widths, left + widest + MARGIN, height, class_width)
+    middle = [MARGIN + ROW * (at + 0.5) for at in y]
+    return Layout(x, middle, widths, left + widest + MARGIN, height, class_width)
 
 
 def main_parents(structure: Structure, edges: Mapping[tuple[str, str], float]) -> list[int | None]:
@@ -93,8 +95,8 @@ def main_parents(structure: Structure, edges: Mapping[tuple[str, str], float]) -
     return out
 
 
-def _tree(root: int, children: list[list[int]]) -> list[int]:
-    """Return the features below a root, parents first, each branch together."""
+def branch_order(root: int, children: Sequence[Sequence[int]]) -> list[int]:
+    """Return the nodes below a root, parents first, each branch together."""
     order, stack = [], [root]
     while stack:
         at = stack.pop()
@@ -103,16 +105,20 @@ def _tree(root: int, children: list[list[int]]) -> list[int]:
     return order
 
 
-def _place(
+def place_tree(
     tree: list[int],
-    children: list[list[int]],
-    widths: list[float],
+    children: Sequence[Sequence[int]],
+    widths: Sequence[float],
+    gap: float,
     x: list[float],
-    y: list[float],
-    left: float,
-    row: int,
+    row: list[float],
 ) -> float:
-    """Fill in the places of one tree; returns its right end."""
+    """Fill in the places of one tree, from ``x[root]`` and ``row[root]`` on; returns its right end.
+
+    Every leaf has a row of its own and every parent the middle of its children;
+    generations stand in columns, a gap apart.
+    """
+    left, next_row = x[tree[0]], row[tree[0]]
     depth = {tree[0]: 0}
     for at in tree:
         for child in children[at]:
@@ -122,16 +128,16 @@ def _place(
         columns[depth[at]] = max(columns[depth[at]], widths[at])
     starts = [left]
     for width in columns:
-        starts.append(starts[-1] + width + GAP)
+        starts.append(starts[-1] + width + gap)
     for at in tree:
         x[at] = starts[depth[at]]
         if not children[at]:
-            y[at] = MARGIN + ROW * (row + 0.5)
-            row += 1
+            row[at] = next_row
+            next_row += 1.0
     for at in reversed(tree):
         if children[at]:
-            y[at] = sum(y[child] for child in children[at]) / len(children[at])
-    return starts[-1] - GAP
+            row[at] = sum(row[child] for child in children[at]) / len(children[at])
+    return starts[-1] - gap
 
 
 def draw_network(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tanager.network.drawing import branch_order, place_tree
 from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, in_house_style, one_line, plain_text
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _lay_out(lengths: list[float], first: list[int | None]) -> _Layout:
         if parent is not None:
             children[parent].append(child)
     roots = [at for at, parent in enumerate(first) if parent is None]
-    trees = [_tree(root, children) for root in roots]
+    trees = [branch_order(root, children) for root in roots]
     leaves = [sum(not children[at] for at in tree) for tree in trees]
     longest = max(max(leaves, default=1), round(2.2 * np.sqrt(sum(leaves))), 12)
     x, y = [0.0] * len(lengths), [0.0] * len(lengths)
@@ -127,50 +128,12 @@ def _lay_out(lengths: list[float], first: list[int | None]) -> _Layout:
     for tree, n_leaves in zip(trees, leaves, strict=True):
         if row and row + n_leaves > longest:
             left, row, widest = left + widest + GAP, 0, 0.0
-        ends = _place(tree, children, lengths, x, y, left, row)
+        x[tree[0]], y[tree[0]] = left, float(row)
+        ends = place_tree(tree, children, lengths, GAP, x, y)
         widest = max(widest, ends - left)
         row += n_leaves
         lowest = max(lowest, row)
     return _Layout(x, y, lengths, left + widest, float(max(lowest, 1)))
-
-
-def _tree(root: int, children: list[list[int]]) -> list[int]:
-    """Return the nodes below a root, parents first, each branch together."""
-    order, stack = [], [root]
-    while stack:
-        at = stack.pop()
-        order.append(at)
-        stack.extend(reversed(children[at]))
-    return order
-
-
-def _place(
-    tree: list[int],
-    children: list[list[int]],
-    lengths: list[float],
-    x: list[float],
-    y: list[float],
-    left: float,
-    row: int,
-) -> float:
-    """Fill in the places of one tree; returns its right end."""
-    depth = {tree[0]: 0}
-    for at in tree:
-        for child in children[at]:
-            depth[child] = depth[at] + 1
-    widths = [0.0] * (max(depth.values()) + 1)
-    for at in tree:
-        widths[depth[at]] = max(widths[depth[at]], lengths[at])
-    starts = np.concatenate([[0.0], np.cumsum(np.array(widths) + GAP)])
-    for at in tree:
-        x[at] = left + float(starts[depth[at]])
-        if not children[at]:
-            y[at] = float(row)
-            row += 1
-    for at in reversed(tree):
-        if children[at]:
-            y[at] = float(np.mean([y[child] for child in children[at]]))
-    return left + float(starts[-1]) - GAP
 
 
 def _draw_edge(ax: Axes, layout: _Layout, parent: int, child: int, *, faint: bool) -> None:
