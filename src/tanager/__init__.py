@@ -7,7 +7,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "save"]
+__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "open_table", "save"]
 
 # Public names resolve on first use, so that `import tanager` loads neither
 # numba nor scikit-learn.
@@ -15,6 +15,7 @@ _HOME = {
     "BayesNetClassifier": "tanager.classifiers",
     "MDLDiscretizer": "tanager.codes",
     "load": "tanager.classifiers",
+    "open_table": "tanager.sources",
     "save": "tanager.classifiers",
 }
 

@@ -3,7 +3,8 @@ from tanager.classifiers import BayesNetClassifier as BayesNetClassifier
 from tanager.classifiers import load as load
 from tanager.classifiers import save as save
 from tanager.codes import MDLDiscretizer as MDLDiscretizer
+from tanager.sources import open_table as open_table
 
-__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "save"]
+__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "open_table", "save"]
 
 __version__: str

@@ -11,6 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import tanager
+from tanager import BayesNetClassifier
 from tanager.cli.app import run
 from tanager.errors import ConfigurationError, DataError
 from tanager.sources import open_source
@@ -136,3 +138,32 @@ def _written(frame, folder):
     path = folder / "table.csv"
     frame.to_csv(path, index=False)
     return path
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet", "jsonl", "csv"])
+def test_texts_that_mean_missing_wherever_the_table_is(kind, tmp_path):
+    table = pd.DataFrame({"a": ["x", "?", "-", "x"], "n": [1.5, 2.0, None, 4.0]})
+    place = tmp_path / f"t.{kind}"
+    if kind == "parquet":
+        table.to_parquet(place)
+    elif kind == "jsonl":
+        table.to_json(place, orient="records", lines=True)
+    elif kind == "csv":
+        table.to_csv(place, index=False)
+    opened = tanager.open_table(table if kind == "frame" else place, na_values=["?", "-"])
+    assert opened.column("a").to_pylist() == ["x", None, None, "x"]
+    assert opened.hash_text().column("a").to_pylist() == ["x", None, None, "x"]
+    assert [v for v in opened.column("n").to_pylist() if v is not None] == [1.5, 2.0, 4.0]
+    if kind != "csv":
+        with pytest.raises(ConfigurationError, match="encoding='latin-1' says how a CSV"):
+            tanager.open_table(table if kind == "frame" else place, encoding="latin-1")
+
+
+def test_a_table_is_opened_without_some_columns(frame, tmp_path):
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    assert tanager.open_table(path, drop="city").names == ("n", "y")
+    clf = BayesNetClassifier("naive", "laplace").fit(tanager.open_table(path, drop=["city"]), "y")
+    assert list(clf.feature_names_in_) == ["n"]
+    with pytest.raises(DataError, match="drop names 'town'"):
+        tanager.open_table(path, drop="town")

@@ -79,19 +79,14 @@ def assert_same_rows(a, b):
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("class_weight", [None, "balanced", {"yes": 0.3}])
 @pytest.mark.parametrize("features", ["from_dtype", "all"])
-def test_streaming_learns_what_memory_learns(threads, weight, class_weight, features):
+def test_streaming_learns_what_memory_learns(threads, weight, features):
     table = example()
     if features == "all":
         table = table.drop_columns(["x", "gaps"])
     if weight is None:
         table = table.drop_columns(["w"])
-    options = {
-        "sample_weight": weight,
-        "class_weight": class_weight,
-        "categorical_features": features,
-    }
+    options = {"sample_weight": weight, "categorical_features": features}
     expected, in_memory = learn_codebook(table, "y", context=FitContext(), **options)
     for batch_rows in (7, 64, 1000):
         source = Streamed(table, batch_rows)
@@ -143,7 +138,7 @@ def test_the_sample_is_the_rows_of_the_smallest_hashes(n, step, size, key):
         samples[k % 2].add(indices, [part], np.zeros(len(part), dtype=np.int64), None)
     samples[0].merge(samples[1], np.zeros(1, dtype=np.int64))
     samples[0].shrink()
-    taken = samples[0].take(np.zeros(1, dtype=np.int64), np.ones(1), 1.0)
+    taken = samples[0].take(np.zeros(1, dtype=np.int64), 1.0)
     best = np.sort(np.argsort(row_hash(key, np.arange(n)))[:size])
     assert taken.numbers[0].tolist() == best.tolist()
 

@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from tanager.codes import learn_codebook
+from tanager.codes.weights import class_factors
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
 
@@ -116,10 +117,6 @@ def test_weights():
     assert rows.n_rows == 3  # a row of weight zero is as good as absent
     assert rows.gather().weights.tolist() == [0.5, 2.0, 1.0]
     assert rows.total_weight == 3.5
-    balanced = learn(["no", "no", "no", "yes"], class_weight="balanced")[1].gather().weights
-    assert balanced == pytest.approx([2 / 3, 2 / 3, 2 / 3, 2])
-    both = learn(y, sample_weight=[1, 2, 3, 4], class_weight={"yes": 0.5})[1].gather().weights
-    assert both.tolist() == [1, 1, 3, 2]
 
 
 def test_rows_of_weight_zero_leave_no_values_but_their_class():
@@ -151,7 +148,11 @@ def test_weights_in_a_column_of_text():
         learn_codebook(table, [0, 1], sample_weight="w", context=FitContext())
 
 
-def test_bad_class_weights():
-    for wrong in ("heavy", 3, {"z": 1.0}, {0: -1.0}):
+def test_factors_of_classes():
+    classes, sums = np.array(["no", "yes"]), np.array([3.0, 1.0])
+    assert class_factors(None, classes, sums).tolist() == [1, 1]
+    assert class_factors("balanced", classes, sums) == pytest.approx([2 / 3, 2])
+    assert class_factors({"yes": 0.5}, classes, sums).tolist() == [1, 0.5]
+    for wrong in ("heavy", 3, {"z": 1.0}, {"no": -1.0}):
         with pytest.raises(ConfigurationError, match=r"class_weight"):
-            learn([0, 1, 0, 1], class_weight=wrong)
+            class_factors(wrong, classes, sums)

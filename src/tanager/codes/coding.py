@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
 from tanager.codes.raw import RawChunk, RawPiece, RawRows
@@ -27,14 +26,14 @@ class RowCoder:
     Attributes
     ----------
     codebook : Codebook
-    factors : ndarray of float64, shape (n_classes,), or None
-        Class weights; None where every final weight is one.
+    weighted : bool
+        Whether a weight differs from one.
     total_weight : float
-        The sum of all rows' final weights.
+        The sum of all rows' weights.
     """
 
     codebook: Codebook
-    factors: NDArray[np.float64] | None
+    weighted: bool
     total_weight: float
 
     def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
@@ -49,11 +48,8 @@ class RowCoder:
         if not isinstance(labels, np.ndarray):
             labels = code_labels(self.codebook.target, labels)
         weights = None
-        if self.factors is not None:
-            weights = self.factors[labels]
-            if raw.weights is not None:
-                weights = raw.weights * weights
-            weights = exact_weights(weights, self.total_weight)
+        if self.weighted and raw.weights is not None:
+            weights = exact_weights(raw.weights, self.total_weight)
         codes = self.codebook.encode_chunk(raw.columns, raw.matrix)
         return Chunk(codes, labels, weights, raw.start, raw.row_index)
 
@@ -61,7 +57,7 @@ class RowCoder:
 def code_rows(
     raw: RawRows,
     codebook: Codebook,
-    factors: NDArray[np.float64] | None,
+    weighted: bool,
     n_rows: int,
     total_weight: float,
     context: FitContext,
@@ -72,21 +68,21 @@ def code_rows(
     ----------
     raw : RawRows
     codebook : Codebook
-    factors : ndarray of float64, shape (n_classes,), or None
-        Class weights; None where every final weight is one.
+    weighted : bool
+        Whether a weight differs from one.
     n_rows : int
         Rows of positive weight.
     total_weight : float
     context : FitContext
     """
-    coder = RowCoder(codebook, factors, total_weight)
+    coder = RowCoder(codebook, weighted, total_weight)
     pieces = context.engine.keep(
         coder, raw.pieces(), context.memory_limit, context.progress, "codes"
     )
     return Rows(
         codebook.domain,
         pieces,
-        weighted=factors is not None,
+        weighted=weighted,
         n_rows=n_rows,
         total_weight=total_weight,
     )

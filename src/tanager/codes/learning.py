@@ -23,7 +23,7 @@ from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
 from tanager.codes.values import family_of, is_temporal
-from tanager.codes.weights import class_factors, no_weight_error, to_float
+from tanager.codes.weights import no_weight_error, to_float
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
 
@@ -43,7 +43,6 @@ def learn_codebook(
     *,
     classes: Any = None,
     sample_weight: Any = None,
-    class_weight: Any = None,
     categorical_features: Any = "from_dtype",
     missing: str = "value",
     bins: str | int = "mdl",
@@ -63,9 +62,6 @@ def learn_codebook(
     sample_weight : str or array-like, shape (n_rows,), optional
         The weights' column's name, or the weights: finite, zero or more. A row
         of weight zero is as good as absent (its class is still a class).
-    class_weight : None, 'balanced' or mapping
-        Factors on the rows' weights by class. 'balanced' gives every class the
-        same total weight.
     categorical_features : {'from_dtype', 'all'}, mask, names or indices
         Which numeric columns hold categories. Strings, booleans, categories and
         Arrow dictionaries always do.
@@ -127,16 +123,14 @@ def learn_codebook(
     if seen.n_rows == 0:
         raise no_weight_error()
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
-    factors, total = weigh(seen, order, class_weight, class_labels)
-    sample = seen.sample.take(order, factors, total)
+    total = sum_weights(seen)
+    sample = seen.sample.take(order, total)
     facts = _facts(seen, sample, features, categorical, temporal)
     make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
     columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
-    weighted = not seen.unit_weights or bool((factors != 1).any())
-    return codebook, code_rows(
-        raw, codebook, factors if weighted else None, seen.n_rows, total, context
-    )
+    rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
+    return codebook, rows
 
 
 def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
@@ -191,17 +185,9 @@ class Target(NamedTuple):
         return column, class_array(column, dtype), code_labels(column, labels).astype(np.int64)
 
 
-def weigh(
-    seen: Seen, order: NDArray[np.int64], class_weight: Any, classes: NDArray[Any]
-) -> tuple[NDArray[np.float64], float]:
-    """Return the classes' factors, and the sum of all rows' final weights."""
-    sums = np.zeros(len(classes))
-    sums[order] = [to_float(count) for count in seen.counts]
-    factors = class_factors(class_weight, classes, sums)
-    total = float((sums * factors).sum())
-    if total <= 0:
-        raise no_weight_error()
-    return factors, total
+def sum_weights(seen: Seen) -> float:
+    """Return the sum of all rows' weights."""
+    return float(np.sum([to_float(count) for count in seen.counts]))
 
 
 class ColumnFacts(NamedTuple):

@@ -133,11 +133,11 @@ class RowSample:
         state["_numbers"] = self._numbers[:, : self._held].copy()
         return state
 
-    def take(self, order: NDArray[np.int64], factors: NDArray[np.float64], total: float) -> Sampled:
-        """Return the sample with labels k as classes order[k] and weights with their factors."""
+    def take(self, order: NDArray[np.int64], total: float) -> Sampled:
+        """Return the sample, labels k as classes order[k]; `total` is the sum of all weights."""
         held = slice(self._held)
         labels = np.asarray(order)[self._labels[held]].astype(np.uint16)
         weights = None
-        if self._weighted or (factors != 1).any():
-            weights = exact_weights(self._weights[held] * factors[labels], total)
+        if self._weighted:
+            weights = exact_weights(self._weights[held], total)
         return Sampled(self._numbers[:, held], labels, weights)

@@ -20,6 +20,7 @@ from tanager.sources.source import (
     cast_batch,
     check_names,
 )
+from tanager.sources.styled import apply_style
 
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
@@ -194,7 +195,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
     if kind in ("json lines", "excel"):
         from tanager.sources.whole import read_whole
 
-        return read_whole([path for path, _ in found], kind)
+        return apply_style(read_whole([path for path, _ in found], kind), style)
     opener = partial(_open_csv, style=style) if kind == "csv" else _OPENERS[kind]
     values, schema = read_folders([(path, base) for path, base in found])
     files = []
@@ -202,7 +203,8 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         with reading(path):
             stamp = Stamp.of(path)
             files.append(OpenedFile(opener(path), stamp, folders))
-    return FileSource(files, schema)
+    source = FileSource(files, schema)
+    return source if kind == "csv" else apply_style(source, style)
 
 
 def _expand(path: str) -> list[tuple[Path, Path | None]]:

@@ -18,11 +18,12 @@ from tanager.sources.source import (
     check_columns,
     check_names,
 )
+from tanager.sources.styled import apply_style
 
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
 
-__all__ = ["open_source"]
+__all__ = ["open_source", "open_table"]
 
 _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
@@ -47,7 +48,8 @@ def open_source(
     columns : sequence of str, optional
         Keep these columns only, in this order.
     style : TextStyle, optional
-        How the texts of CSV files are meant: encoding, decimal mark, missing cells.
+        How texts are meant: cells that mean "missing"; of CSV files the encoding and
+        the decimal mark.
 
     Returns
     -------
@@ -68,6 +70,8 @@ def open_source(
     [31.5, None]
     """
     source = _open(X, style)
+    if style is not None and not _reads_style(X):
+        source = apply_style(source, style)
     if columns is None or tuple(columns) == source.names:
         return source
     absent = [name for name in columns if name not in source.names]
@@ -76,6 +80,64 @@ def open_source(
             f"No column {listed(absent)} in the table. Its columns are: {listed(source.names)}."
         )
     return source.select(columns)
+
+
+def open_table(
+    X: Any,
+    *,
+    na_values: str | Sequence[str] = (),
+    encoding: str = "utf-8",
+    decimal: str = ".",
+    drop: str | Sequence[str] = (),
+) -> Source:
+    """Open a table that is not written in the usual way; files are not read yet.
+
+    The result goes wherever a table goes: to `fit`, `predict`, `score`, `Dataset`, ...
+
+    Parameters
+    ----------
+    X : table or path
+        Whatever `BayesNetClassifier.fit` takes.
+    na_values : str or sequence of str
+        Texts that mean "missing", besides the usual ones (an empty cell, NA, NaN, null, ...).
+    encoding : str
+        Of CSV files, such as "latin-1" or "cp1252".
+    decimal : {".", ","}
+        The decimal mark of CSV files.
+    drop : str or sequence of str
+        Columns to leave out.
+
+    Returns
+    -------
+    Source
+
+    Examples
+    --------
+    >>> import tanager
+    >>> table = tanager.open_table({"age": ["31", "?"], "id": [1, 2]}, na_values="?", drop="id")
+    >>> table.names, table.column("age").to_pylist()
+    (('age',), ['31', None])
+    """
+    from tanager.sources.text import TextStyle
+
+    missing = (na_values,) if isinstance(na_values, str) else tuple(na_values)
+    source = open_source(X, style=TextStyle(missing, encoding, decimal))
+    left_out = [drop] if isinstance(drop, str) else list(drop)
+    absent = [name for name in left_out if name not in source.names]
+    if absent:
+        raise DataError(
+            f"drop names {listed(absent)}, which the table does not have. "
+            f"Its columns are: {listed(source.names)}."
+        )
+    kept = [name for name in source.names if name not in left_out]
+    return source if len(kept) == len(source.names) else open_source(source, columns=kept)
+
+
+def _reads_style(X: Any) -> bool:
+    """Return whether X is files, whose reader sees to the style itself."""
+    if isinstance(X, list | tuple):
+        return len(X) > 0 and all(isinstance(path, str | Path) for path in X)
+    return isinstance(X, str | Path)
 
 
 def _open(X: Any, style: TextStyle | None = None) -> Source:

@@ -1,0 +1,116 @@
+"""What a user says about the texts of a table, where the reader of the file cannot see to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from tanager.errors import ConfigurationError
+from tanager.sources.source import BATCH_ROWS, Fragment, Source
+
+if TYPE_CHECKING:
+    from tanager.sources.text import TextStyle
+
+__all__ = ["apply_style"]
+
+
+def apply_style(source: Source, style: TextStyle | None) -> Source:
+    """Return a table that is no CSV file with the texts that mean "missing" made missing.
+
+    An encoding or a decimal mark is how a CSV file is written: elsewhere it is refused,
+    not ignored.
+    """
+    if style is None:
+        return source
+    for name, given, usual in (
+        ("encoding", style.encoding, "utf-8"),
+        ("decimal", style.decimal, "."),
+    ):
+        if given != usual:
+            raise ConfigurationError(
+                f"{name}={given!r} says how a CSV file is written, and this table is none. "
+                "Leave it out."
+            )
+    return _WithoutTexts(source, style.na_values) if style.na_values else source
+
+
+class _WithoutTexts(Source):
+    """A source in which some texts are missing values."""
+
+    def __init__(self, source: Source, texts: Sequence[str]) -> None:
+        self._source = source
+        self._texts = tuple(texts)
+        self.named, self.in_memory = source.named, source.in_memory
+        super().__init__(source.schema, source.n_rows)
+
+    def fragments(self) -> list[Fragment]:
+        """Return the fragments of the source, each read so."""
+        return [_FragmentWithoutTexts(one, self._texts) for one in self._source.fragments()]
+
+    def as_text(self, columns: Collection[str]) -> Source:
+        """Return the table with some columns as text."""
+        return _WithoutTexts(self._source.as_text(columns), self._texts)
+
+    def hash_text(self) -> Source:
+        """Return the table with its text as dictionaries."""
+        return _WithoutTexts(self._source.hash_text(), self._texts)
+
+
+@dataclass(frozen=True, eq=False)
+class _FragmentWithoutTexts(Fragment):
+    """A fragment in which some texts are missing values."""
+
+    fragment: Fragment
+    texts: tuple[str, ...]
+
+    @property
+    def start(self) -> int:  # type: ignore[override]
+        """Index of the first row in the source."""
+        return self.fragment.start
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return self.fragment.n_rows
+
+    def matrix(self, columns: Sequence[str]) -> Any:
+        """Return the columns as a matrix, which holds no text."""
+        return self.fragment.matrix(columns)
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows."""
+        for batch in self.fragment.batches(columns, batch_rows):
+            arrays = [_without(array, self.texts) for array in batch.columns]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+def _without(array: pa.Array, texts: Sequence[str]) -> pa.Array:
+    """Return a column of text with some texts made null; other columns as they are."""
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(array.type):
+        values = array.dictionary
+        if not _is_text(values.type):
+            return array
+        gone = pc.is_in(values, pa.array(texts, values.type)).to_numpy(zero_copy_only=False)
+        if not gone.any():
+            return array
+        # The dictionary is made anew: a value that no row has is no value of the column.
+        places = pa.array(np.cumsum(~gone) - 1, pa.int32(), mask=gone)
+        return pa.DictionaryArray.from_arrays(
+            places.take(array.indices), values.filter(pa.array(~gone))
+        )
+    if not _is_text(array.type):
+        return array
+    gone = pc.is_in(array, pa.array(texts, array.type))
+    return pc.if_else(gone, pa.scalar(None, array.type), array)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
