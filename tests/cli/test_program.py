@@ -284,6 +284,20 @@ def test_awkward_but_good_csv(tmp_path):
     assert clf.network_.codebook.columns[0].labels()[0] == "a, 0\nb"
 
 
+def test_the_order_of_categories_is_said_on_the_command_line(tmp_path, said):
+    sizes = ["L", "S", "M", "S", "L", "M"] * 5
+    lines = [f"{size},{'yes' if size == 'L' else 'no'}" for size in sizes]
+    (tmp_path / "t.csv").write_text("\n".join(["size,y", *lines]) + "\n")
+    fit = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-o", str(tmp_path / "m.tanager")]
+    learners = ["-s", "naive", "-p", "laplace"]
+    assert run([*fit, *learners, "--ordered", "size=S,M,L"]) == 0
+    column = tanager.load(tmp_path / "m.tanager").network_.codebook.columns[0]
+    assert (column.labels(), column.n_ordered) == (["S", "M", "L"], 3)
+    assert run([*fit, *learners, "--ordered", "size=S,M"]) == 1
+    assert "'L', which its order does not have" in said().err
+    assert run([*fit, *learners, "--ordered", "size"]) == 2
+
+
 def test_a_thousand_columns(tmp_path):
     rng = np.random.default_rng(0)
     names = ",".join(f"c{i}" for i in range(1000))

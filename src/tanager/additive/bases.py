@@ -25,6 +25,7 @@ Floats = NDArray[np.float64]
 
 SMOOTHNESS = 0.3  # tau: of differences, against that of the scores themselves
 LEAST_ORDERED = 3  # two values have one difference: there is nothing to be smooth over
+MOST_ORDERED = 256  # past it the matrices would cost more than smoothness brings: free scores
 
 
 @lru_cache(maxsize=256)
@@ -46,7 +47,7 @@ def basis(arity: int, n_ordered: int) -> Floats | None:
     >>> (matrix @ matrix.T).diagonal().round(2).tolist()
     [1.1, 0.9, 0.9, 1.1, 1.0]
     """
-    if n_ordered < LEAST_ORDERED:
+    if not LEAST_ORDERED <= n_ordered <= MOST_ORDERED:
         return None
     j, b = np.arange(n_ordered), np.arange(n_ordered)
     waves = np.cos(np.pi * j * (b[:, None] + 0.5) / n_ordered) * np.where(j == 0, 1, np.sqrt(2.0))

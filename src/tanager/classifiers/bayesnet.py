@@ -105,6 +105,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     categorical_features : "from_dtype", "all", mask, indices or names, default="from_dtype"
         Which columns are taken as they are. ``"from_dtype"``: strings, booleans,
         categories and Arrow dictionaries; every number is discretised.
+    ordered : mapping or None, default=None
+        Categories that stand in an order: from a feature to its values, the first to
+        the last, such as ``{"size": ["S", "M", "L"]}``. Neighbours then say similar
+        things. pandas' ordered categories, Arrow's ordered dictionaries and polars'
+        enums have an order already. A value that is not in the list is an error.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
@@ -181,6 +186,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         parameters: str | ParameterLearner = "layered",
         *,
         categorical_features: str | Sequence[Any] = "from_dtype",
+        ordered: Mapping[Any, Sequence[Any]] | None = None,
         missing: str = "value",
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
@@ -195,6 +201,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.structure = structure
         self.parameters = parameters
         self.categorical_features = categorical_features
+        self.ordered = ordered
         self.missing = missing
         self.bins = bins
         self.class_weight = class_weight
@@ -482,6 +489,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 classes=classes,
                 sample_weight=sample_weight,
                 categorical_features=self.categorical_features,
+                ordered=self.ordered,
                 missing=self.missing,
                 bins=self._bins(),
                 audit=self.audit,

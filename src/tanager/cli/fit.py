@@ -65,6 +65,13 @@ def fit(
             help="A numeric column of categories; may be repeated. Or: all.",
         ),
     ] = None,
+    ordered: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ordered",
+            help="A column's categories from the first to the last: size=S,M,L; may be repeated.",
+        ),
+    ] = None,
     missing: Annotated[
         str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
     ] = "value",
@@ -121,6 +128,7 @@ def fit(
         structure,
         parameters,
         categorical_features=_categorical(categorical),
+        ordered=read_orders(ordered),
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
@@ -157,6 +165,24 @@ def _categorical(names: list[str] | None) -> Any:
     if not names:
         return "from_dtype"
     return "all" if names == ["all"] else names
+
+
+def read_orders(texts: list[str] | None) -> dict[str, list[str]] | None:
+    """Return the orders that --ordered gives.
+
+    >>> read_orders(["size=S,M,L"])
+    {'size': ['S', 'M', 'L']}
+    """
+    found = {}
+    for text in texts or ():
+        name, equals, values = text.rpartition("=")
+        if not equals or not name or "," not in values:
+            raise ConfigurationError(
+                f"--ordered {text!r}. Allowed: a column, an equals sign and its values from the "
+                "first to the last with commas between them, such as size=S,M,L."
+            )
+        found[name] = [value.strip() for value in values.split(",")]
+    return found or None
 
 
 def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:

@@ -90,10 +90,7 @@ class Codebook(Frozen):
     def __post_init__(self) -> None:
         arities = np.array([column.arity for column in self.columns], dtype=np.int64)
         names = tuple(column.name for column in self.columns)
-        ordered = tuple(
-            len(column.cuts) + 1 if isinstance(column, NumericColumn) else 0
-            for column in self.columns
-        )
+        ordered = tuple(column.n_ordered for column in self.columns)
         object.__setattr__(self, "domain", Domain(names, arities, len(self.classes), ordered))
 
     @cached_property

@@ -1,7 +1,7 @@
 """How one column's values become codes.
 
-The codes of a column are 0 .. arity-1: its values in ascending order, or its
-intervals from left to right, and last, under ``missing="value"``, one code for
+The codes of a column are 0 .. arity-1: its values in their order (the user's, or
+ascending), or its intervals from left to right, and last, under ``missing="value"``, one code for
 "missing" if the training rows had any. Code `arity` means unknown.
 """
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes.rows import Codes
+from tanager.codes.showing import show_cuts
 from tanager.codes.values import (
     FAMILY_TYPES,
     family_of,
@@ -28,7 +29,7 @@ from tanager.codes.values import (
 )
 from tanager.errors import DataError
 
-__all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict"]
+__all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict", "value_array"]
 
 # A look-up table reaches over this range of integers; past it values are searched for.
 LOOKUP_RANGE = 1 << 16
@@ -49,17 +50,25 @@ class CategoricalColumn(Frozen):
     ----------
     name : str
     values : pyarrow.Array
-        The values seen in training, ascending: int64, float64, bool or string.
-        Empty, of type null, where every training row was missing.
+        The values seen in training: int64, float64, bool or string; in their order,
+        or else ascending. Empty, of type null, where every training row was missing.
     missing_code : int or None
         The code of "missing", None where missing is unknown.
+    ordered : bool
+        Whether the values stand in an order that means something.
     """
 
     name: str
     values: pa.Array
     missing_code: int | None
+    ordered: bool = False
 
     kind = "categorical"
+
+    @property
+    def n_ordered(self) -> int:
+        """How many codes, from the first, stand in order; false comes before true."""
+        return len(self.values) if self.ordered or self.family == "boolean" else 0
 
     @cached_property
     def arity(self) -> int:
@@ -131,12 +140,14 @@ class CategoricalColumn(Frozen):
             "family": self.family,
             "values": self.values.to_pylist(),
             "missing_code": self.missing_code,
+            "ordered": self.ordered,
         }
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CategoricalColumn) and (
             self.name == other.name
             and self.missing_code == other.missing_code
+            and self.ordered == other.ordered
             and bool(self.values.equals(other.values))
         )
 
@@ -155,17 +166,23 @@ class NumericColumn(Frozen):
         Ascending; a value at most the cut goes to the left.
     missing_code : int or None
         The code of "missing", None where missing is unknown.
-    temporal : bool
-        Whether the numbers are seconds since 1970, from a date or a time.
+    temporal : {"", "date", "time", "duration"}
+        Not empty where the numbers are seconds: since 1970 of a date, since midnight
+        of a time of day, or of a duration.
     """
 
     name: str
     cuts: NDArray[np.float64]
     missing_code: int | None
-    temporal: bool = False
+    temporal: str = ""
 
     kind = "numeric"
     family = "real"
+
+    @property
+    def n_ordered(self) -> int:
+        """How many codes, from the first, stand in order."""
+        return len(self.cuts) + 1
 
     @cached_property
     def arity(self) -> int:
@@ -174,23 +191,12 @@ class NumericColumn(Frozen):
 
     def labels(self) -> list[str]:
         """Return the intervals' names for people."""
-        ends = [self._show(cut) for cut in self.cuts]
+        ends = show_cuts(self.cuts, self.temporal)
         names = ["any value"]
         if ends:
             inner = [f"({a}, {b}]" for a, b in pairwise(ends)]
             names = [f"<= {ends[0]}", *inner, f"> {ends[-1]}"]
         return names if self.missing_code is None else [*names, "missing"]
-
-    def _show(self, cut: float) -> str:
-        if self.temporal:
-            return str(np.datetime64(round(cut * 1e6), "us"))
-        # The shortest text that tells the cuts apart; float noise like
-        # 2.3499999999999996 stays out of sight.
-        for digits in range(6, 17):
-            shown = [f"{c:.{digits}g}" for c in self.cuts]
-            if len(set(shown)) == len(shown):
-                return f"{cut:.{digits}g}"
-        return repr(float(cut))
 
     @cached_property
     def _ends(self) -> list[float]:
@@ -209,7 +215,7 @@ class NumericColumn(Frozen):
         """Write the codes of a column to `out`, shape (n_rows,)."""
         if not self.temporal:
             refuse_temporal(array, self.name)
-        numbers, nulls = to_numbers(array, self.name, temporal=self.temporal)
+        numbers, nulls = to_numbers(array, self.name, temporal=bool(self.temporal))
         _encode_numbers([self], numbers, nulls, out)
 
     def to_dict(self) -> dict[str, Any]:
@@ -245,10 +251,22 @@ def column_from_dict(data: dict[str, Any]) -> Column:
             data["name"],
             np.asarray(data["cuts"], dtype=np.float64),
             data["missing_code"],
-            bool(data["temporal"]),
+            str(data["temporal"]),
         )
     values = _array(data["values"], FAMILY_TYPES[data["family"]])
-    return CategoricalColumn(data["name"], values, data["missing_code"])
+    return CategoricalColumn(data["name"], values, data["missing_code"], bool(data["ordered"]))
+
+
+def value_array(values: list[Any]) -> pa.Array:
+    """Return Python values of one type as an array; a TypeError where they are of several."""
+    kinds = {bool: pa.bool_(), str: pa.string(), int: pa.int64(), float: pa.float64()}
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    found = {type(value) for value in plain}
+    if found == {int, float}:
+        found = {float}
+    if len(found) != 1 or not found <= kinds.keys():
+        raise TypeError(f"values of the types {', '.join(sorted(t.__name__ for t in found))}")
+    return _array(plain, kinds[found.pop()])
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -319,14 +337,16 @@ class LookupTables:
             values = values.cast(pa.int64())
         numbers = values.to_numpy(zero_copy_only=False)
         whole = column.family != "real" and len(numbers) > 0
-        if whole and int(numbers[-1]) - int(numbers[0]) < LOOKUP_RANGE:
-            self.kind[j], self.low[j] = 1, numbers[0]
-            table = np.full(int(numbers[-1] - numbers[0]) + 1, column.arity, dtype=np.uint16)
-            table[numbers - numbers[0]] = np.arange(len(numbers))
+        low, high = (int(numbers.min()), int(numbers.max())) if whole else (0, 0)
+        if whole and high - low < LOOKUP_RANGE:
+            self.kind[j], self.low[j] = 1, low
+            table = np.full(high - low + 1, column.arity, dtype=np.uint16)
+            table[numbers - low] = np.arange(len(numbers))
             self._append(j, table, lookups)
             return
         # Integers past 2^53 are no floats: they must not be searched for among them.
-        if whole and max(abs(int(numbers[0])), abs(int(numbers[-1]))) > 1 << 53:
+        # Nor is there a search among numbers whose order is another than ascending.
+        if max(abs(low), abs(high)) > 1 << 53 or bool((np.diff(numbers) < 0).any()):
             self.fits = False
         self.kind[j] = 2
         self._append(j, numbers.astype(np.float64), tables)
@@ -366,7 +386,8 @@ def _encode_numbers(
     else:
         assert isinstance(column, CategoricalColumn)
         values = column.values.to_numpy()
-        place = np.minimum(np.searchsorted(values, numbers), len(values) - 1)
+        order = np.argsort(values)
+        place = order[np.minimum(np.searchsorted(values[order], numbers), len(values) - 1)]
         out[:] = np.where(values[place] == numbers, place, column.arity)
     if nulls is not None:
         out[nulls] = column.arity if column.missing_code is None else column.missing_code

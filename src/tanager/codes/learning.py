@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,13 +16,14 @@ from tanager.codes.coding import code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins, learn_cuts
 from tanager.codes.distinct import check_arity, sort_values
+from tanager.codes.orders import arrange_values, feature_index, has_order, read_orders
 from tanager.codes.raw import RawRows
 from tanager.codes.reading import Reading, ReadSource
 from tanager.codes.rows import MAX_ARITY, Rows
 from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
-from tanager.codes.values import family_of, is_temporal
+from tanager.codes.values import family_of, temporal_kind
 from tanager.codes.weights import no_weight_error, to_float
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
@@ -44,6 +45,7 @@ def learn_codebook(
     classes: Any = None,
     sample_weight: Any = None,
     categorical_features: Any = "from_dtype",
+    ordered: Any = None,
     missing: str = "value",
     bins: str | int = "mdl",
     audit: bool = False,
@@ -65,6 +67,10 @@ def learn_codebook(
     categorical_features : {'from_dtype', 'all'}, mask, names or indices
         Which numeric columns hold categories. Strings, booleans, categories and
         Arrow dictionaries always do.
+    ordered : mapping from feature to sequence of values, or None
+        Categories that stand in an order, from the first to the last. Ordered
+        categories of pandas, ordered dictionaries of Arrow and enums of polars have
+        theirs already.
     missing : {'value', 'marginalize'}
         Whether "missing" is a value of its own (in columns that have it in
         training) or unknown.
@@ -104,20 +110,27 @@ def learn_codebook(
     readings: dict[str, Reading] = {}
     if audit:
         table = table.hash_text()
-        findings = audit_columns(table, features, _spoken_for(features, categorical_features))
+        spoken_for = _spoken_for(features, categorical_features, ordered)
+        findings = audit_columns(table, features, spoken_for)
         context.record("codes")["audit"] = [finding.to_json() for finding in findings]
         readings = {f.column: f.reading for f in findings if f.reading is not None}
         table = ReadSource(table, readings) if readings else table
     categorical = _categorical_mask(table, features, categorical_features)
-    temporal = [is_temporal(table.schema.field(name).type) for name in features]
+    orders = read_orders(table, features, ordered)
+    categorical = [one or at in orders for at, one in enumerate(categorical)]
+    temporal = [temporal_kind(table.schema.field(name).type) for name in features]
     known = Target.of(target, classes)
     labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
     raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
     room = SAMPLE_CELLS[table.in_memory] // max(1, len(features) - sum(categorical))
     sample_rows = max(1, room if table.in_memory else min(room, max_sample))
+    kinds = ["number" if not one else "category" for one in categorical]
+    for at, feature in enumerate(features):
+        if at not in orders and has_order(table.schema.field(feature).type):
+            kinds[at] = "ordered"
     seeing = SeeingPass(
-        features, categorical, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows
+        features, kinds, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows
     )
     seen = context.engine.run(seeing, raw, context.progress, "codebook")
     if seen.n_rows == 0:
@@ -125,6 +138,7 @@ def learn_codebook(
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
     total = sum_weights(seen)
     sample = seen.sample.take(order, total)
+    seen.orders = [orders.get(at, known_order) for at, known_order in enumerate(seen.orders)]
     facts = _facts(seen, sample, features, categorical, temporal)
     make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
     columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
@@ -199,7 +213,8 @@ class ColumnFacts(NamedTuple):
     numbers: NDArray[Any] | None  # of a numeric feature; none missing
     labels: NDArray[np.uint16]  # of the numbers' rows
     weights: NDArray[np.float64] | None
-    temporal: bool
+    temporal: str
+    order: pa.Array | None  # of a categorical feature, where it has one
 
 
 def _facts(
@@ -207,7 +222,7 @@ def _facts(
     sample: Sampled,
     features: Sequence[str],
     categorical: Sequence[bool],
-    temporal: Sequence[bool],
+    temporal: Sequence[str],
 ) -> list[ColumnFacts]:
     facts, at = [], 0
     for i, name in enumerate(features):
@@ -225,11 +240,8 @@ def _facts(
                 # beyond 2^53 a float need not be one that 64 bits can hold.
                 whole = seen.whole[i] and float(np.abs(column).max(initial=0.0)) < 2.0**53
                 numbers = column.astype(np.int64) if whole else column
-        facts.append(
-            ColumnFacts(
-                name, seen.missing[i], seen.values[i], numbers, labels, weights, temporal[i]
-            )
-        )
+        found = (seen.missing[i], seen.values[i], numbers, labels, weights, temporal[i])
+        facts.append(ColumnFacts(name, *found, seen.orders[i]))
     return facts
 
 
@@ -250,7 +262,11 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
     check_arity(values, facts.name)
     if len(values) + own_code > MAX_ARITY:
         check_arity(pa.nulls(MAX_ARITY + 1), facts.name)
-    return CategoricalColumn(facts.name, sort_values(values), len(values) if own_code else None)
+    own = len(values) if own_code else None
+    if facts.order is not None:
+        arranged = arrange_values(values, facts.order, facts.name)
+        return CategoricalColumn(facts.name, arranged, own, ordered=True)
+    return CategoricalColumn(facts.name, sort_values(values), own)
 
 
 def _categorical_mask(source: Source, features: list[str], asked: Any) -> list[bool]:
@@ -281,28 +297,21 @@ def _categorical_mask(source: Source, features: list[str], asked: Any) -> list[b
     elif given.size == 0:
         chosen = set()
     else:
-        chosen = {_feature_index(features, one) for one in given.tolist()}
+        where = "categorical_features"
+        chosen = {feature_index(features, one, where) for one in given.tolist()}
     return [fixed or i in chosen for i, fixed in enumerate(mask)]
 
 
-def _spoken_for(features: list[str], asked: Any) -> list[str]:
+def _spoken_for(features: list[str], asked: Any, ordered: Any) -> list[str]:
     """Return the features that the user calls categories: the audit leaves them alone."""
+    listed = ordered if isinstance(ordered, Mapping) else {}
+    named = [features[feature_index(features, one, "ordered")] for one in listed]
     if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
-        return []
+        return named
     if isinstance(asked, str):
         return features
     given = np.asarray(asked)
     if given.dtype.kind == "b":
-        return [name for name, one in zip(features, given.tolist(), strict=False) if one]
-    return [features[_feature_index(features, one)] for one in given.tolist()]
-
-
-def _feature_index(features: Sequence[str], one: Any) -> int:
-    if isinstance(one, str) and one in features:
-        return features.index(one)
-    if isinstance(one, int) and -len(features) <= one < len(features):
-        return one % len(features)
-    raise ConfigurationError(
-        f"categorical_features names {one!r}, which is not a feature. "
-        f"The features are: {', '.join(features[:30])}."
-    )
+        return named + [name for name, one in zip(features, given.tolist(), strict=False) if one]
+    where = "categorical_features"
+    return named + [features[feature_index(features, one, where)] for one in given.tolist()]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes.columns import as_kernel_matrix, infinite_error
 from tanager.codes.distinct import MARK_RANGE, distinct_values, join_values
+from tanager.codes.orders import dictionary_order, join_orders
 from tanager.codes.raw import RawChunk
 from tanager.codes.rows import MAX_ARITY
 from tanager.codes.sample import RowSample
@@ -32,6 +33,7 @@ class Seen:
     missing: list[bool]
     present: list[bool]  # whether a numeric feature had any number
     whole: list[bool]  # whether all its numbers are of an integer type
+    orders: list[pa.Array | None]  # of categorical features whose type carries one
     sample: RowSample
     n_rows: int = 0  # of positive weight
     unit_weights: bool = True
@@ -45,8 +47,9 @@ class SeeingPass:
     Parameters
     ----------
     features : sequence of str
-    categorical : sequence of bool
-        Whether each feature is taken as it is; numbers of the others are sampled.
+    kinds : sequence of {"number", "category", "ordered"}
+        Numbers are sampled, categories taken as they are; of an ordered category
+        the type tells the order.
     target : str
         The target's name, for messages.
     seed : int
@@ -60,15 +63,16 @@ class SeeingPass:
     def __init__(
         self,
         features: Sequence[str],
-        categorical: Sequence[bool],
+        kinds: Sequence[str],
         target: str,
         seed: int,
         sample_rows: int,
         n_rows: int,
     ) -> None:
         self._features = list(features)
-        self._categories = [i for i, one in enumerate(categorical) if one]
-        self._numeric = [i for i, one in enumerate(categorical) if not one]
+        self._categories = [i for i, kind in enumerate(kinds) if kind != "number"]
+        self._numeric = [i for i, kind in enumerate(kinds) if kind == "number"]
+        self._ordered = frozenset(i for i, kind in enumerate(kinds) if kind == "ordered")
         self._target = target
         self._sample = (seed, sample_rows if self._numeric else 0, len(self._numeric), n_rows)
 
@@ -77,7 +81,7 @@ class SeeingPass:
         n = len(self._features)
         nothing = [False] * n
         sample = RowSample(*self._sample)
-        return Seen([None] * n, list(nothing), list(nothing), [True] * n, sample)
+        return Seen([None] * n, list(nothing), list(nothing), [True] * n, [None] * n, sample)
 
     def update(self, state: Seen, chunk: RawChunk) -> Seen:
         """Add the rows of a chunk."""
@@ -136,7 +140,11 @@ class SeeingPass:
             if i in marked:
                 values, missing = marked[i], False
             else:
-                values, missing = distinct_values(chunk.column(i), name)
+                array = chunk.column(i)
+                values, missing = distinct_values(array, name)
+                if i in self._ordered:
+                    order = dictionary_order(array, name)
+                    state.orders[i] = join_orders(state.orders[i], order, name)
             known = state.values[i]
             state.values[i] = values if known is None else join_values(known, values, name)
             state.missing[i] |= missing
@@ -175,6 +183,7 @@ class SeeingPass:
                 a.values[i] = theirs if ours is None else ours
             else:
                 a.values[i] = join_values(ours, theirs, name)
+            a.orders[i] = join_orders(a.orders[i], b.orders[i], name)
             a.missing[i] |= b.missing[i]
             a.present[i] |= b.present[i]
             a.whole[i] &= b.whole[i]

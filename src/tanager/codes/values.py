@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 
 from tanager.errors import DataError
 
-__all__ = ["FAMILY_TYPES", "family_of", "is_temporal", "to_family", "to_numbers"]
+__all__ = [
+    "FAMILY_TYPES",
+    "family_of",
+    "is_temporal",
+    "temporal_kind",
+    "to_family",
+    "to_numbers",
+]
 
 FAMILY_TYPES = {
     "integer": pa.int64(),
@@ -29,6 +36,15 @@ FAMILY_TYPES = {
 def is_temporal(kind: pa.DataType) -> bool:
     """Return whether a type is a date, a time of day, an instant or a duration."""
     return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
+
+
+def temporal_kind(kind: pa.DataType) -> str:
+    """Return what a column's seconds are of: "date", "time", "duration"; "" for anything else."""
+    if not is_temporal(kind):
+        return ""
+    if pa.types.is_time(kind):
+        return "time"
+    return "duration" if pa.types.is_duration(kind) else "date"
 
 
 def family_of(kind: pa.DataType, name: str) -> str:

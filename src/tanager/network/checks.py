@@ -46,6 +46,7 @@ def check_codebook(data: Any) -> Codebook:
     target = data["target"]
     _need(target["kind"] == "categorical", "the target is not categorical")
     _need(target["missing_code"] is None, "the target has a code for missing")
+    _need(not target["ordered"], "the classes have an order")
     _need(len(target["values"]) > 0, "the target has no classes")
     _need(data.get("missing") in ("value", "marginalize"), "the policy for missing is unknown")
     _need(isinstance(data.get("named"), bool), "'named' is neither true nor false")
@@ -75,7 +76,8 @@ def _check_column(column: Any) -> None:
         _need(all(type(c) is float for c in cuts), f"a cut of {name!r} is not a real number")
         _need(all(c - c == 0 for c in cuts), f"a cut of {name!r} is not finite")
         _need(all(a < b for a, b in pairwise(cuts)), f"the cuts of {name!r} do not ascend")
-        _need(isinstance(column.get("temporal"), bool), f"{name!r}: 'temporal' is not a boolean")
+        kinds = ("", "date", "time", "duration")
+        _need(column.get("temporal") in kinds, f"{name!r}: 'temporal' is not known")
         _need(not column["temporal"] or all(abs(c) < 1e12 for c in cuts), f"{name!r}: no such date")
         n_values = len(cuts) + 1
     elif kind == "categorical":
@@ -96,6 +98,7 @@ def _check_values(column: dict[str, Any], name: Any) -> int:
     family = column.get("family")
     if family == "null":
         _need(not values, f"column {name!r} has values but no type")
+        _need(column.get("ordered") is False, f"column {name!r} has an order but no values")
         return 0
     _need(family in _VALUES, f"column {name!r} is of the family {family!r}")
     kind = _VALUES[str(family)]
@@ -108,7 +111,12 @@ def _check_values(column: dict[str, Any], name: Any) -> int:
         keys: list[Any] = [v.encode("utf-8") for v in values]
     else:
         keys = values
-    _need(all(a < b for a, b in pairwise(keys)), f"the values of {name!r} do not ascend")
+    ordered = column.get("ordered")
+    _need(isinstance(ordered, bool), f"{name!r}: 'ordered' is not a boolean")
+    if ordered:
+        _need(len(set(keys)) == len(keys), f"a value of {name!r} stands twice")
+    else:
+        _need(all(a < b for a, b in pairwise(keys)), f"the values of {name!r} do not ascend")
     return len(values)
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.columns import NumericColumn
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.explanation import find_class
 from tanager.network.history import Edit
@@ -101,16 +100,16 @@ def _smooth(
 ) -> Floats:
     """Return each interval's effect as the mean over its neighbours, by their probability."""
     column = network.codebook.columns[network.structure.names.index(feature)]
-    if not isinstance(column, NumericColumn):
+    n = column.n_ordered  # a code for missing has no neighbours
+    if n == 0:
         raise ConfigurationError(
-            f"{feature!r} has no order to smooth along; only numbers cut into intervals have. "
+            f"{feature!r} has no order to smooth along; numbers and ordered categories have. "
             "Use effect=... or neutralise=True."
         )
     if type(neighbours) is not int or neighbours < 1:
         raise ConfigurationError(
             f"smooth={neighbours!r} is not allowed. Give how many neighbours on each side: 1, 2, …"
         )
-    n = len(column.cuts) + 1  # a code for missing has no neighbours
     near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= neighbours
     weights: Floats = np.exp(chance[..., None, :n]) * near  # (*parents, value, neighbour)
     weights /= weights.sum(axis=-1, keepdims=True)

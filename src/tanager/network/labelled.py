@@ -105,6 +105,8 @@ def label_table(
 def group_labels(column: Column, groups: Groups) -> list[str]:
     """Return names for people of groups of a column's values: joined intervals of a number.
 
+    Neighbours of an ordered category are named by the first and the last of them.
+
     >>> column = NumericColumn("x", np.array([1.0, 2.0, 3.0]), None)
     >>> group_labels(column, np.array([0, 0, 1, 1], np.uint16))
     ['<= 2', '> 2']
@@ -114,7 +116,10 @@ def group_labels(column: Column, groups: Groups) -> list[str]:
         own = None if column.missing_code is None else len(edges) + 1
         return NumericColumn(column.name, column.cuts[edges], own, column.temporal).labels()
     names = np.array(column.labels(), dtype=object)
-    return [", ".join(names[groups == g]) for g in range(int(groups.max()) + 1)]
+    members = [names[groups == g] for g in range(int(groups.max()) + 1)]
+    if not column.ordered:
+        return [", ".join(some) for some in members]
+    return [some[0] if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in members]
 
 
 def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:

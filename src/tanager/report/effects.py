@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.columns import NumericColumn
+from tanager.codes.columns import CategoricalColumn, NumericColumn
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
 from tanager.network.explanation import find_class
@@ -164,7 +164,8 @@ def _bars(
     ax: Axes | None,
 ) -> Any:
     shown = np.argsort(-share, kind="stable")[:MAX_BARS]
-    order = shown[np.argsort(-effect[shown], kind="stable")]
+    in_order = isinstance(column, CategoricalColumn) and column.ordered
+    order = np.sort(shown) if in_order else shown[np.argsort(-effect[shown], kind="stable")]
     ax = axes(ax, 5.4, 0.9 + 0.24 * len(order))
     places = np.arange(len(order))
     colours = [CYCLE[2] if value > 0 else CYCLE[1] for value in effect[order]]

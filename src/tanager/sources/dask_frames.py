@@ -93,6 +93,6 @@ def _to_arrow(frame: Any) -> pa.Table:
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
-            wide = pa.dictionary(pa.int32(), field.type.value_type)
+            wide = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
             table = table.set_column(at, field.name, table.column(at).cast(wide))
     return table

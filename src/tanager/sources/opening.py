@@ -276,6 +276,11 @@ def _open_pandas(frame: Any) -> Source:
             f"Column {imaginary[0]!r}: Complex data not supported. "
             "Pass the real and imaginary parts as columns."
         )
+    for at, kind in enumerate(frame.dtypes):
+        # What pandas.cut gives: Arrow has no category of intervals, so their names stand for them.
+        if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith("interval"):
+            frame = frame.copy(deep=False)
+            frame.isetitem(at, frame.iloc[:, at].cat.rename_categories(str))
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):

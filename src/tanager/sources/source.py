@@ -286,7 +286,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
-        return pa.dictionary(pa.int32(), plain_type(kind.value_type))
+        return pa.dictionary(pa.int32(), plain_type(kind.value_type), kind.ordered)
     if pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if _is_view(kind):

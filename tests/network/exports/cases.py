@@ -152,7 +152,7 @@ def nasty_case() -> Case:
 
 @cache
 def typed_case() -> Case:
-    """Return a case with integers and booleans as categories, and integer classes."""
+    """Return a case with integers and booleans as categories, some in an order of their own."""
     rng = np.random.default_rng(6)
     n = 200
     y = rng.integers(0, 2, n)
@@ -163,10 +163,19 @@ def typed_case() -> Case:
             "real": pa.array(rng.choice([0.1, 0.25, 1 / 3], n)),
             "empty": pa.array([""] * n),
             "size": pa.array(rng.normal(size=n) + y),
+            "grade": pa.array(rng.choice(["low", "mid", "high"], n)),
         }
     )
     model = BayesNetClassifier(
-        "tan", "hdp", categorical_features=["count", "flag", "real", "empty"], random_state=1
+        "tan",
+        "hdp",
+        categorical_features=["count", "flag", "real", "empty"],
+        ordered={
+            "count": list(range(40, -1, -1)),
+            "real": [1 / 3, 0.1, 0.25],
+            "grade": ["low", "mid", "high"],
+        },
+        random_state=1,
     )
     network = model.fit(table, y).network_
     rows = pa.table(
@@ -176,6 +185,7 @@ def typed_case() -> Case:
             "real": pa.array([0.1, 0.2, 1 / 3, None, 0.25, float("nan")]),
             "empty": pa.array(["", None, "x", "", None, ""]),
             "size": pa.array([0.0, 1.5, None, -3.0, float("nan"), 1e300]),
+            "grade": pa.array(["low", "mid", "high", "higher", None, "mid"]),
         }
     )
     return make_case("typed", network, rows, rng)

@@ -135,15 +135,19 @@ def _coding(recipe: Recipe) -> str:
         if given.kind == "text":
             # A text in C ends at its first character 0: others can never come.
             known = [(v, code) for code, v in enumerate(given.values) if "\x00" not in v]
+            known.sort(key=lambda pair: pair[0].encode())
             texts = ",\n    ".join(_literal(text) for text, _ in known) or '""'
             arrays.append(f"static const char *const @_texts{at}[] = {{\n    {texts}}};")
             arrays.append(_integers(f"text_codes{at}", [code for _, code in known]))
             call = f"text(@_texts{at}, @_text_codes{at}, {len(known)}"
         else:
             numbers = _numbers(given)
-            arrays.append(_doubles(f"values{at}", numbers))
-            kind = "number" if given.kind == "number" else "category"
-            call = f"{kind}(@_values{at}, {len(numbers)}"
+            order = sorted(range(len(numbers)), key=lambda code: numbers[code])
+            arrays.append(_doubles(f"values{at}", [numbers[code] for code in order]))
+            call = f"number(@_values{at}, {len(numbers)}"
+            if given.kind != "number":
+                arrays.append(_integers(f"value_codes{at}", order))
+                call = f"category(@_values{at}, @_value_codes{at}, {len(numbers)}"
         unknown = "" if given.kind == "number" else f", {given.arity}"
         lines.append(f"    codes[{at}] = @_{call}, {given.missing}{unknown}, row->{field});")
     head = "static inline void @_code(const @_row *row, int *codes)\n{\n"

@@ -235,12 +235,17 @@ def _round_down(cuts: NDArray[np.float64]) -> NDArray[np.float32]:
 def _add_values(graph: Graph, given: Input, column: str) -> str:
     """Return the codes of numbers that are categories."""
     values = np.array([float(v) for v in given.values])
+    order = np.argsort(values)
+    values = values[order]
     known = graph.reals(np.append(values, np.nan))  # past the last there is no match
     less = graph.cast(graph.add("Greater", column, graph.reals(values)), np.int64)
     place = graph.reduce("ReduceSum", less, 1, keep=True)
     same = graph.add("Equal", graph.add("Gather", known, place), column)
     unknown = graph.constant([float(given.arity)], np.float64)
-    codes = graph.add("Where", same, graph.cast(place, np.float64), unknown)
+    code = graph.cast(place, np.float64)
+    if (np.diff(order) < 0).any():  # an order of their own
+        code = graph.add("Gather", graph.constant(np.append(order, 0), np.float64), place)
+    codes = graph.add("Where", same, code, unknown)
     missing = graph.constant([float(given.missing)], np.float64)
     return graph.add("Where", graph.add("IsNaN", column), missing, codes)
 

@@ -370,7 +370,7 @@ def _describe(column: Column) -> Input:
     if isinstance(column, NumericColumn):
         cuts = tuple(column.cuts.tolist())
         return Input(
-            column.name, "number", cuts, (), missing, column.arity, labels, column.temporal
+            column.name, "number", cuts, (), missing, column.arity, labels, bool(column.temporal)
         )
     values = tuple(column.values.to_pylist())
     return Input(column.name, column.family, (), values, missing, column.arity, labels)

@@ -15,13 +15,13 @@ static inline int @_number(const double *cuts, int n_cuts, int missing, double v
     return low;
 }
 
-static inline int @_category(const double *values, int n_values, int missing, int unknown,
-                             double value)
+static inline int @_category(const double *values, const int *codes, int n_values, int missing,
+                             int unknown, double value)
 {
     int at = @_number(values, n_values, -1, value);
     if (at < 0)
         return missing;
-    return at < n_values && values[at] == value ? at : unknown;
+    return at < n_values && values[at] == value ? codes[at] : unknown;
 }
 
 static inline int @_text(const char *const *texts, const int *codes, int n_texts, int missing,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.columns import NumericColumn
+from tanager.codes.columns import CategoricalColumn, NumericColumn
+from tanager.network.labelled import group_labels
 
 if TYPE_CHECKING:
     from tanager.codes.columns import Column
@@ -69,6 +70,8 @@ def _feature(
         "arity": column.arity,
         "parents": [place[p] for p in structure.parent_indices[at]],
     }
+    if isinstance(column, CategoricalColumn) and column.ordered:
+        facts["ordered"] = True
     joint = information.joint(column.name)
     if not detailed or joint is None:
         return facts
@@ -87,7 +90,7 @@ def _feature(
 
 def _kind(column: Column) -> str:
     if isinstance(column, NumericColumn):
-        return "time" if column.temporal else "number"
+        return "time" if column.temporal == "date" else "number"
     return "category"
 
 
@@ -154,7 +157,7 @@ def _contexts(
     joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
     share = joint.sum(axis=(1, 2))
     labels = [
-        _group_labels(network.codebook.columns[parent], group)
+        group_labels(network.codebook.columns[parent], group)
         for parent, group in zip(parents, information.parent_groups(name), strict=True)
     ]
     n_places = int(groups.max(initial=-1)) + 1
@@ -172,34 +175,6 @@ def _contexts(
             }
         )
     return facts
-
-
-def _group_labels(column: Column, groups: NDArray[np.uint16]) -> list[str]:
-    """Return the name of each group of values; neighbouring intervals become one."""
-    labels = column.labels()
-    names = []
-    for group in range(int(groups.max(initial=0)) + 1):
-        members = np.flatnonzero(groups == group)
-        if len(members) == 1:
-            names.append(labels[members[0]])
-        elif isinstance(column, NumericColumn):
-            names.append(_joined(labels[members[0]], labels[members[-1]]))
-        else:
-            names.append(", ".join(labels[value] for value in members[:4]))
-    return names
-
-
-def _joined(first: str, last: str) -> str:
-    """Return the interval from the start of one to the end of another.
-
-    >>> _joined("<= 3", "(5, 7]"), _joined("(3, 5]", "(5, 7]"), _joined("(3, 5]", "> 5")
-    ('<= 7', '(3, 7]', '> 3')
-    """
-    low = first[1:].partition(", ")[0] if first.startswith("(") else None
-    high = last[:-1].partition(", ")[2] if last.endswith("]") else None
-    if low is None or high is None:
-        return f"<= {high}" if low is None else f"> {low}"
-    return f"({low}, {high}]"
 
 
 def short_numbers(values: Floats, digits: int = 4) -> Any:

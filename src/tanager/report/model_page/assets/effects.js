@@ -114,7 +114,7 @@ function numberChart(f, list, ghost, className, counted, width, small) {
 
 function barChart(f, list, ghost, className, counted, width, small) {
   const last = (v) => (v === f.missing ? 2 : f.merged && v === list.length - 1 ? 1 : 0);
-  let order = list.map((_, v) => v).sort((a, b) => last(a) - last(b) || list[b].odds - list[a].odds);
+  let order = list.map((_, v) => v).sort((a, b) => last(a) - last(b) || (f.ordered ? a - b : list[b].odds - list[a].odds));
   if (small && order.length > 8) order = [...order.slice(0, 4), ...order.slice(-4)];
   const row = small ? 20 : 24, names = Math.min(small ? 110 : 190, width * 0.34), numbers = small ? 8 : 64, top = 20;
   const height = top + row * order.length + 6, [low, high] = reach(list, ghost);

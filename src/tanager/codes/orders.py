@@ -1,0 +1,140 @@
+"""The order of categories: said by the user, or by the type of the column.
+
+pandas' ordered categories, Arrow's ordered dictionaries and polars' enums carry
+their order with them. For any other column the user lists the values from the
+first to the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tanager.codes.columns import value_array
+from tanager.codes.values import FAMILY_TYPES, family_of, is_temporal, to_family
+from tanager.errors import ConfigurationError, DataError, listed
+from tanager.sources import Source
+
+__all__ = [
+    "arrange_values",
+    "dictionary_order",
+    "feature_index",
+    "has_order",
+    "join_orders",
+    "read_orders",
+]
+
+
+def feature_index(features: Sequence[str], one: Any, where: str) -> int:
+    """Return a feature's place, from its name or its number; `where` says who names it."""
+    if isinstance(one, str) and one in features:
+        return list(features).index(one)
+    if isinstance(one, int) and -len(features) <= one < len(features):
+        return one % len(features)
+    raise ConfigurationError(
+        f"{where} names {one!r}, which is not a feature. "
+        f"The features are: {', '.join(features[:30])}."
+    )
+
+
+def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
+    """Return the values, from the first to the last, of the features whose order the user gives.
+
+    Parameters
+    ----------
+    table : Source
+    features : sequence of str
+    asked : mapping from feature to sequence of values, or None
+    """
+    if asked is None:
+        return {}
+    if not isinstance(asked, Mapping):
+        raise ConfigurationError(
+            f"ordered={asked!r}. Allowed: a mapping from a feature to its values from the first "
+            "to the last, such as {'size': ['S', 'M', 'L']}, or None."
+        )
+    found = {}
+    for key, values in asked.items():
+        at = feature_index(features, key, "ordered")
+        name = features[at]
+        listing = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+        given = list(values) if listing else []
+        if len(given) < 2 or len(set(given)) < len(given) or any(v is None for v in given):
+            raise ConfigurationError(
+                f"ordered[{name!r}] is {values!r}. Allowed: a list of at least two different "
+                "values, from the first to the last; missing values need no place in it."
+            )
+        if is_temporal(table.schema.field(name).type):
+            raise ConfigurationError(
+                f"ordered names {name!r}, a column of dates or times, which have an order of "
+                "their own. Leave it out."
+            )
+        try:
+            found[at] = value_array(given)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ConfigurationError(
+                f"ordered[{name!r}] mixes values of several types: {given!r}. Give texts, numbers "
+                "or booleans, as the column has them."
+            ) from error
+    return found
+
+
+def has_order(kind: pa.DataType) -> bool:
+    """Return whether a column's type carries an order of its values."""
+    return bool(pa.types.is_dictionary(kind) and kind.ordered)
+
+
+def dictionary_order(array: pa.Array, name: str) -> pa.Array | None:
+    """Return the order that a column's type carries; None where it has none."""
+    if not has_order(array.type):
+        return None
+    values = array.dictionary
+    return to_family(values, family_of(values.type, name), name)
+
+
+def join_orders(a: pa.Array | None, b: pa.Array | None, name: str) -> pa.Array | None:
+    """Return the order of two parts of a column; one must hold the other.
+
+    >>> join_orders(value_array(["S", "M", "L"]), value_array(["S", "L"]), "size").to_pylist()
+    ['S', 'M', 'L']
+    """
+    if a is None or b is None or a.equals(b):
+        return b if a is None else a
+    first, second = a.to_pylist(), b.to_pylist()
+    for more, less in ((first, second), (second, first)):
+        place = {value: at for at, value in enumerate(more)}
+        if all(value in place for value in less):
+            places = [place[value] for value in less]
+            if places == sorted(places):
+                return a if more is first else b
+    raise DataError(
+        f"Two parts of the table give the values of {name!r} in different orders: "
+        f"{listed(first)}, and {listed(second)}. Say the order with ordered={{{name!r}: [...]}}."
+    )
+
+
+def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
+    """Return the values that were seen, in their order; one that has no place is refused."""
+    family = next(one for one, kind in FAMILY_TYPES.items() if kind == values.type)
+    try:
+        known = to_family(order, family, name)
+    except DataError as error:
+        raise ConfigurationError(
+            f"ordered[{name!r}] is {listed(order.to_pylist())}, but the column holds "
+            f"{_WORDS[family]}. List the values as the column has them."
+        ) from error
+    place = {value: at for at, value in enumerate(known.to_pylist()) if value is not None}
+    seen = values.to_pylist()
+    strange = [value for value in seen if value not in place]
+    if strange:
+        raise DataError(
+            f"Column {name!r} has the value(s) {listed(strange)}, which its order does not have: "
+            f"{listed(order.to_pylist())}. Add them to ordered[{name!r}], or make them missing."
+        )
+    return values.take(pa.array(np.argsort([place[value] for value in seen], kind="stable")))
+
+
+_WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
