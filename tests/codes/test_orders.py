@@ -34,7 +34,6 @@ def frame():
 def tables():
     """One column of sizes, its order told in every way."""
     polars = pytest.importorskip("polars")
-    enum = polars.Series(TEXTS, dtype=polars.Enum(SIZES))
     arrow = pa.DictionaryArray.from_arrays(
         pa.array([2, 0, None, 1, 0, 2], pa.int8()), pa.array(SIZES), ordered=True
     )
@@ -90,7 +89,7 @@ def test_numbers_may_have_an_order_of_their_own(order):
 
 def test_texts_stand_for_the_numbers_they_write():
     codebook, _ = learn(
-        pd.DataFrame({"grade": [1, 3, 2, 1, 3, 2]}), ordered={"grade": "3 1 2".split()}
+        pd.DataFrame({"grade": [1, 3, 2, 1, 3, 2]}), ordered={"grade": ["3", "1", "2"]}
     )
     assert codebook.columns[0].values.to_pylist() == [3, 1, 2]
 
