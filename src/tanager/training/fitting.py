@@ -203,8 +203,9 @@ def _checkpoint(
         **more,
     }
     rows = task.rows
-    data = (rows.contexts, rows.children, rows.labels, rows.weights, *task.slots, start.theta)
-    digest = fingerprint(options | facts, *data)
+    composed = () if rows.composed is None else rows.composed
+    data = (rows.contexts, rows.children, rows.labels, rows.weights, *composed)
+    digest = fingerprint(options | facts, *data, *task.slots, start.theta)
     if training.checkpoint is None:
         assert context.checkpoint is not None
         path = context.checkpoint / f"training-{digest[:16]}.npz"

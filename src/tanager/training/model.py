@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.errors import MemoryBoundError
 from tanager.numerics.logs import log_softmax
+from tanager.training.composed import Composed
 
 __all__ = ["CARRIED", "NO_PARENT", "JointTables", "Model", "Slots", "TrainingRows", "log_joint"]
 
@@ -173,12 +174,15 @@ class TrainingRows(NamedTuple):
         The features' codes; may be the same array.
     labels : (n_rows,) of int64
     weights : (n_rows,) of float64, or None
+    composed : Composed or None
+        Further columns that slots read, numbered after those of `contexts`.
     """
 
     contexts: NDArray[np.integer]
     children: NDArray[np.integer]
     labels: Ints
     weights: Floats | None
+    composed: Composed | None = None
 
     @property
     def n_rows(self) -> int:
@@ -190,14 +194,33 @@ class TrainingRows(NamedTuple):
         contexts = self.contexts[rows]
         children = contexts if self.children is self.contexts else self.children[rows]
         weights = None if self.weights is None else self.weights[rows]
-        return TrainingRows(contexts, children, self.labels[rows], weights)
+        return TrainingRows(contexts, children, self.labels[rows], weights, self.composed)
 
-    def columns(self) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Return contexts and children as the kernels read them, column by column."""
+    def columns(
+        self, wanted: Ints | None = None
+    ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Return contexts and children as the kernels read them, column by column.
+
+        Of the composed columns only those `wanted` are filled, by default all.
+        """
         contexts = np.ascontiguousarray(self.contexts.T)
-        if self.children is self.contexts:
-            return contexts, contexts
-        return contexts, np.ascontiguousarray(self.children.T)
+        shared = self.children is self.contexts
+        children = contexts if shared else np.ascontiguousarray(self.children.T)
+        if self.composed is None:
+            return contexts, children
+        n = contexts.shape[0]
+        every = np.zeros((n + self.composed.members.shape[0], self.n_rows), np.int64)
+        every[:n] = contexts
+        some = np.arange(n, every.shape[0]) if wanted is None else np.unique(wanted[wanted >= n])
+        every[some] = self.composed.of(contexts, some - n)
+        return every, children
+
+    def context(self, column: int) -> NDArray[np.integer]:
+        """Return one column of contexts, shape (n_rows,)."""
+        n = self.contexts.shape[1]
+        if self.composed is None or column < n:
+            return self.contexts[:, column]
+        return self.composed.of(self.contexts.T, np.array([column - n]))[0]
 
 
 @dataclass
@@ -325,12 +348,17 @@ def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> F
 
     out = np.empty((rows.n_rows, model.prior.shape[0]))
     out[:] = model.prior
-    contexts, children = rows.columns()
+    contexts, children = rows.columns(slots.column[np.arange(chosen.shape[0]), chosen])
     add_log_joint(slots, contexts, children, chosen, model.theta, out)
     return out
 
 
-def coded_rows(codes: Codes, labels: NDArray[np.integer], weights: Floats | None) -> TrainingRows:
-    """Return rows whose contexts are the features' codes themselves."""
+def coded_rows(
+    codes: Codes,
+    labels: NDArray[np.integer],
+    weights: Floats | None,
+    composed: Composed | None = None,
+) -> TrainingRows:
+    """Return rows whose contexts are the features' codes themselves, and those composed of them."""
     rows: NDArray[np.integer] = np.ascontiguousarray(codes.T)
-    return TrainingRows(rows, rows, labels.astype(np.int64), weights)
+    return TrainingRows(rows, rows, labels.astype(np.int64), weights, composed)

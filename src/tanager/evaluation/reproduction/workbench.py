@@ -173,10 +173,13 @@ class Workbench:
         metrics: Sequence[str] = METRICS,
         keep: Sequence[str] = (),
         quiet: bool = False,
+        like: Contender | None = None,
     ) -> Run:
         """Run an experiment, or what is left of it in its run file.
 
-        With `quiet` cells that are missing for want of time are not told one by one.
+        With `quiet` cells that are missing for want of time are not told one by one. With `like`
+        that classifier is probed for all: a sweep over numbers has hundreds that differ in them
+        alone.
         """
         division = protocol or CrossValidation(self.rounds, 2)
         large = [d for d in datasets if self.n_rows.get(d.name, 0) > ONE_ROUND_ROWS]
@@ -184,7 +187,8 @@ class Workbench:
         groups = [(name, [d for d in datasets if not once or d not in large], division)]
         if once and large:
             groups.append((f"{name}-large", large, CrossValidation(1, 2)))
-        options = {"metrics": metrics, "keep": keep}
+        stamps = {c.name: self.stamp_of(c, like) for c in contenders if c.is_pair}
+        options = {"metrics": metrics, "keep": keep, "stamps": stamps}
         told = list(self.absent)
         parts = [
             self._run_part(title, group, contenders, how, options)
@@ -210,7 +214,6 @@ class Workbench:
             protocol,
             bins="mdl",  # as all the papers
             name=name,
-            stamps={c.name: self.stamp_of(c) for c in contenders if c.is_pair},
             **options,
         )
         path = self.runs / f"{name}.run.jsonl"
@@ -230,15 +233,15 @@ class Workbench:
         self._add_up(results)
         return experiment, _whole_places(results, len(contenders))
 
-    def stamp_of(self, contender: Contender) -> str:
-        """Return what tells this version of a classifier from others; keeps its probe."""
-        # Seeds are many, and what the classifier means is the same under each.
-        options = {k: v for k, v in contender.options.items() if k != "random_state"}
-        key = contender.use + (f" {options}" if options else "")
+    def stamp_of(self, contender: Contender, like: Contender | None = None) -> str:
+        """Return what tells this version of a classifier from others; keeps the probe of `like`."""
+        asked = like or contender
+        key = _meaning(asked)
         if key not in self.made_with:
-            found = probe(Contender(contender.name, contender.use, options))
-            self.made_with[key] = {"use": contender.use, "options": options, "probe": found}
-        return stamp(key, self.made_with[key]["probe"])
+            options = _lasting(asked)
+            found = probe(Contender(asked.name, asked.use, options))
+            self.made_with[key] = {"use": asked.use, "options": options, "probe": found}
+        return stamp(_meaning(contender), self.made_with[key]["probe"])
 
     def _add_up(self, results: Results) -> None:
         done = [record for record in results.records if record["status"] == "ok"]
@@ -262,6 +265,16 @@ class Workbench:
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         larger = " (one above 10,000 rows)" if self.rounds > 1 else ""
         return f"{rounds} of 2-fold cross-validation{larger}, numbers cut on the training fold"
+
+
+def _lasting(contender: Contender) -> dict[str, Any]:
+    """Return the options without the seed: under each seed the classifier means the same."""
+    return {k: v for k, v in contender.options.items() if k != "random_state"}
+
+
+def _meaning(contender: Contender) -> str:
+    options = _lasting(contender)
+    return contender.use + (f" {options}" if options else "")
 
 
 def _join(parts: Sequence[Results]) -> Results:

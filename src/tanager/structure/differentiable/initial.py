@@ -31,7 +31,7 @@ def _generative_start(
     happened to be drawn most would be ahead of the rest.
     """
     model = Model.start(slots, n_classes, rng)
-    contexts, children = rows.columns()
+    children = np.ascontiguousarray(rows.children.T)
     labels, weights = rows.labels, rows.weights
     classes = np.bincount(labels, weights, minlength=n_classes) + PRIOR_ROWS / n_classes
     model.prior[:] = np.log(classes / classes.sum())
@@ -42,7 +42,7 @@ def _generative_start(
         alone = np.full((1, arity, 1), 1.0 / arity)
         for slot in range(int(slots.n_slots[i])):
             column, size = int(slots.column[i, slot]), int(slots.n_contexts[i, slot])
-            context = np.zeros_like(labels) if column == NO_PARENT else contexts[column]
+            context = np.zeros_like(labels) if column == NO_PARENT else rows.context(column)
             known = (children[i] < arity) & (context < size)
             cell = (context.astype(np.int64) * arity + children[i]) * n_classes + labels
             counts = np.bincount(

@@ -12,13 +12,14 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.losses import Loss
 from tanager.structure.differentiable.candidates import Request, resolve_candidates
+from tanager.structure.differentiable.families import Families, families_of
 from tanager.structure.differentiable.initial import STARTS
-from tanager.structure.differentiable.sampling import Arborescence, BestParent
+from tanager.structure.differentiable.sampling import Arborescence, BestParent, KTree
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 from tanager.training import Training
 from tanager.training.fitting import Task, fit
-from tanager.training.model import CARRIED, NO_PARENT, JointTables, Model, Slots, coded_rows
+from tanager.training.model import CARRIED, JointTables, Model, Slots, coded_rows
 from tanager.training.optimiser import ParentSearch, Sampler, most_probable
 from tanager.training.options import Trained
 
@@ -28,7 +29,7 @@ CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 
 class Differentiable(Trained, StructureLearner):
-    r"""Learn a TAN structure by gradient, under any loss [1]_.
+    r"""Learn a TAN structure, or a k-tree, by gradient, under any loss [1]_.
 
     Each feature has a categorical distribution over candidate parents and "no
     parent", with logits :math:`\phi`. Every mini-batch draws one structure
@@ -48,6 +49,12 @@ class Differentiable(Trained, StructureLearner):
         feature's name to the names of its candidates (one not named has none).
     k : int, default=8
         Candidates per feature. Memory and time are linear in it.
+    max_parents : int, default=1
+        1 learns trees, as in [1]_; 2 lets a feature choose pairs of candidates
+        too, 3 triples. Parents must be joined among themselves, so that the
+        structure is a (partial) k-tree and missing features can be summed out.
+        Choose 2 with tens of thousands of rows and few values a feature: each
+        feature then has up to k(k-1)/2 larger tables besides.
     ordering : {"fixed", "free"}, default="fixed"
         "fixed": candidates precede the feature in `order`, as in [1]_.
         "free": candidates may stand anywhere, and every draw is a maximum
@@ -115,6 +122,7 @@ class Differentiable(Trained, StructureLearner):
         candidates: str | Mapping[str, Sequence[str]] = "subset",
         k: int = 8,
         *,
+        max_parents: int = 1,
         ordering: str = "fixed",
         order: str | Sequence[str] = "auto",
         image_shape: tuple[int, int] | None = None,
@@ -126,6 +134,7 @@ class Differentiable(Trained, StructureLearner):
     ) -> None:
         self.candidates = candidates
         self.k = k
+        self.max_parents = max_parents
         self.ordering = ordering
         self.order = order
         self.image_shape = image_shape
@@ -141,12 +150,13 @@ class Differentiable(Trained, StructureLearner):
         domain = counts.domain
         if domain.n_features == 0:
             return Structure((), (), ())
-        slots = self._slots(domain, context)
-        sampler: Sampler = Arborescence(slots) if self.ordering == "free" else BestParent()
+        families = self._families(domain, context)
+        slots = families.slots
+        sampler = self._sampler(families)
         temperature = (self.temperature[0], self.temperature[1])
         chunk = counts.rows.gather()
         task = Task(
-            coded_rows(chunk.codes, chunk.labels, chunk.weights),
+            coded_rows(chunk.codes, chunk.labels, chunk.weights, families.composed),
             slots,
             lambda rows, rng: STARTS[self.init](slots, rows, domain.n_classes, rng),
             self.loss,
@@ -157,8 +167,8 @@ class Differentiable(Trained, StructureLearner):
         )
         run, info = fit(task, context)
         chosen = most_probable(run.result, slots, task.parents)
-        structure, joint = _read_off(domain.names, run.result, slots, chosen)
-        info["probabilities"] = _probabilities(run.result, slots, chosen)
+        structure, joint = _read_off(domain, run.result, families, chosen)
+        info["probabilities"] = _probabilities(run.result, slots, chosen, sampler)
         context.carry[CARRIED] = joint
         context.record("structure").update(info)
         return structure
@@ -172,40 +182,50 @@ class Differentiable(Trained, StructureLearner):
             raise ConfigurationError(
                 f"init={self.init!r} is not known. Allowed: 'random', 'generative'."
             )
+        if not isinstance(self.max_parents, (int, np.integer)) or self.max_parents < 1:
+            raise ConfigurationError(
+                f"max_parents={self.max_parents!r} must be a whole number from 1 on."
+            )
+        if self.max_parents > 1 and self.ordering == "free":
+            raise ConfigurationError(
+                f"max_parents={self.max_parents} needs ordering='fixed': without an order of the "
+                "features only trees are drawn."
+            )
         return self.resolve_training()
 
-    def _slots(self, domain: Domain, context: FitContext) -> Slots:
-        """Return the tables of every candidate parent of every feature."""
+    def _families(self, domain: Domain, context: FitContext) -> Families:
+        """Return the tables of every choice of parents of every feature."""
         free = self.ordering == "free"
         request = Request(self.candidates, self.k, self.order, self.image_shape, free)
         candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
-        return Slots.build(
-            [[NO_PARENT, *parents] for parents in candidates],
-            [[1, *(int(domain.arities[p]) for p in parents)] for parents in candidates],
-            domain.arities,
-            domain.n_classes,
-            domain.names,
-        )
+        return families_of(candidates, int(self.max_parents), domain)
+
+    def _sampler(self, families: Families) -> Sampler:
+        if self.max_parents > 1:
+            return families.sampler()
+        return Arborescence(families.slots) if self.ordering == "free" else BestParent()
 
 
 def _read_off(
-    names: tuple[str, ...], model: Model, slots: Slots, chosen: np.ndarray
+    domain: Domain, model: Model, families: Families, chosen: np.ndarray
 ) -> tuple[Structure, JointTables]:
     """Return the structure of the chosen slots and its tables."""
     parents: list[tuple[int, ...]] = []
     tables = []
     for i, slot in enumerate(chosen.tolist()):
-        parent = int(slots.column[i, slot])
-        table = model.table(slots, i, slot).copy()
-        parents.append(() if parent == NO_PARENT else (parent,))
-        tables.append(table[0] if parent == NO_PARENT else table)
-    structure = Structure.from_parents(names, parents)
+        mine = families.parents[i][slot]
+        table = model.table(families.slots, i, slot).copy()
+        parents.append(mine)
+        tables.append(table.reshape(*(int(domain.arities[p]) for p in mine), *table.shape[1:]))
+    structure = Structure.from_parents(domain.names, parents)
     return structure, JointTables(structure.parent_indices, model.prior.copy(), tuple(tables))
 
 
-def _probabilities(model: Model, slots: Slots, chosen: np.ndarray) -> list[float]:
-    """Return the probability of each feature's chosen parent under its own distribution."""
+def _probabilities(model: Model, slots: Slots, chosen: np.ndarray, sampler: Sampler) -> list[float]:
+    """Return the probability of each feature's choice, given those that it depends on."""
     phi = np.where(slots.used(), model.phi, -np.inf)
+    if isinstance(sampler, KTree):
+        phi = np.where(sampler.open_slots(phi), phi, -np.inf)
     soft = np.exp(phi - phi.max(axis=1, keepdims=True))
     soft /= soft.sum(axis=1, keepdims=True)
     chosen_soft: list[float] = soft[np.arange(chosen.shape[0]), chosen].tolist()
