@@ -31,6 +31,12 @@ def draw(
     table: Annotated[
         str | None, typer.Option("--table", help="Draw this feature's probabilities instead.")
     ] = None,
+    sort: Annotated[
+        str, typer.Option(help="Order of the table's rows: context, parents or center.")
+    ] = "context",
+    leaves: Annotated[
+        bool, typer.Option("--leaves", help="Draw every leaf, however many a parent has.")
+    ] = False,
 ) -> None:
     """Draw the network, or one of its tables."""
     _check_ending(output, (*PICTURES, ".dot") if table is None else PICTURES)
@@ -45,11 +51,11 @@ def draw(
     if table is None:
         from tanager.report import plot_network
 
-        save_figure(plot_network(network), output)
+        save_figure(plot_network(network, fold=not leaves), output)
     else:
         from tanager.report import plot_table
 
-        save_figure(plot_table(network, table), output)
+        save_figure(plot_table(network, table, sort=sort), output)
 
 
 def save_figure(ax: Any, output: Path) -> None:

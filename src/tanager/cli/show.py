@@ -47,6 +47,9 @@ def show(
         list[str] | None,
         typer.Option("--table", help="Print a feature's probabilities; may be repeated. Or: all."),
     ] = None,
+    sort: Annotated[
+        str, typer.Option(help="Order of a table's rows: context, parents or center.")
+    ] = "context",
     as_json: Json = False,
 ) -> None:
     """Show what a model has learned: structure, sizes, informative features, tables."""
@@ -54,7 +57,7 @@ def show(
 
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
-    tables = [network.table(name) for name in names]
+    tables = [network.table(name).sorted(sort) for name in names]
     facts = _facts(network, header, model)
     if as_json:
         facts["tables"] = [
@@ -178,6 +181,10 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         "information": dict(
             zip(codebook.domain.names, information.of_features().tolist(), strict=True)
         ),
+        "information_beyond_parents": {
+            name: float(nats) if np.isfinite(nats) else None
+            for name, nats in zip(codebook.domain.names, information.beyond_parents(), strict=True)
+        },
         "edges": [
             {"parent": parent, "feature": feature, "information": carried}
             for (parent, feature), carried in information.of_edges().items()
@@ -232,14 +239,17 @@ def print_structure(network: Network, most: int = 60) -> None:
     from math import log
 
     from tanager.network import NetworkInformation
+    from tanager.network.explanation import SPOKEN_FOR
 
     structure, arities = network.structure, network.codebook.domain.arities
     information = NetworkInformation(network)
     bits = information.of_features() / log(2.0)
     edges = information.of_edges()
     order = sorted(structure.selected, key=lambda feature: -bits[feature])
-    table = _plain_table("feature", "values", "bits", "", "parents, besides the class")
-    table.columns[1].justify = table.columns[2].justify = "right"
+    beyond = information.beyond_parents() / log(2.0)
+    table = _plain_table("feature", "values", "bits", "", "beyond", "parents, besides the class")
+    for right in (1, 2, 4):
+        table.columns[right].justify = "right"
     top = bits.max(initial=0.0) or 1.0
     for feature in order[:most]:
         name = structure.names[feature]
@@ -248,7 +258,7 @@ def print_structure(network: Network, most: int = 60) -> None:
             for parent in structure.parents[name]
         ]
         bar = "█" * round(BAR_WIDTH * float(bits[feature] / top))
-        cells = [str(int(arities[feature])), f"{bits[feature]:.3f}", bar]
+        cells = [str(int(arities[feature])), f"{bits[feature]:.3f}", bar, f"{beyond[feature]:.3f}"]
         table.add_row(_escape(name), *cells, _escape(", ".join(parents)))
     out = console()
     out.print(table)
@@ -257,12 +267,15 @@ def print_structure(network: Network, most: int = 60) -> None:
     left = [name for name in structure.names if name not in set(structure.features)]
     if left:
         out.print(f"left out: {', '.join(left)}", markup=False)
-    out.print("bits: what a feature, alone, says about the class; beside a parent: what it says")
-    out.print("about the feature when the class is known")
+    out.print("bits: what a feature, alone, says about the class; beyond: what it says when its")
+    out.print("parents are known; beside a parent: what that says about the feature, class known")
+    out.print(SPOKEN_FOR)
 
 
 def print_explanation(explanation: Explanation, most: int = 20) -> None:
     """Print the waterfall of log-odds from prior to posterior."""
+    from tanager.network.explanation import SPOKEN_FOR
+
     out = console()
     odds = [
         (f"{label}", float(p))
@@ -278,34 +291,16 @@ def print_explanation(explanation: Explanation, most: int = 20) -> None:
     for right in (2, 4, 5):
         table.columns[right].justify = "right"
     top = max(map(abs, explanation.contributions), default=1.0) or 1.0
-    total = explanation.prior
-    table.add_row("prior", "", "", "", f"{total:+.3f}", _chance(total))
-    strongest = explanation.strongest(most)
-    for at in strongest:
-        step = float(explanation.contributions[at])
-        total += step
-        colour = "green" if step > 0 else "red"
-        bar = f"[{colour}]{'█' * round(BAR_WIDTH * abs(step) / top)}[/]"
-        name, value = _escape(explanation.features[at]), _escape(explanation.values[at])
-        table.add_row(name, value, f"{step:+.3f}", bar, f"{total:+.3f}", _chance(total))
-    rest = len(explanation.features) - len(strongest)
-    if rest:
-        step = explanation.posterior - total
-        end = explanation.posterior
-        table.add_row(f"{rest} others", "", f"{step:+.3f}", "", f"{end:+.3f}", _chance(end))
+    for at, step in enumerate(explanation.steps(most)):
+        colour = "green" if step.adds > 0 else "red"
+        bar = f"[{colour}]{'█' * round(BAR_WIDTH * abs(step.adds) / top)}[/]" if step.value else ""
+        adds = f"{step.adds:+.3f}" if at else ""
+        end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
+        table.add_row(_escape(step.feature), _escape(step.value), adds, bar, *end)
     out.print(table)
-    out.print(
-        "A feature adds what its parents have not said already: one that tells much alone may add "
-        "nothing."
-    )
+    out.print(explanation.why_silent() or SPOKEN_FOR, markup=False)
     if len(explanation.classes) > 2:
         out.print(f"P: of {explanation.target} against {explanation.against} alone", markup=False)
-
-
-def _chance(log_odds: float) -> str:
-    from math import exp
-
-    return f"{1 / (1 + exp(-max(-700.0, min(700.0, log_odds)))):.3f}"
 
 
 def _plain_table(*columns: str) -> Table:

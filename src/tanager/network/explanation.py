@@ -3,16 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from math import exp
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
+from tanager.network.information import NetworkInformation
 from tanager.network.network import Network
 
-__all__ = ["Explanation", "explain_row"]
+__all__ = ["SPOKEN_FOR", "Explanation", "Step", "explain_row"]
+
+# Said wherever features are ranked by what they say alone.
+SPOKEN_FOR = (
+    "A feature that says much alone may add nothing to an explanation: what its parents have "
+    "said is not said again."
+)
+MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that is left beyond the parents
+
+
+class Step(NamedTuple):
+    """One step from the prior to the posterior.
+
+    Attributes
+    ----------
+    feature, value : str
+        What is added; the first step is the prior, the last may be "12 others".
+    adds : float
+        Log-odds.
+    log_odds : float
+        Up to here.
+    probability : float
+        Up to here, of the class against the other class alone.
+    """
+
+    feature: str
+    value: str
+    adds: float
+    log_odds: float
+    probability: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +65,16 @@ class Explanation(EqualByArrays):
         All classes.
     probabilities : ndarray of float64, shape (n_classes,)
         The posterior of the row.
+    parents : tuple of tuple of str
+        Of each feature, besides the class.
+    alone : ndarray of float64, shape (n_features,)
+        What each feature would add if nothing else were known; NaN where the network
+        is too large to say.
+
+    Notes
+    -----
+    A feature adds what it says beyond its parents. `alone` and `contributions` therefore
+    differ, and `spoken_for` lists the features that say much alone and add little.
     """
 
     target: Any
@@ -44,6 +85,8 @@ class Explanation(EqualByArrays):
     contributions: NDArray[np.float64]
     classes: tuple[Any, ...]
     probabilities: NDArray[np.float64]
+    parents: tuple[tuple[str, ...], ...]
+    alone: NDArray[np.float64]
 
     @property
     def posterior(self) -> float:
@@ -54,6 +97,53 @@ class Explanation(EqualByArrays):
         """Return the positions of the n largest contributions, largest first."""
         order = np.argsort(-np.abs(self.contributions), kind="stable")
         return [int(at) for at in order[:n]]
+
+    def steps(self, most: int = 12) -> list[Step]:
+        """Return the way from prior to posterior, the largest contributions first.
+
+        Parameters
+        ----------
+        most : int, default=12
+            Features with a step of their own; the rest share one.
+        """
+        total = self.prior
+        out = [Step("prior", "", total, total, _chance(total))]
+        chosen = self.strongest(most)
+        for at in chosen:
+            adds = float(self.contributions[at])
+            total += adds
+            out.append(Step(self.features[at], self.values[at], adds, total, _chance(total)))
+        rest = len(self.features) - len(chosen)
+        if rest:
+            end = self.posterior
+            name = "1 other" if rest == 1 else f"{rest} others"
+            out.append(Step(name, "", end - total, end, _chance(end)))
+        return out
+
+    def spoken_for(self) -> list[int]:
+        """Return the features whose parents speak for them, by what they would say alone.
+
+        They would add at least half a unit of log-odds alone, and add less than a fifth
+        of that beside their parents.
+        """
+        alone, own = np.nan_to_num(np.abs(self.alone)), np.abs(self.contributions)
+        has_parents = np.array([bool(above) for above in self.parents], bool)
+        found = np.flatnonzero(has_parents & (alone >= MUCH) & (own < LITTLE * alone))
+        return [int(at) for at in found[np.argsort(-alone[found], kind="stable")]]
+
+    def why_silent(self, most: int = 3) -> str:
+        """Return in words which features add little because their parents speak for them.
+
+        Empty where there is none.
+        """
+        found = self.spoken_for()
+        parts = [
+            f"{self.features[at]} alone would add {self.alone[at]:+.2f}, beside "
+            f"{' and '.join(self.parents[at])} it adds {self.contributions[at]:+.2f}"
+            for at in found[:most]
+        ]
+        more = f"; likewise {len(found) - most} more" if len(found) > most else ""
+        return f"Parents speak for some features: {'; '.join(parts)}{more}." if parts else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -67,10 +157,21 @@ class Explanation(EqualByArrays):
             "prior_log_odds": self.prior,
             "posterior_log_odds": self.posterior,
             "contributions": [
-                {"feature": f, "value": v, "log_odds": float(c)}
-                for f, v, c in zip(self.features, self.values, self.contributions, strict=True)
+                {
+                    "feature": feature,
+                    "value": self.values[at],
+                    "log_odds": float(self.contributions[at]),
+                    "alone": float(self.alone[at]) if np.isfinite(self.alone[at]) else None,
+                    "parents": list(self.parents[at]),
+                }
+                for at, feature in enumerate(self.features)
             ],
         }
+
+    def _repr_html_(self) -> str:
+        from tanager.network.views import explanation_html
+
+        return explanation_html(self)
 
 
 def explain_row(
@@ -86,6 +187,15 @@ def explain_row(
         By default the most probable class of the row.
     against : a class, optional
         By default the most probable of the others.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "a"], ["b", "a"]] * 5
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["yes", "no", "yes", "no"] * 5)
+    >>> why = explain_row(clf, [["a", "a"]])
+    >>> [(s.feature, s.value, round(s.adds, 2), round(s.probability, 3)) for s in why.steps()]
+    [('prior', '', 0.0, 0.5), ('x0', 'a', 2.4, 0.917), ('x1', 'a', 0.61, 0.953)]
     """
     network = getattr(network, "network_", network)  # a classifier will do
     codes = network.codebook.encode(X)
@@ -104,20 +214,41 @@ def explain_row(
         raise ConfigurationError(
             f"The class {classes[best]!r} is to be explained against itself. Name two classes."
         )
-    selected = network.structure.selected
+    structure = network.structure
+    selected = structure.selected
     odds = terms[list(selected), best] - terms[list(selected), rival]
     return Explanation(
         classes[best],
         classes[rival],
         float(network.log_prior[best] - network.log_prior[rival]),
-        network.structure.features,
+        structure.features,
         tuple(
             _value(network, feature, int(codes[feature, 0]), raw[feature]) for feature in selected
         ),
         odds,
         classes,
         probabilities,
+        tuple(structure.parents[name] for name in structure.features),
+        _alone(network, codes[:, 0], best, rival),
     )
+
+
+def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> NDArray[np.float64]:
+    """Return log P(x | target) - log P(x | against) of each feature's value, by itself."""
+    information = NetworkInformation(network)
+    out = np.zeros(len(network.structure.selected))
+    for at, (feature, name) in enumerate(
+        zip(network.structure.selected, network.structure.features, strict=True)
+    ):
+        joint, code = information.joint(name), int(codes[feature])
+        if joint is None:
+            out[at] = np.nan
+        elif code < joint.shape[0]:
+            own, other = joint[:, target], joint[:, against]
+            tiny = np.finfo(np.float64).tiny
+            shares = [max(p[code], tiny) / max(p.sum(), tiny) for p in (own, other)]
+            out[at] = np.log(shares[0]) - np.log(shares[1])
+    return out
 
 
 def find_class(classes: tuple[Any, ...], label: Any) -> int:
@@ -127,6 +258,10 @@ def find_class(classes: tuple[Any, ...], label: Any) -> int:
             return at
     known = ", ".join(map(repr, classes[:20]))
     raise ConfigurationError(f"{label!r} is not one of the classes {known}.")
+
+
+def _chance(log_odds: float) -> float:
+    return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, log_odds))))
 
 
 def _raw_values(network: Network, X: Any) -> list[Any]:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.network.drawing import draw_network
+from tanager.drawing import plan_drawing
+from tanager.drawing.cards import HUES, card, network_view, shown
+from tanager.network.explanation import SPOKEN_FOR
+from tanager.network.graph import network_graph
 from tanager.network.information import NetworkInformation
 
 if TYPE_CHECKING:
@@ -18,35 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["estimator_html", "network_html"]
 
 MAX_FEATURES = 60
-MAX_DRAWN = 40  # features in the picture
 MAX_EFFECTS = 5
 COMMON = 0.01  # share of rows from which on a value is worth naming
 
 Floats = NDArray[np.float64]
-
-# Colours follow the page: text in its own ink, lines and bars mixed from it.
-_STYLE = """<style>
-.tanager{font:13px/1.45 system-ui,sans-serif;max-width:52em;border:1px solid
- color-mix(in srgb,currentColor 22%,transparent);border-radius:6px;padding:.6em .9em}
-.tanager b{font-weight:600}.tanager .t-soft{opacity:.65}
-.tanager .t-prior{display:flex;gap:2px;height:.7em;margin:.35em 0 .5em;border-radius:3px;
- overflow:hidden}
-.tanager .t-prior span{min-width:2px}
-.tanager table{border-collapse:collapse;margin:.4em 0 0;font:inherit;color:inherit}
-.tanager td,.tanager th{padding:.1em 1em .1em 0;text-align:left;border:0;background:none}
-.tanager td.t-n,.tanager th.t-n{text-align:right;font-variant-numeric:tabular-nums}
-.tanager summary{cursor:pointer}
-.tanager svg.network{max-width:100%;height:auto;display:block;margin:.5em 0}
-.tanager .edge{fill:none;stroke:color-mix(in srgb,currentColor 30%,transparent);
- marker-end:url(#tip)}
-.tanager .further{stroke-dasharray:5 4}
-.tanager marker path{fill:currentColor;opacity:.5}.tanager .class-edges{display:none}
-.tanager svg text{fill:currentColor}.tanager .class-node text{font-weight:600}
-.tanager .class-node rect{fill:none;stroke:#009E73;stroke-width:1.5}
-.tanager .node rect{fill:color-mix(in srgb,#0072B2 calc(var(--k)*46%),transparent);
- stroke:color-mix(in srgb,#0072B2 55%,transparent)}
-</style>"""
-_HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 
 
 def network_html(network: Network) -> str:
@@ -58,7 +36,7 @@ def network_html(network: Network) -> str:
         f"{codebook.domain.n_features} features, {n_edges} edges, "
         f"{len(codebook.classes)} classes</span>"
     )
-    return _card(head + _body(network))
+    return card(head + _body(network))
 
 
 def estimator_html(estimator: Any) -> str:
@@ -66,7 +44,7 @@ def estimator_html(estimator: Any) -> str:
     head = f"<b>{escape(_one_line(repr(estimator)))}</b>"
     network = getattr(estimator, "network_", None)
     if network is None:
-        return _card(f"{head} <span class='t-soft'>not fitted</span>")
+        return card(f"{head} <span class='t-soft'>not fitted</span>")
     seconds = sum(
         stage.get("seconds", 0.0) for stage in estimator.info_.values() if isinstance(stage, dict)
     )
@@ -77,25 +55,15 @@ def estimator_html(estimator: Any) -> str:
         f"{network.codebook.domain.n_features} features, {n_edges} edges, "
         f"{len(network.codebook.classes)} classes{fitted}</div>"
     )
-    return _card(head + facts + _body(network))
+    return card(head + facts + _body(network))
 
 
 def _body(network: Network) -> str:
     information = NetworkInformation(network)
     bits = information.of_features() / log(2.0)
-    parts = [_prior(network), _drawing(network, information, bits), _effects(information, bits)]
+    drawing = network_view(plan_drawing(network_graph(network, information)))
+    parts = [_prior(network), drawing, _effects(information, bits)]
     return "".join([*parts, _families(network), _history(network)])
-
-
-def _drawing(network: Network, information: NetworkInformation, bits: Floats) -> str:
-    """Return the picture of a network that is small enough to be read at a glance."""
-    structure = network.structure
-    if not 1 < len(structure.selected) <= MAX_DRAWN or structure.max_parents == 0:
-        return ""
-    shown = bits[list(structure.selected)]
-    relevance = np.sqrt(np.clip(shown / (shown.max() or 1.0), 0.0, 1.0)).tolist()
-    target = network.codebook.target.name or "class"
-    return draw_network(structure, target, relevance, information.of_edges(), interactive=False)
 
 
 def _effects(information: NetworkInformation, bits: Floats) -> str:
@@ -105,6 +73,7 @@ def _effects(information: NetworkInformation, bits: Floats) -> str:
     if len(classes) < 2:
         return ""
     target = 1 if len(classes) == 2 else int(network.log_prior.argmax())
+    beyond = information.beyond_parents() / log(2.0)
     rows = []
     for feature in np.argsort(-bits, kind="stable")[:MAX_EFFECTS]:
         column = network.codebook.columns[feature]
@@ -118,30 +87,26 @@ def _effects(information: NetworkInformation, bits: Floats) -> str:
             int(np.where(common, effect, -np.inf).argmax()),
             int(np.where(common, effect, np.inf).argmin()),
         ]
-        texts = [f"{escape(_short(labels[v]))} <b>{effect[v]:+.2f}</b>" for v in ends]
+        texts = [f"{shown(labels[v])} <b>{effect[v]:+.2f}</b>" for v in ends]
         rows.append(
-            f"<tr><td>{escape(_short(column.name))}</td><td class='t-n'>{bits[feature]:.3f}</td>"
+            f"<tr><td>{shown(column.name)}</td><td class='t-n'>{bits[feature]:.3f}</td>"
+            f"<td class='t-n'>{beyond[feature]:.3f}</td>"
             f"<td>{texts[0]}</td><td>{texts[1]}</td></tr>"
         )
-    label = escape(_short(str(classes[target])))
+    label = shown(classes[target])
     head = (
-        f"<tr><th>feature</th><th class='t-n'>bits</th><th>most for {label}</th>"
+        "<tr><th>feature</th><th class='t-n'>bits, alone</th>"
+        f"<th class='t-n'>beyond parents</th><th>most for {label}</th>"
         "<th>most against it</th></tr>"
     )
     if not rows:
         return ""
     return (
-        f"<details open><summary>what says most</summary><table>{head}{''.join(rows)}</table>"
-        "<div class='t-soft'>in log-odds, of a value known alone</div></details>"
+        f"<details open><summary>what says most</summary>"
+        f"<div class='t-wide'><table>{head}{''.join(rows)}</table></div>"
+        f"<div class='t-soft'>For and against: in log-odds, of a value known alone. {SPOKEN_FOR}"
+        "</div></details>"
     )
-
-
-def _short(text: str, most: int = 40) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def _card(content: str) -> str:
-    return f"{_STYLE}<div class='tanager'>{content}</div>"
 
 
 def _one_line(text: str) -> str:
@@ -150,10 +115,10 @@ def _one_line(text: str) -> str:
 
 def _prior(network: Network) -> str:
     prior = np.exp(network.log_prior)
-    order = np.argsort(-prior, kind="stable")[: len(_HUES) * 2]
+    order = np.argsort(-prior, kind="stable")[: len(HUES) * 2]
     labels = [str(label) for label in network.codebook.classes]
     bars = "".join(
-        f"<span style='flex:{prior[c]:.4f};background:{_HUES[at % len(_HUES)]}' "
+        f"<span style='flex:{prior[c]:.4f};background:{HUES[at % len(HUES)]}' "
         f"title='{escape(labels[c], quote=True)}: {prior[c]:.3f}'></span>"
         for at, c in enumerate(order)
     )
@@ -179,7 +144,9 @@ def _families(network: Network) -> str:
     head = "<tr><th>feature</th><th class='t-n'>values</th><th>parents, besides the class</th></tr>"
     is_open = " open" if structure.max_parents == 0 and len(structure.selected) <= 12 else ""
     table = f"<table>{head}{''.join(rows)}</table>"
-    return f"<details{is_open}><summary>structure</summary>{table}</details>"
+    return (
+        f"<details{is_open}><summary>structure</summary><div class='t-wide'>{table}</div></details>"
+    )
 
 
 def _history(network: Network) -> str:

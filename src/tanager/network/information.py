@@ -73,6 +73,20 @@ class NetworkInformation:
                 out[feature] = _information(joint)
         return out
 
+    def beyond_parents(self) -> Floats:
+        """Return I(feature; class | parents), shape (n_features,).
+
+        What a feature says about the class when its parents are known: a feature that
+        says much alone says nothing here where its parents speak for it. Zero for
+        features left out; NaN where the family is too large.
+        """
+        structure = self.network.structure
+        out = np.zeros(self.network.codebook.domain.n_features)
+        for at, feature in enumerate(structure.selected):
+            joint = self._family_joint(at)
+            out[feature] = np.nan if joint is None else _information_beyond(joint)
+        return out
+
     def of_edges(self) -> dict[tuple[str, str], float]:
         """Return I(feature; parent | class, other parents) by (parent, feature).
 
@@ -304,6 +318,15 @@ def _information(joint: Floats) -> float:
     """Return I(X; Y) of a joint distribution (arity, n_classes)."""
     apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
     return _divergence(joint, apart)
+
+
+def _information_beyond(joint: Floats) -> float:
+    """Return I(X; Y | parents) of (*parents, feature, class)."""
+    flat = joint.reshape(-1, *joint.shape[-2:])
+    rest = flat.sum(axis=(1, 2), keepdims=True)
+    product = flat.sum(axis=1, keepdims=True) * flat.sum(axis=2, keepdims=True)
+    apart = np.divide(product, rest, out=np.zeros(flat.shape), where=rest > 0)
+    return _divergence(flat, apart)
 
 
 def _conditional_information(joint: Floats, axis: int) -> float:

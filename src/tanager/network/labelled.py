@@ -15,6 +15,7 @@ from tanager.structure import Structure
 
 __all__ = ["LabelledTable", "label_table"]
 
+ORDERS = ("context", "parents", "center")
 SHOWN_ROWS = 40
 MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB a class
 
@@ -62,6 +63,55 @@ class LabelledTable(EqualByArrays):
         if len(self.contexts) > len(shown):
             lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
         return "\n".join(lines)
+
+    def sorted(self, by: str = "context") -> LabelledTable:
+        """Return the table with its contexts in another order.
+
+        Parameters
+        ----------
+        by : {"context", "parents", "center"}
+            By the class, then the parents; by the parents, then the class, so that
+            neighbours differ in the class alone; or by the mean place of the value among
+            the columns, so that contexts with like distributions are neighbours.
+
+        Examples
+        --------
+        >>> table = LabelledTable("x", ("class", "z"), [("n", "a"), ("n", "b"), ("y", "a")],
+        ...                       ("0", "1"), np.array([[0.2, 0.8], [0.9, 0.1], [0.5, 0.5]]))
+        >>> table.sorted("parents").contexts
+        [('n', 'a'), ('y', 'a'), ('n', 'b')]
+        >>> table.sorted("center").probabilities[:, 1].tolist()
+        [0.1, 0.5, 0.8]
+        """
+        order = self.order(by)
+        contexts = [self.contexts[at] for at in order]
+        return LabelledTable(
+            self.feature, self.given, contexts, self.values, self.probabilities[order]
+        )
+
+    def order(self, by: str) -> list[int]:
+        """Return the places of the contexts in an order that `sorted` knows."""
+        if by not in ORDERS:
+            known = ", ".join(map(repr, ORDERS))
+            raise ConfigurationError(f"A table cannot be sorted by {by!r}. Allowed: {known}.")
+        # A value stands where it first occurs: intervals keep their order, texts do too.
+        ranks = [
+            {value: at for at, value in enumerate(dict.fromkeys(column))}
+            for column in zip(*self.contexts, strict=True)
+        ]
+        keys = [tuple(r[v] for r, v in zip(ranks, c, strict=True)) for c in self.contexts]
+        places = range(len(self.contexts))
+        if by == "context":
+            return sorted(places, key=lambda at: keys[at])
+        if by == "parents":
+            return sorted(places, key=lambda at: (keys[at][1:], keys[at][0]))
+        center = self.probabilities @ np.arange(len(self.values))
+        return [int(at) for at in np.argsort(center, kind="stable")]
+
+    def _repr_html_(self) -> str:
+        from tanager.network.views import table_html
+
+        return table_html(self)
 
     def to_pandas(self):  # type: ignore[no-untyped-def]
         """Return a DataFrame with the contexts as its index; needs pandas."""

@@ -19,7 +19,8 @@ from tanager.report.figures import (
 from tanager.report.model_page import render_model_report, write_model_report
 from tanager.report.page import render_report, write_report
 from tanager.report.papers import write_findings, write_index
-from tanager.report.structure import plot_network, plot_table
+from tanager.report.structure import plot_network
+from tanager.report.tables import plot_table
 
 __all__ = [
     "plot_bars",

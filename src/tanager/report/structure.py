@@ -1,46 +1,35 @@
-"""The network as a picture, and one of its tables."""
+"""The network as a picture."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from tanager.network.drawing import branch_order, place_tree
-from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, in_house_style, one_line, plain_text
+from tanager.drawing import Graph, Layout, Plan, lay_out, plan_drawing, route, shorten
+from tanager.drawing.layout import FONT, HEIGHT, MARGIN, PAD
+from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
+from tanager.network.graph import network_graph
+from tanager.report.style import CYCLE, INK, MUTED, in_house_style, plain_text
+from tanager.structure import Structure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tanager.structure import Structure
+__all__ = ["plot_network"]
 
-__all__ = ["plot_network", "plot_table"]
-
-MAX_NAME = 26
-# Lengths are in font sizes.
-GAP = 3.0  # between two generations
-PAD = 0.35  # around a name
-ROW = 1.75  # height of a row
-MAX_ROWS = 36  # of contexts in the picture of a table
-
-
-class _Layout(NamedTuple):
-    """Where every feature stands: left ends in font sizes, and rows."""
-
-    x: list[float]
-    y: list[float]
-    lengths: list[float]
-    width: float
-    height: float
+POINT = 8.5 / FONT  # points a pixel of the layout, on a figure of its own
+LEGEND_ROW = 24.0
 
 
 @in_house_style
-def plot_network(model: Any, *, ax: Axes | None = None) -> Any:
+def plot_network(model: Any, *, fold: bool = True, ax: Axes | None = None) -> Any:
     """Draw which features condition which.
 
     Parameters
     ----------
-    model : BayesNetClassifier or Network
+    model : BayesNetClassifier, Network or Structure
+    fold : bool, default=True
+        Whether, of 25 features and more, many leaves of one parent share a box
+        ("+12 leaves").
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure as large as the network needs.
 
@@ -50,175 +39,133 @@ def plot_network(model: Any, *, ax: Axes | None = None) -> Any:
 
     Notes
     -----
-    Features stand left to right as a tree by their first parent, the strongest
-    in most structures, drawn in ink; further parents are thin lines. The class
-    is a parent of every feature and is not drawn.
+    A box is the darker, the more bits its feature says about the class; an arrow is the
+    wider, the more bits the parent says about the feature beyond the class. The legend
+    has samples of both. A feature stands after the parent that says most about it;
+    dashed arrows come from its further parents. The class is a parent of every feature,
+    and its arrows are not drawn. A `Structure` knows no bits.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_network
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> ax = plot_network(BayesNetClassifier("tan", "m-estimate").fit(X, y))
+    >>> ax.texts[1].get_text()
+    'sepal length (cm)'
     """
     network = getattr(model, "network_", model)
-    structure: Structure = network.structure
-    names = [_short(one_line(name)) for name in structure.features]
-    first, others = _edges(structure)
-    layout = _lay_out([_length(name) for name in names], first)
-    size = 8.5
+    if isinstance(network, Structure):
+        graph = Graph(network.features, network.parent_positions())
+    else:
+        graph = network_graph(network)
+    plan = plan_drawing(graph, fold=fold)
+    layout = lay_out(plan, _text_width)
+    rows = legend_rows(plan, max(layout.width, 340.0), _text_width)
+    width = max([layout.width, *(row[-1].end + MARGIN for row in rows)])
+    height = layout.height + LEGEND_ROW * len(rows) + (8 if rows else 0)
     if ax is None:
-        width = max(3.0, (layout.width + 1) * size / 72 + 0.4)
-        ax = axes(None, width, max(1.2, (layout.height + 1) * ROW * size / 72 + 0.4))
+        from matplotlib.figure import Figure
+
+        # The drawing has margins of its own: it takes the whole figure.
+        figure = Figure(figsize=(width * POINT / 72, height * POINT / 72))
+        ax, point = figure.add_axes((0, 0, 1, 1)), POINT
     else:
         box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
-        size = min(
-            size,
-            box.width * 72 / (layout.width + 1),
-            box.height * 72 / ((layout.height + 1) * ROW),
-        )
-    ax.set(xlim=(-1, layout.width), ylim=(layout.height, -1))
+        point = min(POINT, box.width * 72 / width, box.height * 72 / height)
+    ax.set(xlim=(0, width), ylim=(height, 0))
     ax.set_axis_off()
-    target = network.codebook.target.name or "class"
-    ax.set_title(f"{plain_text(target)} → every feature", fontsize=size * 1.1)
-    for parent, child in others:
-        _draw_edge(ax, layout, parent, child, faint=True)
-    for child, strongest in enumerate(first):
-        if strongest is not None:
-            _draw_edge(ax, layout, strongest, child, faint=False)
-    for at, name in enumerate(names):
-        edge = CYCLE[0] if first[at] is None else MUTED
-        frame = {"boxstyle": "round,pad=0.22", "fc": "white", "ec": edge, "lw": 0.8}
-        place = (layout.x[at], layout.y[at])
-        ax.text(*place, plain_text(name), size=size, color=INK, va="center", bbox=frame)
+    _draw(ax, plan, layout, point)
+    for at, row in enumerate(rows):
+        for item in row:
+            _draw_legend(ax, item, layout.height + 16 + LEGEND_ROW * at, point)
     return ax
 
 
-def _length(name: str) -> float:
-    """Return how long a name is, in font sizes."""
+def _text_width(text: str) -> float:
+    """Return the width of a text in pixels of the layout."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     # Dollar signs and the like are text here, not formulas.
     width, _, _ = text_to_path.get_text_width_height_descent(
-        name, FontProperties(size=100), ismath=False
+        text, FontProperties(size=100), ismath=False
     )
-    return 1.04 * float(width) / 100  # small letters are set on whole pixels, a little wider
+    return 1.04 * FONT * float(width) / 100  # small letters are set on whole pixels, a little wider
 
 
-def _edges(structure: Structure) -> tuple[list[int | None], list[tuple[int, int]]]:
-    """Return each feature's first parent, and all further edges (parent, child)."""
-    place = {feature: at for at, feature in enumerate(structure.selected)}
-    first: list[int | None] = []
-    others: list[tuple[int, int]] = []
-    for at, parents in enumerate(structure.parent_indices):
-        first.append(place[parents[0]] if parents else None)
-        others += [(place[p], at) for p in parents[1:]]
-    return first, others
+def _draw(ax: Axes, plan: Plan, layout: Layout, point: float) -> None:
+    for arrow in plan.arrows:
+        _draw_arrow(ax, layout, arrow, point)
+    left, middle, wide = layout.target
+    _draw_box(ax, (left, middle, wide, HEIGHT), fill="white", edge=CYCLE[2], round_by=5)
+    name = plain_text(shorten(plan.graph.target))
+    style: dict[str, Any] = {"size": FONT * point, "va": "center_baseline", "color": INK}
+    ax.text(left + PAD, middle, name, weight="bold", **style)
+    for at, box in enumerate(plan.boxes):
+        place = (layout.x[at], layout.y[at], layout.widths[at], HEIGHT)
+        _draw_box(ax, place, fill=_blue(box.shade), edge=CYCLE[0], round_by=13, dashed=box.folded)
+        ax.text(layout.x[at] + PAD, layout.y[at], plain_text(shorten(box.label)), **style)
 
 
-def _lay_out(lengths: list[float], first: list[int | None]) -> _Layout:
-    """Give every leaf a row of its own and every parent the middle of its children.
-
-    Trees stand one below the other, in as many columns as make a page.
-    """
-    children: list[list[int]] = [[] for _ in lengths]
-    for child, parent in enumerate(first):
-        if parent is not None:
-            children[parent].append(child)
-    roots = [at for at, parent in enumerate(first) if parent is None]
-    trees = [branch_order(root, children) for root in roots]
-    leaves = [sum(not children[at] for at in tree) for tree in trees]
-    longest = max(max(leaves, default=1), round(2.2 * np.sqrt(sum(leaves))), 12)
-    x, y = [0.0] * len(lengths), [0.0] * len(lengths)
-    left, row, widest, lowest = 0.0, 0, 0.0, 0
-    for tree, n_leaves in zip(trees, leaves, strict=True):
-        if row and row + n_leaves > longest:
-            left, row, widest = left + widest + GAP, 0, 0.0
-        x[tree[0]], y[tree[0]] = left, float(row)
-        ends = place_tree(tree, children, lengths, GAP, x, y)
-        widest = max(widest, ends - left)
-        row += n_leaves
-        lowest = max(lowest, row)
-    return _Layout(x, y, lengths, left + widest, float(max(lowest, 1)))
-
-
-def _draw_edge(ax: Axes, layout: _Layout, parent: int, child: int, *, faint: bool) -> None:
-    from matplotlib.patches import FancyArrowPatch, PathPatch
+def _draw_arrow(ax: Axes, layout: Layout, arrow: Any, point: float) -> None:
+    from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 
-    x0, y0 = layout.x[parent] + layout.lengths[parent] + PAD, layout.y[parent]
-    x1, y1 = layout.x[child] - PAD, layout.y[child]
-    if faint:
-        bend = max(1.5, abs(x1 - x0) / 2)
-        curve = Path(
-            [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)],
-            [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
-        )
-        ax.add_patch(PathPatch(curve, fc="none", ec=CYCLE[1], lw=0.6, alpha=0.45, zorder=1))
-        return
-    middle = max(x1 - 1.5, (x0 + x1) / 2)
-    curve = Path(
-        [(x0, y0), (middle, y0), (middle, y1), (x1, y1)],
-        [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
-    )
-    arrow = FancyArrowPatch(
-        path=curve, arrowstyle="-|>", mutation_scale=6, lw=0.9, color=INK, fill=False, zorder=2
-    )
-    ax.add_patch(arrow)
+    way = route(layout, arrow)
+    width = 1 + 4 * arrow.width
+    codes = [Path.MOVETO, *[Path.CURVE4] * (len(way.points) - 1)]
+    style: dict[str, Any] = {"zorder": 2, "color": MUTED}
+    line = PathPatch(Path(way.points, codes), fill=False, lw=width * point, **style)
+    line.set_gid(f"arrow-{arrow.parent}-{arrow.child}")
+    line.set_alpha(0.85 if arrow.main else 0.6)
+    if not arrow.main:
+        line.set_linestyle((0, (4 / width, 3 / width)))
+        line.set_zorder(1)
+    ax.add_patch(line)
+    (x, y), size = way.points[-1], 4 + 0.55 * width
+    tip = [(2.0, 0.0), (-1.6 * size, size), (-1.6 * size, -size)]
+    turned = {
+        "right": [(x + a, y + b) for a, b in tip],
+        "down": [(x - b, y + a) for a, b in tip],
+        "left": [(x - a, y - b) for a, b in tip],
+    }[way.heading]
+    ax.add_patch(Polygon(turned, closed=True, lw=0, **style))
 
 
-@in_house_style
-def plot_table(model: Any, feature: str, *, ax: Axes | None = None) -> Any:
-    """Draw P(feature | class, parents), one row a context, darker for more probable.
+def _draw_box(
+    ax: Axes,
+    place: tuple[float, float, float, float],
+    *,
+    fill: str,
+    edge: str,
+    round_by: float,
+    dashed: bool = False,
+) -> None:
+    from matplotlib.patches import FancyBboxPatch
 
-    Parameters
-    ----------
-    model : BayesNetClassifier or Network
-    feature : str
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Notes
-    -----
-    Of a table with more than 36 contexts the first are drawn, and the title
-    says how many there are.
-    """
-    table = getattr(model, "network_", model).table(feature)
-    shown = table.probabilities[:MAX_ROWS]
-    labels = [plain_text(_short(", ".join(context), 56)) for context in table.contexts[:MAX_ROWS]]
-    columns = [plain_text(_short(value)) for value in table.values]
-    slanted = max(map(len, columns)) * len(columns) > 60
-    if ax is None:
-        width = 0.8 + 0.075 * max(map(len, labels)) + min(14.0, 0.55 * max(len(columns), 3))
-        foot = 0.055 * max(map(len, columns)) if slanted else 0.0
-        ax = axes(None, width, 1.1 + 0.25 * len(shown) + foot)
-    ax.imshow(shown, aspect="auto", cmap=_shades(), vmin=0, vmax=1)
-    ax.grid(visible=False)
-    ax.set_xticks(range(len(columns)), columns, rotation=45 if slanted else 0)
-    if slanted:
-        for label in ax.get_xticklabels():
-            label.set(ha="right", rotation_mode="anchor")
-    ax.set_yticks(range(len(labels)), labels)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    given = plain_text(", ".join(table.given))
-    ax.set_ylabel(_short(given, 40))
-    extra = (
-        f" ({MAX_ROWS} of {len(table.contexts):,} contexts)"
-        if len(labels) < len(table.contexts)
-        else ""
-    )
-    ax.set_title(f"P({plain_text(table.feature)} | {_short(given, 60)}){extra}")
-    if len(columns) <= 12:
-        for (row, column), p in np.ndenumerate(shown):
-            text = f"{p:.2f}" if p >= 0.005 else "·"
-            colour = "white" if p > 0.55 else INK
-            ax.text(column, row, text, ha="center", va="center", size=7, color=colour)
-    return ax
+    left, middle, wide, high = place
+    frame = FancyBboxPatch(
+        (left, middle - high / 2), wide, high, boxstyle=f"round,pad=0,rounding_size={round_by}",
+        fc=fill, ec=edge, lw=0.8, zorder=3, ls=(0, (3, 2)) if dashed else "-",
+    )  # fmt: skip
+    ax.add_patch(frame)
 
 
-def _shades() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
+def _draw_legend(ax: Axes, item: LegendItem, y: float, point: float) -> None:
+    x = item.start
+    if item.kind == "shade":
+        _draw_box(ax, (x, y, item.mark, 14), fill=_blue(item.share), edge=CYCLE[0], round_by=7)
+    elif item.kind in ("width", "further"):
+        width = 1 + 4 * item.share
+        style = (0, (4 / width, 3 / width)) if item.kind == "further" else "-"
+        ax.plot([x, x + item.mark], [y, y], color=MUTED, lw=width * point, ls=style)
+    start = x if item.kind == "text" else x + item.mark + 5
+    size = SMALLER * FONT * point
+    ax.text(start, y, plain_text(item.text), size=size, va="center_baseline", color=MUTED)
 
-    return LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
 
-
-def _short(name: str, most: int = MAX_NAME) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _blue(shade: float) -> str:
+    """Return the colour of a box: white to a blue on which dark letters can be read."""
+    return "#" + "".join(f"{round(255 + (end - 255) * 0.5 * shade):02x}" for end in (0, 114, 178))

@@ -148,6 +148,20 @@ class Structure:
             }
         )
 
+    def parent_positions(self) -> tuple[tuple[int, ...], ...]:
+        """Return each feature's parents as positions into `features`.
+
+        >>> Structure(("a", "b", "c"), (1, 2), ((), (1,))).parent_positions()
+        ((), (0,))
+        """
+        place = {feature: at for at, feature in enumerate(self.selected)}
+        return tuple(tuple(place[p] for p in parents) for parents in self.parent_indices)
+
+    def _repr_html_(self) -> str:
+        from tanager.drawing.cards import card, structure_view
+
+        return card(structure_view(self.names, self.features, self.parent_positions()))
+
     @property
     def max_parents(self) -> int:
         """The largest number of parent features (the class not counted)."""

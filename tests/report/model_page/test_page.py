@@ -15,7 +15,6 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
-from tanager.network.drawing import lay_out
 from tanager.report import render_model_report, write_model_report
 from tanager.report.model_page.asked import asked_network
 from tanager.report.model_page.card import render_notes
@@ -169,17 +168,6 @@ def test_the_worst_slice_is_the_one_made_worst(tree, people):
     assert worst["loss"] == pytest.approx(-np.log(0.2), abs=1e-4)
     assert worst["sure"]
     assert worst["errors"] == 1.0
-
-
-def test_boxes_do_not_overlap(many, tree):
-    for clf in (many[0], tree):
-        layout = lay_out(clf.structure_, "income")
-        boxes = list(zip(layout.x, layout.y, layout.widths, strict=True))
-        for i, (x, y, w) in enumerate(boxes):
-            assert x + w <= layout.width
-            assert not any(
-                abs(y - b) < 27 and x < a + c and a < x + w for a, b, c in boxes[i + 1 :]
-            )
 
 
 def test_large_sources_are_drawn_from_by_a_hash(tree):

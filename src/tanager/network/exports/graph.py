@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tanager.drawing import Plan, plan_drawing
 from tanager.escaping import visible
 from tanager.network.exports.variables import target_name
+from tanager.network.graph import network_graph
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -14,19 +16,47 @@ __all__ = ["to_dot", "to_networkx"]
 
 
 def to_dot(network: Network) -> str:
-    """Return the graph for Graphviz; the class is the parent of all."""
-    structure = network.structure
+    """Return the graph for Graphviz; the class is the parent of all.
+
+    Arrows are as wide and boxes as dark as they are informative. The graph is whole: no
+    leaf is folded.
+    """
+    plan = plan_drawing(network_graph(network), fold=False)
     target = _quoted(target_name(network))
     lines = [
         "digraph tanager {",
-        "  node [shape=box, style=rounded, fontname=sans];",
-        f"  {target} [style=filled];",
+        f"  graph [label={_quoted(_legend(plan))}, fontname=sans, fontsize=10];",
+        '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=sans];',
+        f"  {target} [style=filled, fillcolor=gray90];",
     ]
-    for feature in structure.features:
-        lines.append(f"  {target} -> {_quoted(feature)} [color=gray80];")
-    for feature, parents in structure.parents.items():
-        lines += [f"  {_quoted(parent)} -> {_quoted(feature)};" for parent in parents]
+    names = [_quoted(box.label) for box in plan.boxes]
+    for box, name in zip(plan.boxes, names, strict=True):
+        lines.append(f"  {name} [fillcolor={_quoted(_blue(box.shade))}];")
+        lines.append(f"  {target} -> {name} [color=gray80];")
+    for arrow in plan.arrows:
+        look = f"penwidth={1 + 4 * arrow.width:.1f}"
+        if arrow.bits is not None:
+            look += f", tooltip={_quoted(f'{arrow.bits:.4f} bits')}"
+        if not arrow.main:
+            look += ", style=dashed"
+        lines.append(f"  {names[arrow.parent]} -> {names[arrow.child]} [{look}];")
     return "\n".join([*lines, "}", ""])
+
+
+def _legend(plan: Plan) -> str:
+    parts = []
+    if plan.legend.shades:
+        parts.append(f"darkest box: {plan.legend.shades[0][0]:g} bits about {plan.graph.target}")
+    if plan.legend.widths:
+        parts.append(f"widest arrow: {plan.legend.widths[0][0]:g} bits beyond it")
+    if plan.legend.further:
+        parts.append("dashed: further parents")
+    return "; ".join(parts)
+
+
+def _blue(shade: float) -> str:
+    """Return the colour of a box: white to a blue on which black letters can be read."""
+    return "#" + "".join(f"{round(255 + (end - 255) * 0.55 * shade):02x}" for end in (0, 114, 178))
 
 
 def to_networkx(network: Network) -> Any:

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 from tanager import __version__
 from tanager.atomic import replacing
 from tanager.classifiers import load
+from tanager.drawing import Plan, draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
-from tanager.network.drawing import draw_network
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
+from tanager.network.graph import network_graph
 from tanager.report.model_page.asked import asked_network
 from tanager.report.model_page.card import card_html, describe_model, render_notes
 from tanager.report.model_page.classes import ShownClasses, show_classes
@@ -45,6 +46,7 @@ from tanager.report.model_page.words import (
     about_structure,
     how_measured,
     lead_text,
+    legend_html,
 )
 
 __all__ = ["render_model_report", "write_model_report"]
@@ -226,6 +228,8 @@ def _compose(
     sections += [("ask", "What if")] + ([("trust", "Trust")] if trust else [])
     sections += [("card", "Model card")]
     features = network.structure.features
+    graph = network_graph(network, subject.information)
+    whole, folded = plan_drawing(graph, fold=False), plan_drawing(graph)
     flattering = held is not None and held.own_rows is True and held.folds == 0
     return _fill(
         _asset("page.html"),
@@ -243,11 +247,8 @@ def _compose(
                 flattering=flattering,
             ),
             "structure": about_structure(network, subject.target),
-            "network": _drawing(subject),
-            "target": escape(subject.target),
-            "further": "<li><span class='swatch dash'></span>dashed: from a weaker parent</li>"
-            if network.structure.max_parents > 1
-            else "",
+            "network": _drawing(whole, folded),
+            "legend": legend_html(folded.legend, subject.target),
             "features": about_features(network, subject.classes),
             "ask": about_asking(network, asked),
             "trust": _trust_section(measured) if trust else "",
@@ -345,11 +346,13 @@ def _edges(subject: _Subject) -> list[dict[str, Any]]:
     return out
 
 
-def _drawing(subject: _Subject) -> str:
-    most = float(subject.bits.max(initial=0.0)) or 1.0
-    relevance = np.sqrt(np.clip(subject.bits / most, 0.0, 1.0)).tolist()
-    edges = subject.information.of_edges()
-    return draw_network(subject.network.structure, subject.target, relevance, edges)
+def _drawing(whole: Plan, folded: Plan) -> str:
+    """Return the network with many leaves folded, where there are many, and whole."""
+    svgs = [draw_svg(whole, interactive=True, legend=False)]
+    if folded.legend.folded:
+        label = "The network, leaves folded"
+        svgs.insert(0, draw_svg(folded, interactive=True, legend=False, label=label))
+    return "".join(svgs)
 
 
 def _trust_section(measured: str) -> str:

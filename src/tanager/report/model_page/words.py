@@ -10,11 +10,19 @@ from tanager.escaping import visible
 from tanager.report.model_page.features import MAX_DETAILED
 
 if TYPE_CHECKING:
+    from tanager.drawing import Legend
     from tanager.network import Network
     from tanager.report.model_page.classes import ShownClasses
     from tanager.report.model_page.held_out import HeldOut
 
-__all__ = ["about_asking", "about_features", "about_structure", "how_measured", "lead_text"]
+__all__ = [
+    "about_asking",
+    "about_features",
+    "about_structure",
+    "how_measured",
+    "lead_text",
+    "legend_html",
+]
 
 
 def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | None) -> str:
@@ -62,6 +70,25 @@ def about_structure(network: Network, name: str) -> str:
         f"says more than {target} does.{omitted} Choose a feature to see its parents and what each "
         "arrow brings."
     )
+
+
+def legend_html(legend: Legend, target: str) -> str:
+    """Return what boxes and arrows mean, with samples, as items of a list."""
+    shades = "".join(
+        f"<span class='swatch dark' style='--k:{share:.2f}'></span>{bits:g} "
+        for bits, share in legend.shades
+    )
+    widths = "".join(
+        f"<span class='swatch line' style='height:{1 + 4 * share:.1f}px'></span>{bits:g} "
+        for bits, share in legend.widths
+    )
+    items = [
+        f"Box: bits about {escape(visible(target))} {shades}" if shades else "",
+        f"Arrow: bits about the feature, that known {widths}" if widths else "",
+        "<span class='swatch dash'></span>from a weaker parent" if legend.further else "",
+        "+n: leaves folded; choose them to see all" if legend.folded else "",
+    ]
+    return "".join(f"<li>{item}</li>" for item in items if item)
 
 
 def about_features(network: Network, classes: ShownClasses) -> str:

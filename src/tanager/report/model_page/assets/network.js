@@ -1,52 +1,81 @@
 /* Section two: the drawing can be walked through by mouse and by keyboard. */
 function startNetwork() {
-  const drawing = document.querySelector("svg.network"), canvas = $("canvas");
-  const nodes = [...drawing.querySelectorAll(".node")], edges = [...drawing.querySelectorAll(".edge")];
-  const natural = [drawing.viewBox.baseVal.width, drawing.viewBox.baseVal.height];
-  let zoom = 1;
+  const canvas = $("canvas"), drawings = [...canvas.querySelectorAll("svg.network")].map((svg) => {
+    const nodes = [...svg.querySelectorAll(".node[data-i]")], single = new Map();
+    nodes.forEach((node) => { if (!node.classList.contains("folded")) single.set(+node.dataset.i, node); });
+    return { svg, nodes, single, edges: [...svg.querySelectorAll(".edge[data-to]")],
+      natural: [svg.viewBox.baseVal.width, svg.viewBox.baseVal.height],
+      places: nodes.map((node) => { const r = node.querySelector("rect"); return [+r.getAttribute("x"), +r.getAttribute("y")]; }) };
+  });
+  const whole = drawings[drawings.length - 1];  /* before it, if there are two, one with leaves folded */
+  let at = drawings[0], zoom = 1, chosen = -1;
 
   const setZoom = (wanted) => {
-    const at = [(canvas.scrollLeft + canvas.clientWidth / 2) / zoom, (canvas.scrollTop + canvas.clientHeight / 2) / zoom];
+    const middle = [(canvas.scrollLeft + canvas.clientWidth / 2) / zoom, (canvas.scrollTop + canvas.clientHeight / 2) / zoom];
     zoom = Math.max(0.08, Math.min(2.5, wanted));
-    drawing.setAttribute("width", natural[0] * zoom);
-    drawing.setAttribute("height", natural[1] * zoom);
-    canvas.scrollLeft = at[0] * zoom - canvas.clientWidth / 2;
-    canvas.scrollTop = at[1] * zoom - canvas.clientHeight / 2;
+    at.svg.setAttribute("width", at.natural[0] * zoom);
+    at.svg.setAttribute("height", at.natural[1] * zoom);
+    canvas.scrollLeft = middle[0] * zoom - canvas.clientWidth / 2;
+    canvas.scrollTop = middle[1] * zoom - canvas.clientHeight / 2;
   };
-  const fit = () => setZoom(Math.min(1, (canvas.clientWidth - 4) / natural[0], (canvas.clientHeight - 4) / natural[1]));
-  const reveal = (i) => {
-    const box = nodes[i].getBoundingClientRect(), frame = canvas.getBoundingClientRect();
+  const fit = () => setZoom(Math.min(1, (canvas.clientWidth - 4) / at.natural[0], (canvas.clientHeight - 4) / at.natural[1]));
+  const start = () => {
+    canvas.classList.toggle("whole", at === whole && drawings.length > 1);
+    canvas.classList.toggle("fits", at.natural[1] < 700);
+    setZoom(Math.max(0.8, Math.min(1, (canvas.clientWidth - 4) / at.natural[0])));
+    canvas.scrollTop = Math.max(0, (at.natural[1] * zoom - canvas.clientHeight) / 2);
+    canvas.scrollLeft = 0;
+  };
+  const reveal = (node) => {
+    const box = node.getBoundingClientRect(), frame = canvas.getBoundingClientRect();
     if (box.left < frame.left || box.right > frame.right) canvas.scrollLeft += box.left - frame.left - frame.width / 3;
     if (box.top < frame.top || box.bottom > frame.bottom) canvas.scrollTop += box.top - frame.top - frame.height / 3;
   };
+  const leaves = el("input", { type: "checkbox", onchange: () => unfold(leaves.checked) });
+  const unfold = (all) => {
+    leaves.checked = all;
+    at = all ? whole : drawings[0];
+    start();
+    if (chosen >= 0) choose(at.single.has(chosen) ? chosen : [...at.single.keys()][0]);
+  };
 
   const choose = (i, focus, stay) => {
-    nodes.forEach((node, at) => { node.setAttribute("aria-pressed", at === i); node.setAttribute("tabindex", at === i ? 0 : -1); });
-    edges.forEach((edge) => {
+    chosen = i;
+    if (!at.single.has(i)) { at = whole; leaves.checked = true; start(); }
+    const own = at.single.get(i);
+    at.nodes.forEach((node) => {
+      if (!node.classList.contains("folded")) node.setAttribute("aria-pressed", node === own);
+      node.setAttribute("tabindex", node === own ? 0 : -1);
+    });
+    at.edges.forEach((edge) => {
       edge.classList.toggle("in", +edge.dataset.to === i);
       edge.classList.toggle("out", +edge.dataset.from === i);
     });
-    drawing.classList.add("chosen");
-    if (!stay) reveal(i);
-    if (focus) nodes[i].focus({ preventScroll: true });
+    at.svg.classList.add("chosen");
+    if (!stay) reveal(own);
+    if (focus) own.focus({ preventScroll: true });
     inspect(i);
   };
-  nodes.forEach((node, i) => node.addEventListener("click", () => choose(i)));
-  const places = nodes.map((node) => { const r = node.querySelector("rect"); return [+r.getAttribute("x"), +r.getAttribute("y")]; });
-  drawing.addEventListener("keydown", (event) => {
-    const i = nodes.indexOf(event.target);
-    if (i < 0) return;
-    const [x, y] = places[i], side = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
-    if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(i, true); }
-    if (!side) return;
-    event.preventDefault();
-    let best = -1, least = Infinity;
-    places.forEach(([a, b], at) => {
-      const along = (a - x) * side[0] + (b - y) * side[1], across = Math.abs((a - x) * side[1]) + Math.abs((b - y) * side[0]);
-      if (at !== i && along > 1 && along + 2 * across < least) [best, least] = [at, along + 2 * across];
+  for (const drawing of drawings) {
+    const { svg, nodes, places } = drawing;
+    const press = (node, focus) => choose(+node.dataset.i, focus);  /* a folded box opens all leaves */
+    nodes.forEach((node) => node.addEventListener("click", () => press(node)));
+    svg.addEventListener("keydown", (event) => {
+      const from = nodes.indexOf(event.target);
+      if (from < 0) return;
+      const [x, y] = places[from], side = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
+      if (event.key === "Enter" || event.key === " ") { event.preventDefault(); press(nodes[from], true); }
+      if (!side) return;
+      event.preventDefault();
+      let best = -1, least = Infinity;
+      places.forEach(([a, b], to) => {
+        const along = (a - x) * side[0] + (b - y) * side[1], across = Math.abs((a - x) * side[1]) + Math.abs((b - y) * side[0]);
+        if (to !== from && along > 1 && along + 2 * across < least) [best, least] = [to, along + 2 * across];
+      });
+      if (best < 0) return;
+      if (nodes[best].classList.contains("folded")) { nodes[best].setAttribute("tabindex", 0); nodes[best].focus(); } else press(nodes[best], true);
     });
-    if (best >= 0) choose(best, true);
-  });
+  }
 
   let grip = null;
   canvas.addEventListener("pointerdown", (event) => {
@@ -64,21 +93,21 @@ function startNetwork() {
     if (event.ctrlKey) { event.preventDefault(); setZoom(zoom * Math.exp(-event.deltaY / 300)); }
   }, { passive: false });
 
-  const arrows = el("input", { type: "checkbox", onchange: () => drawing.classList.toggle("with-class", arrows.checked) });
+  const showArrows = () => drawings.forEach((drawing) => drawing.svg.classList.toggle("with-class", arrows.checked));
+  const arrows = el("input", { type: "checkbox", onchange: showArrows });
   arrows.checked = DATA.edges.length === 0;
-  drawing.classList.toggle("with-class", arrows.checked);
+  showArrows();
   const tools = $("network-tools");
-  if (nodes.length > 12) tools.append(el("label", {}, "Find ", finder((i) => choose(i))));
+  if (whole.nodes.length > 12) tools.append(el("label", {}, "Find ", finder((i) => choose(i))));
   tools.append(
     el("span", {}, el("button", { type: "button", "aria-label": "Smaller", onclick: () => setZoom(zoom / 1.3) }, "−"), " ",
       el("button", { type: "button", "aria-label": "Larger", onclick: () => setZoom(zoom * 1.3) }, "+"), " ",
       el("button", { type: "button", onclick: fit }, "All")),
     el("label", {}, arrows, "Arrows of ", short(DATA.target)));
-  if (natural[1] < 700) canvas.classList.add("fits");
-  setZoom(Math.max(0.8, Math.min(1, (canvas.clientWidth - 4) / natural[0])));
-  canvas.scrollTop = Math.max(0, (natural[1] * zoom - canvas.clientHeight) / 2);
-  canvas.scrollLeft = 0;
-  choose(DATA.order[0], false, true);
+  if (drawings.length > 1) tools.append(el("label", {}, leaves, "All leaves"));
+  start();
+  const seen = DATA.order.find((i) => at.single.has(i));
+  choose(seen === undefined ? DATA.order[0] : seen, false, true);
   window.chooseNode = choose;
 }
 

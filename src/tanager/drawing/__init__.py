@@ -1,0 +1,24 @@
+"""A graph of features as a picture: what is drawn, where it stands, and the SVG of it.
+
+`plan_drawing` says what is drawn, `lay_out` where, and `draw_svg` writes it. Pictures
+by matplotlib (`tanager.report.plot_network`) follow the same plan and layout.
+"""
+
+from tanager.drawing.layout import Layout, Route, lay_out, route, shorten
+from tanager.drawing.plan import Arrow, Box, Graph, Legend, Plan, plan_drawing
+from tanager.drawing.svg import draw_svg
+
+__all__ = [
+    "Arrow",
+    "Box",
+    "Graph",
+    "Layout",
+    "Legend",
+    "Plan",
+    "Route",
+    "draw_svg",
+    "lay_out",
+    "plan_drawing",
+    "route",
+    "shorten",
+]

@@ -1,0 +1,231 @@
+"""What the drawing of a network shows: boxes, arrows, and a legend.
+
+A box is a feature, or many leaves of one parent folded into one. The plan knows
+no pixels: widths and shades are shares between 0 and 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple
+
+__all__ = ["Arrow", "Box", "Graph", "Legend", "Plan", "plan_drawing"]
+
+FOLD_FROM = 25  # features: below, every one has a box
+MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent; past the first number the second stay
+MAX_ALONE, KEPT_ALONE = 12, 8  # features with neither parents nor children, beside a tree
+MAX_NAIVE, KEPT_NAIVE = 60, 48  # likewise where no feature has a parent
+PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # where nothing is known of the information
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Features, their parents, and how much each says.
+
+    Attributes
+    ----------
+    names : tuple of str
+    parents : tuple of tuple of int
+        Of each feature, as positions in `names`; the class is not among them.
+    target : str
+        Name of the class.
+    bits : sequence of float, optional
+        What each feature, alone, says about the class.
+    carried : mapping of (parent, feature) to float, optional
+        Bits that the parent says about the feature when the class is known.
+    """
+
+    names: tuple[str, ...]
+    parents: tuple[tuple[int, ...], ...]
+    target: str = "class"
+    bits: Sequence[float] | None = None
+    carried: Mapping[tuple[int, int], float] | None = None
+
+
+class Box(NamedTuple):
+    """A feature, or several leaves folded into one box.
+
+    Attributes
+    ----------
+    label : str
+        The feature's name, or such as ``+12 leaves``.
+    members : tuple of int
+        Positions of its features.
+    parent : int or None
+        The box that it stands after: its parent that says most about it.
+    shade : float
+        Between 0 and 1, the root of its share of the most informative feature's bits.
+    """
+
+    label: str
+    members: tuple[int, ...]
+    parent: int | None
+    shade: float
+
+    @property
+    def folded(self) -> bool:
+        """Whether several features share the box."""
+        return len(self.members) > 1
+
+
+class Arrow(NamedTuple):
+    """From box to box.
+
+    Attributes
+    ----------
+    parent, child : int
+    main : bool
+        Whether the child stands after this parent; the others are further parents.
+    bits : float or None
+        What the arrow carries; into folded leaves, of all of them.
+    width : float
+        Between 0 and 1, the root of its share of the strongest arrow's bits.
+    """
+
+    parent: int
+    child: int
+    main: bool
+    bits: float | None
+    width: float
+
+
+class Legend(NamedTuple):
+    """Samples of what widths and shades mean: pairs of bits and share, most first."""
+
+    widths: tuple[tuple[float, float], ...]
+    shades: tuple[tuple[float, float], ...]
+    further: bool
+    folded: bool
+
+
+class Plan(NamedTuple):
+    """All that is drawn."""
+
+    graph: Graph
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    legend: Legend
+
+
+def plan_drawing(graph: Graph, *, fold: bool = True) -> Plan:
+    """Say what is drawn of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+    fold : bool, default=True
+        Whether, in a graph of 25 features and more, many leaves of one parent share
+        a box. A leaf is nobody's parent. Of more than six the four with the strongest
+        arrows keep boxes of their own.
+
+    Examples
+    --------
+    >>> graph = Graph(tuple("abc"), ((), (0,), (0,)), bits=[0.5, 0.1, 0.0],
+    ...               carried={(0, 1): 0.2, (0, 2): 0.05})
+    >>> plan = plan_drawing(graph)
+    >>> [(box.label, box.parent, round(box.shade, 2)) for box in plan.boxes]
+    [('a', None, 1.0), ('b', 0, 0.45), ('c', 0, 0.0)]
+    >>> [(arrow.parent, arrow.child, arrow.width) for arrow in plan.arrows]
+    [(0, 1, 1.0), (0, 2, 0.5)]
+    """
+    first = _main_parents(graph)
+    folds = _folds(graph, first) if fold else []
+    hidden = {feature for members in folds for feature in members}
+    kept = [feature for feature in range(len(graph.names)) if feature not in hidden]
+    members: list[tuple[int, ...]] = [*((feature,) for feature in kept), *folds]
+    place = {feature: at for at, group in enumerate(members) for feature in group}
+    most = max(graph.bits, default=0.0) if graph.bits is not None else 0.0
+    boxes = []
+    for group in members:
+        parent = first[group[0]]
+        bits = None if graph.bits is None else max(graph.bits[feature] for feature in group)
+        shade = PLAIN_SHADE if bits is None else _share(bits, most)
+        label = graph.names[group[0]]
+        if len(group) > 1:
+            label = f"+{len(group)} {'features' if parent is None else 'leaves'}"
+        boxes.append(Box(label, group, None if parent is None else place[parent], shade))
+    arrows = _arrows(graph, boxes, place)
+    legend = Legend(
+        _samples([arrow.bits for arrow in arrows]),
+        () if graph.bits is None else _samples(graph.bits),
+        any(not arrow.main for arrow in arrows),
+        bool(folds),
+    )
+    return Plan(graph, tuple(boxes), arrows, legend)
+
+
+def _main_parents(graph: Graph) -> list[int | None]:
+    """Return each feature's parent that carries most, else its first; None without parents."""
+    carried = graph.carried or {}
+    out: list[int | None] = []
+    for feature, parents in enumerate(graph.parents):
+        bits = [carried.get((parent, feature), 0.0) for parent in parents]
+        out.append(parents[bits.index(max(bits))] if parents else None)
+    return out
+
+
+def _folds(graph: Graph, first: list[int | None]) -> list[tuple[int, ...]]:
+    """Return the leaves that share a box, fan by fan, the strongest of each fan left out."""
+    if len(graph.names) < FOLD_FROM:
+        return []
+    is_parent = {parent for parents in graph.parents for parent in parents}
+    fans: dict[int | None, list[int]] = {}
+    for feature, parent in enumerate(first):
+        if feature not in is_parent:
+            fans.setdefault(parent, []).append(feature)
+    carried, bits = graph.carried or {}, graph.bits or [0.0] * len(graph.names)
+    out = []
+    for parent, leaves in fans.items():
+        most, n_kept = MAX_LEAVES, KEPT_LEAVES
+        if parent is None:
+            most, n_kept = (MAX_ALONE, KEPT_ALONE) if is_parent else (MAX_NAIVE, KEPT_NAIVE)
+        if len(leaves) <= most:
+            continue
+        strength = {
+            leaf: (0.0 if parent is None else carried.get((parent, leaf), 0.0), bits[leaf])
+            for leaf in leaves
+        }
+        ranked = sorted(leaves, key=lambda leaf: strength[leaf], reverse=True)
+        out.append(tuple(sorted(ranked[n_kept:])))
+    return out
+
+
+def _arrows(graph: Graph, boxes: Sequence[Box], place: Mapping[int, int]) -> tuple[Arrow, ...]:
+    """Return the arrows between boxes; those of folded leaves from one parent are one."""
+    totals: dict[tuple[int, int], float | None] = {}
+    for feature, parents in enumerate(graph.parents):
+        for parent in parents:
+            bits = None if graph.carried is None else graph.carried.get((parent, feature))
+            edge = place[parent], place[feature]
+            before = totals.get(edge)
+            totals[edge] = bits if before is None else before + (bits or 0.0)
+    most = max((bits for bits in totals.values() if bits is not None), default=0.0)
+    return tuple(
+        Arrow(
+            parent,
+            child,
+            boxes[child].parent == parent,
+            bits,
+            PLAIN_WIDTH if bits is None else _share(bits, most),
+        )
+        for (parent, child), bits in totals.items()
+    )
+
+
+def _share(bits: float, most: float) -> float:
+    # The root: eyes compare areas, and most arrows carry little beside the strongest.
+    return sqrt(min(1.0, max(0.0, bits / most))) if most > 0 else 0.0
+
+
+def _samples(values: Iterable[float | None]) -> tuple[tuple[float, float], ...]:
+    """Return the most, a quarter of it and a twenty-fifth, rounded, each with its share."""
+    most = max((value for value in values if value is not None), default=0.0)
+    if most <= 0.0:
+        return ()
+    rounded = [float(f"{most * part:.1g}" if part < 1 else f"{most:.2g}") for part in PARTS]
+    return tuple((bits, _share(bits, most)) for bits in rounded)
+
+
+PARTS = (1.0, 0.25, 0.04)

@@ -1,0 +1,127 @@
+"""A probability table as a heat map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tanager.network import LabelledTable, Network, NetworkInformation
+from tanager.report.style import CYCLE, GRID, INK, axes, in_house_style, plain_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_table"]
+
+MAX_ROWS = 400  # of contexts in the picture
+LABELLED = 40  # rows that have a label each; of more some have
+NUMBERED = 12  # columns up to which cells hold numbers
+
+
+@in_house_style
+def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | None = None) -> Any:
+    """Draw P(feature | class, parents), one row a context, darker for more probable.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier or Network
+    feature : str
+    sort : {"context", "parents", "center"}
+        Order of the rows: by the class, then the parents; by the parents, then the class;
+        or by the mean place of the value, so that like contexts are neighbours.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    Up to 40 contexts and 12 values the cells hold their numbers; a larger table is a heat
+    map with labels for some of its rows. Of more than 400 contexts the most probable are
+    drawn, and the title says how many there are.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_table
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    >>> ax = plot_table(clf, "petal width (cm)", sort="parents")
+    >>> ax.images[0].get_array().shape == clf.network_.table("petal width (cm)").probabilities.shape
+    True
+    """
+    network: Network = getattr(model, "network_", model)
+    whole = network.table(feature)
+    table = _most_probable(network, whole).sorted(sort)
+    labels = [plain_text(_short(", ".join(context), 56)) for context in table.contexts]
+    columns = [plain_text(_short(value)) for value in table.values]
+    slanted = max(map(len, columns)) * len(columns) > 60
+    small = len(labels) <= LABELLED
+    if ax is None:
+        width = 1.5 + 0.075 * max(map(len, labels)) + min(14.0, 0.55 * max(len(columns), 3))
+        foot = 0.055 * max(map(len, columns)) if slanted else 0.0
+        height = 0.25 * len(labels) if small else min(12.0, 0.25 * LABELLED + 0.01 * len(labels))
+        ax = axes(None, width, 1.1 + height + foot)
+    image = _heat(ax, table, numbered=small and len(columns) <= NUMBERED)
+    ax.set_xticks(range(len(columns)), columns, rotation=45 if slanted else 0)
+    if slanted:
+        for label in ax.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
+    step = -(-len(labels) // LABELLED)
+    ax.set_yticks(range(0, len(labels), step), labels[::step])
+    given = plain_text(", ".join(table.given))
+    ax.set_ylabel(_short(given, 40))
+    n_all = len(whole.contexts)
+    extra = f" ({len(labels):,} of {n_all:,} contexts)" if len(labels) < n_all else ""
+    ax.set_title(f"P({plain_text(table.feature)} | {_short(given, 60)}){extra}")
+    scale = ax.figure.colorbar(image, ax=ax, shrink=min(1.0, 3.0 / (0.25 * min(len(labels), 60))),
+                               aspect=18, pad=0.02)  # fmt: skip
+    scale.set_label("probability")
+    scale.outline.set_visible(False)
+    return ax
+
+
+def _most_probable(network: Network, table: LabelledTable) -> LabelledTable:
+    """Return at most as many contexts as are drawn, the most probable, in their order."""
+    if len(table.contexts) <= MAX_ROWS:
+        return table
+    joint = NetworkInformation(network).context(table.feature)  # (*parents, n_classes)
+    weights = np.zeros(0) if joint is None else np.moveaxis(joint, -1, 0).ravel()
+    if weights.size == len(table.contexts):
+        kept = np.sort(np.argsort(-weights, kind="stable")[:MAX_ROWS])
+    else:  # contexts seen in training, of a table too large to be spelled out
+        kept = np.arange(MAX_ROWS)
+    contexts = [table.contexts[at] for at in kept]
+    return LabelledTable(
+        table.feature, table.given, contexts, table.values, table.probabilities[kept]
+    )
+
+
+def _heat(ax: Axes, table: LabelledTable, *, numbered: bool) -> Any:
+    shares = table.probabilities
+    most = float(shares.max())
+    image = ax.imshow(
+        shares, aspect="auto", cmap=_shades(), vmin=0, vmax=most, interpolation="nearest"
+    )
+    ax.grid(visible=False)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    if numbered:
+        for (row, column), p in np.ndenumerate(shares):
+            text = f"{p:.2f}" if p >= 0.005 else "·"
+            colour = "white" if p > 0.55 * most else INK
+            ax.text(column, row, text, ha="center", va="center", size=7, color=colour)
+    return image
+
+
+def _shades() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
+
+
+def _short(name: str, most: int = 26) -> str:
+    return name if len(name) <= most else f"{name[: most - 1]}…"
