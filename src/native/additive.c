@@ -1,128 +1,340 @@
-/* Loss and derivatives of additive scores over rows, and what tables of pairs would add.
+/* Additive scores over rows: where a row's scores stand, their loss and derivatives, the
+ * step of an optimiser, and what tables of pairs would add.
  *
- * A row has a cell in every family; its score is the class node's, cell 0, plus one number
- * a family. Sums go over the rows in their order, so the result is the same every time. */
+ * A row reads one cell of every table; its score is that of the class node, cell 0, plus one
+ * number a table. Losses and derivatives are rounded to a grid on which all of their sums
+ * are exact, so that they depend neither on the chunking nor on the number of threads. */
 #include "maths.h"
 
-#define ROW_BLOCK 256
+#define ROW_BLOCK 128
+#define STRIP 8            /* columns that are summed at a time, in registers */
+#define MOST_LOST 1000.0   /* nats of one row: sums of more would not be exact */
+#define MOST_KNOWN 32      /* steps that the optimiser remembers */
+
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
 
 typedef struct {
-    int64_t n_rows, n_families, n_columns;
-    const uint16_t *cells;  /* (n_rows, n_families), counted from starts */
-    const int64_t *starts;  /* (n_families,) */
-    const uint16_t *labels; /* (n_rows,) */
-    const double *weights;  /* NULL: every row weighs one */
-    const double *scores;   /* (n_cells, n_columns) */
-    double *slopes;         /* (n_cells, n_columns) */
+    int64_t n_rows, n_tables, n; /* n: columns of scores */
+    const uint16_t *cells;       /* (n_rows, n_tables), counted from starts */
+    const int64_t *starts;       /* (n_tables,) */
+    const uint16_t *labels;      /* (n_rows,) */
+    const double *weights;       /* NULL: every row weighs one */
+    const uint8_t *folds;        /* NULL: all rows count */
+    int64_t fold, inside;        /* the rows of one fold count, or those of the others */
+    const double *scores;        /* (n_cells, n) */
+    double scale, loss_scale, *loss, *slopes;
 } Sum;
 
+typedef struct {
+    int64_t row[ROW_BLOCK]; /* the rows that count */
+    double top[ROW_BLOCK], own[ROW_BLOCK], norm[ROW_BLOCK], weight[ROW_BLOCK], lost[ROW_BLOCK];
+    double *total; /* (ROW_BLOCK, n) */
+} Block;
+
+/* The nearest whole number, of values below 2^51 in size. */
+INLINE double whole(double value) { return (value + ROUNDER) - ROUNDER; }
+
+/* Find the block's rows that count, and their weights; returns how many. */
+static int64_t choose_rows(const Sum *sum, int64_t first, Block *block)
+{
+    int64_t size = least(ROW_BLOCK, sum->n_rows - first), n = 0;
+    for (int64_t r = first; r < first + size; r++) {
+        block->row[n] = r;
+        n += !sum->folds || (sum->folds[r] == sum->fold) == sum->inside;
+    }
+    for (int64_t k = 0; k < n; k++)
+        block->weight[k] = sum->weights ? sum->weights[block->row[k]] : 1.0;
+    return n;
+}
+
+/* Some columns of one row's scores. `width` is known to the compiler. */
+INLINE void gather_strip(const Sum *sum, const uint16_t *cell, int64_t column, int width,
+                         double *out)
+{
+    double total[STRIP];
+    const double *scores = sum->scores + column;
+    for (int c = 0; c < width; c++)
+        total[c] = scores[c];
+    for (int64_t t = 0; t < sum->n_tables; t++) {
+        const double *add = scores + (sum->starts[t] + cell[t]) * sum->n;
+        for (int c = 0; c < width; c++)
+            total[c] += add[c];
+    }
+    for (int c = 0; c < width; c++)
+        out[column + c] = total[c];
+}
+
+/* Add some columns of one row's slopes. */
+INLINE void scatter_strip(const Sum *sum, const uint16_t *cell, int64_t column, int width,
+                          const double *slope)
+{
+    double mine[STRIP], *slopes = sum->slopes + column;
+    for (int c = 0; c < width; c++)
+        slopes[c] += mine[c] = slope[column + c];
+    for (int64_t t = 0; t < sum->n_tables; t++) {
+        double *to = slopes + (sum->starts[t] + cell[t]) * sum->n;
+        for (int c = 0; c < width; c++)
+            to[c] += mine[c];
+    }
+}
+
+#define IN_STRIPS(work, row)                                                                  \
+    {                                                                                         \
+        int64_t column = 0;                                                                   \
+        for (; column + STRIP <= sum->n; column += STRIP)                                     \
+            work(sum, cell, column, STRIP, row);                                              \
+        switch (sum->n - column) {                                                            \
+        case 7: work(sum, cell, column, 7, row); break;                                       \
+        case 6: work(sum, cell, column, 6, row); break;                                       \
+        case 5: work(sum, cell, column, 5, row); break;                                       \
+        case 4: work(sum, cell, column, 4, row); break;                                       \
+        case 3: work(sum, cell, column, 3, row); break;                                       \
+        case 2: work(sum, cell, column, 2, row); break;                                       \
+        case 1: work(sum, cell, column, 1, row); break;                                       \
+        }                                                                                     \
+    }
+
+/* One column: four sums at a time, since each waits for its last addition. */
+INLINE double gather_one(const Sum *sum, const uint16_t *cell)
+{
+    const int64_t *starts = sum->starts;
+    const double *scores = sum->scores;
+    double a = scores[0], b = 0.0, c = 0.0, d = 0.0;
+    int64_t t = 0;
+    for (; t + 4 <= sum->n_tables; t += 4) {
+        a += scores[starts[t] + cell[t]];
+        b += scores[starts[t + 1] + cell[t + 1]];
+        c += scores[starts[t + 2] + cell[t + 2]];
+        d += scores[starts[t + 3] + cell[t + 3]];
+    }
+    for (; t < sum->n_tables; t++)
+        a += scores[starts[t] + cell[t]];
+    return (a + b) + (c + d);
+}
+
 /* Two classes: one column, the score of the second less that of the first. */
-WIDE static double evaluate_two(const Sum *sum)
+WIDE static void evaluate_two(const Sum *sum, Block *block, int64_t size)
 {
-    double total[ROW_BLOCK], small[ROW_BLOCK], lost[ROW_BLOCK], loss = 0.0;
-    for (int64_t row = 0; row < sum->n_rows; row += ROW_BLOCK) {
-        int64_t size = least(ROW_BLOCK, sum->n_rows - row);
-        const uint16_t *cell = sum->cells + row * sum->n_families;
-        for (int64_t r = 0; r < size; r++, cell += sum->n_families) {
-            double score = sum->scores[0];
-            for (int64_t t = 0; t < sum->n_families; t++)
-                score += sum->scores[sum->starts[t] + cell[t]];
-            total[r] = sum->labels[row + r] == 1 ? score : -score; /* for the row's own class */
-        }
-        for (int64_t r = 0; r < size; r++)
-            small[r] = exponential(-fabs(total[r]));
-        for (int64_t r = 0; r < size; r++)
-            lost[r] = logarithm_1p(small[r]) + high(-total[r], 0.0);
-        cell = sum->cells + row * sum->n_families;
-        for (int64_t r = 0; r < size; r++, cell += sum->n_families) {
-            double weight = sum->weights ? sum->weights[row + r] : 1.0;
-            loss += weight * lost[r];
-            double miss = weight * (total[r] < 0 ? 1.0 : small[r]) / (1.0 + small[r]);
-            double slope = sum->labels[row + r] == 1 ? -miss : miss;
-            sum->slopes[0] += slope;
-            for (int64_t t = 0; t < sum->n_families; t++)
-                sum->slopes[sum->starts[t] + cell[t]] += slope;
-        }
+    double *total = block->total, *small = block->norm, *slope = block->top;
+    for (int64_t r = 0; r < size; r++)
+        total[r] = gather_one(sum, sum->cells + block->row[r] * sum->n_tables);
+    for (int64_t r = 0; r < size; r++)
+        block->own[r] = 2.0 * sum->labels[block->row[r]] - 1.0; /* the side of the row's class */
+    for (int64_t r = 0; r < size; r++)
+        total[r] *= block->own[r];
+    for (int64_t r = 0; r < size; r++)
+        small[r] = exponential(-fabs(total[r]));
+    for (int64_t r = 0; r < size; r++)
+        block->lost[r] = logarithm_1p(small[r]) + high(-total[r], 0.0);
+    for (int64_t r = 0; r < size; r++) {
+        double miss = (total[r] < 0 ? 1.0 : small[r]) / (1.0 + small[r]);
+        slope[r] = whole(-block->own[r] * miss * block->weight[r] * sum->scale);
     }
-    return loss;
+    for (int64_t r = 0; r < size; r++) {
+        const uint16_t *cell = sum->cells + block->row[r] * sum->n_tables;
+        sum->slopes[0] += slope[r];
+        for (int64_t t = 0; t < sum->n_tables; t++)
+            sum->slopes[sum->starts[t] + cell[t]] += slope[r];
+    }
 }
 
-/* More classes: one column each; total (n_columns,) is room to work in. */
-WIDE static double evaluate_many(const Sum *sum, double *total)
+/* More classes: one column each. */
+WIDE static void evaluate_many(const Sum *sum, Block *block, int64_t size)
 {
-    int64_t n = sum->n_columns;
-    double loss = 0.0;
-    const uint16_t *cell = sum->cells;
-    for (int64_t r = 0; r < sum->n_rows; r++, cell += sum->n_families) {
-        double weight = sum->weights ? sum->weights[r] : 1.0, norm = 0.0;
-        for (int64_t c = 0; c < n; c++)
-            total[c] = sum->scores[c];
-        for (int64_t t = 0; t < sum->n_families; t++) {
-            const double *add = sum->scores + (sum->starts[t] + cell[t]) * n;
-            for (int64_t c = 0; c < n; c++)
-                total[c] += add[c];
-        }
-        double top = total[0], own = total[sum->labels[r]];
+    int64_t n = sum->n;
+    double *total = block->total;
+    for (int64_t r = 0; r < size; r++) {
+        const uint16_t *cell = sum->cells + block->row[r] * sum->n_tables;
+        IN_STRIPS(gather_strip, total + r * n)
+    }
+    for (int64_t r = 0; r < size; r++) {
+        double *row = total + r * n, top = row[0];
         for (int64_t c = 1; c < n; c++)
-            top = high(top, total[c]);
+            top = high(top, row[c]);
         for (int64_t c = 0; c < n; c++)
-            total[c] = exponential(total[c] - top);
-        for (int64_t c = 0; c < n; c++)
-            norm += total[c];
-        loss += weight * (log(norm) + top - own);
-        double scale = weight / norm;
-        for (int64_t c = 0; c < n; c++)
-            total[c] *= scale;
-        total[sum->labels[r]] -= weight;
-        for (int64_t c = 0; c < n; c++)
-            sum->slopes[c] += total[c];
-        for (int64_t t = 0; t < sum->n_families; t++) {
-            double *to = sum->slopes + (sum->starts[t] + cell[t]) * n;
-            for (int64_t c = 0; c < n; c++)
-                to[c] += total[c];
-        }
+            row[c] -= top;
+        block->own[r] = row[sum->labels[block->row[r]]];
     }
-    return loss;
+    for (int64_t k = 0; k < size * n; k++)
+        total[k] = exponential(total[k]);
+    for (int64_t r = 0; r < size; r++) {
+        double norm = 0.0;
+        for (int64_t c = 0; c < n; c++)
+            norm += total[r * n + c];
+        block->norm[r] = norm;
+    }
+    for (int64_t r = 0; r < size; r++)
+        block->lost[r] = logarithm_1p(high(block->norm[r] - 1.0, 0.0)) - block->own[r];
+    for (int64_t r = 0; r < size; r++) {
+        double *row = total + r * n, scale = block->weight[r] * sum->scale;
+        row[sum->labels[block->row[r]]] -= block->norm[r];
+        for (int64_t c = 0; c < n; c++)
+            row[c] = whole(row[c] / block->norm[r] * scale);
+    }
+    for (int64_t r = 0; r < size; r++) {
+        const uint16_t *cell = sum->cells + block->row[r] * sum->n_tables;
+        IN_STRIPS(scatter_strip, total + r * n)
+    }
 }
 
-/* cells, starts, labels, weights, scores, slopes, loss: write the loss of all rows to
- * loss (1,) and its derivatives by the scores to slopes. */
+/* cells, starts, labels, weights, folds, fold, inside, scores, scale, loss_scale, loss,
+ * slopes: add the loss of some rows to loss (1,) and its derivatives by the scores to slopes,
+ * both in whole multiples of one over their scale. Only rows of the fold count, or, where
+ * inside is 0, those of all others; all rows where folds are empty. */
 static int64_t run_evaluate_sums(Argument *arguments)
 {
-    Sum sum = {LENGTH(0, 0), LENGTH(0, 1), LENGTH(4, 1), SHORTS(0), LONGS(1), SHORTS(2),
-               SIZE(3) ? DOUBLES(3) : NULL, DOUBLES(4), DOUBLES(5)};
-    memset(sum.slopes, 0, sizeof(double) * (size_t)SIZE(5));
-    if (sum.n_columns == 1) {
-        DOUBLES(6)[0] = evaluate_two(&sum);
-        return 0;
-    }
-    double *room = malloc(sizeof(double) * (size_t)(sum.n_columns + 1));
-    if (!room)
+    Sum sum = {LENGTH(0, 0), LENGTH(0, 1), LENGTH(7, 1), SHORTS(0), LONGS(1), SHORTS(2),
+               SIZE(3) ? DOUBLES(3) : NULL, SIZE(4) ? BYTES(4) : NULL, NUMBER(5), NUMBER(6),
+               DOUBLES(7), REAL(8), REAL(9), DOUBLES(10), DOUBLES(11)};
+    Block block;
+    block.total = malloc(sizeof(double) * ROW_BLOCK * (size_t)sum.n);
+    if (!block.total)
         return NO_MEMORY;
-    DOUBLES(6)[0] = evaluate_many(&sum, room);
-    free(room);
+    for (int64_t first = 0; first < sum.n_rows; first += ROW_BLOCK) {
+        int64_t size = choose_rows(&sum, first, &block);
+        if (sum.n == 1)
+            evaluate_two(&sum, &block, size);
+        else
+            evaluate_many(&sum, &block, size);
+        for (int64_t r = 0; r < size; r++)
+            sum.loss[0] += whole(low(block.lost[r], MOST_LOST) * block.weight[r] * sum.loss_scale);
+    }
+    free(block.total);
     return 0;
 }
-const Kernel evaluate_sums = {"hqhddDD", run_evaluate_sums};
+const Kernel evaluate_sums = {"hqhdunndffDD", run_evaluate_sums};
 
 /* cells, starts, scores, out: write the sum of each row's scores to out (n_rows, n_columns). */
 static int64_t run_add_sums(Argument *arguments)
 {
-    int64_t n_rows = LENGTH(0, 0), n_families = LENGTH(0, 1), n = LENGTH(2, 1);
-    const uint16_t *cell = SHORTS(0);
-    double *out = DOUBLES(3);
-    for (int64_t r = 0; r < n_rows; r++, cell += n_families, out += n) {
-        for (int64_t c = 0; c < n; c++)
-            out[c] = DOUBLES(2)[c];
-        for (int64_t t = 0; t < n_families; t++) {
-            const double *add = DOUBLES(2) + (LONGS(1)[t] + cell[t]) * n;
-            for (int64_t c = 0; c < n; c++)
-                out[c] += add[c];
-        }
+    Sum all = {.n_rows = LENGTH(0, 0), .n_tables = LENGTH(0, 1), .n = LENGTH(2, 1),
+               .cells = SHORTS(0), .starts = LONGS(1), .scores = DOUBLES(2)};
+    const Sum *sum = &all;
+    for (int64_t r = 0; r < sum->n_rows; r++) {
+        const uint16_t *cell = sum->cells + r * sum->n_tables;
+        double *out = DOUBLES(3) + r * sum->n;
+        if (sum->n == 1)
+            *out = gather_one(sum, cell);
+        else
+            IN_STRIPS(gather_strip, out)
     }
     return 0;
 }
 const Kernel add_sums = {"hqdD", run_add_sums};
+
+/* codes, features, table_start, shares, share_start, places, place_start, out: write the
+ * place of each row in each table to out (n_rows, n_tables). Table t has the members
+ * table_start[t] .. table_start[t + 1]; member m reads the code of a feature, and adds
+ * shares[share_start[m] + code] to the row's joint value, whose place is
+ * places[place_start[t] + joint]. */
+static int64_t run_locate_rows(Argument *arguments)
+{
+    int64_t n_rows = LENGTH(0, 1), n_tables = LENGTH(7, 1);
+    const int64_t *features = LONGS(1), *table_start = LONGS(2), *share_start = LONGS(4);
+    uint32_t joint[ROW_BLOCK];
+    for (int64_t first = 0; first < n_rows; first += ROW_BLOCK) {
+        int64_t size = least(ROW_BLOCK, n_rows - first);
+        for (int64_t t = 0; t < n_tables; t++) {
+            memset(joint, 0, sizeof(joint));
+            for (int64_t m = table_start[t]; m < table_start[t + 1]; m++) {
+                const int32_t *share = INTS(3) + share_start[m];
+                int64_t at = features[m] * n_rows + first;
+                if (NARROW(0))
+                    for (int64_t r = 0; r < size; r++)
+                        joint[r] += (uint32_t)share[BYTES(0)[at + r]];
+                else
+                    for (int64_t r = 0; r < size; r++)
+                        joint[r] += (uint32_t)share[SHORTS(0)[at + r]];
+            }
+            const uint16_t *place = SHORTS(5) + LONGS(6)[t];
+            uint16_t *out = SHORTS(7) + first * n_tables + t;
+            for (int64_t r = 0; r < size; r++)
+                out[r * n_tables] = place[joint[r]];
+        }
+    }
+    return 0;
+}
+const Kernel locate_rows = {"cqqiqhqH", run_locate_rows};
+
+/* codes, features, table_start, shares, share_start, weights, place_start, mass: add the
+ * weight of the rows of each joint value of each table to mass, table t from place_start[t]. */
+static int64_t run_weigh_joints(Argument *arguments)
+{
+    int64_t n_rows = LENGTH(0, 1), n_tables = SIZE(6);
+    const int64_t *features = LONGS(1), *table_start = LONGS(2), *share_start = LONGS(4);
+    uint32_t joint[ROW_BLOCK];
+    for (int64_t t = 0; t < n_tables; t++)
+        for (int64_t first = 0; first < n_rows; first += ROW_BLOCK) {
+            int64_t size = least(ROW_BLOCK, n_rows - first);
+            double *mass = DOUBLES(7) + LONGS(6)[t];
+            memset(joint, 0, sizeof(joint));
+            for (int64_t m = table_start[t]; m < table_start[t + 1]; m++) {
+                const int32_t *share = INTS(3) + share_start[m];
+                int64_t at = features[m] * n_rows + first;
+                for (int64_t r = 0; r < size; r++)
+                    joint[r] += (uint32_t)share[NARROW(0) ? BYTES(0)[at + r] : SHORTS(0)[at + r]];
+            }
+            for (int64_t r = 0; r < size; r++)
+                mass[joint[r]] += SIZE(5) ? DOUBLES(5)[first + r] : 1.0;
+        }
+    return 0;
+}
+const Kernel weigh_joints = {"cqqiqdqD", run_weigh_joints};
+
+/* The product of two vectors: eight sums at a time, in a fixed order. */
+WIDE static double product(const double *a, const double *b, int64_t n)
+{
+    double part[8] = {0};
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int j = 0; j < 8; j++)
+            part[j] += a[k + j] * b[k + j];
+    for (; k < n; k++)
+        part[0] += a[k] * b[k];
+    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+}
+
+WIDE static void add_multiple(double *to, double factor, const double *what, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        to[k] += factor * what[k];
+}
+
+/* steps, changes, n_known, newest, gradient, out: write minus an estimate of the inverse
+ * Hessian times the gradient to out (n,), from the last n_known of the steps (m, n) and the
+ * changes of the gradient along them, the newest in row `newest` (Nocedal 1980). */
+static int64_t run_descend(Argument *arguments)
+{
+    int64_t m = LENGTH(0, 0), n = SIZE(4), newest = NUMBER(3);
+    int64_t n_known = least(NUMBER(2), MOST_KNOWN);
+    double factor[MOST_KNOWN] = {0}, inverse[MOST_KNOWN] = {0}, *out = DOUBLES(5);
+    for (int64_t k = 0; k < n; k++)
+        out[k] = -DOUBLES(4)[k];
+    for (int64_t k = 0; k < n_known; k++) {
+        int64_t at = (newest - k + m) % m;
+        const double *step = DOUBLES(0) + at * n, *change = DOUBLES(1) + at * n;
+        inverse[k] = 1.0 / product(step, change, n);
+        factor[k] = inverse[k] * product(step, out, n);
+        add_multiple(out, -factor[k], change, n);
+    }
+    if (n_known) {
+        const double *change = DOUBLES(1) + newest * n;
+        double size = 1.0 / (inverse[0] * product(change, change, n));
+        for (int64_t k = 0; k < n; k++)
+            out[k] *= size;
+    }
+    for (int64_t k = n_known - 1; k >= 0; k--) {
+        int64_t at = (newest - k + m) % m;
+        const double *step = DOUBLES(0) + at * n, *change = DOUBLES(1) + at * n;
+        add_multiple(out, factor[k] - inverse[k] * product(change, out, n), step, n);
+    }
+    return 0;
+}
+const Kernel descend = {"ddnndD", run_descend};
 
 /* Half of the sum over cells and classes of (g^2 - v) / (h + shrink). */
 static double gain_of(const double *sums, int64_t size, double shrink)

@@ -90,6 +90,9 @@ KERNEL(score_odds)
 KERNEL(score_posteriors)
 KERNEL(evaluate_sums)
 KERNEL(add_sums)
+KERNEL(locate_rows)
+KERNEL(weigh_joints)
+KERNEL(descend)
 KERNEL(score_gains)
 
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL, NULL}
@@ -100,7 +103,8 @@ static PyMethodDef methods[] = {
     ENTRY(gather_level), ENTRY(add_dense_terms), ENTRY(add_tree_terms), ENTRY(normalize),
     ENTRY(solve_fixed_point), ENTRY(mark_present), ENTRY(count_cells), ENTRY(encode_matrix),
     ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
-    ENTRY(score_posteriors), ENTRY(evaluate_sums), ENTRY(add_sums), ENTRY(score_gains), {NULL, NULL, 0, NULL},
+    ENTRY(score_posteriors), ENTRY(evaluate_sums), ENTRY(add_sums), ENTRY(locate_rows),
+    ENTRY(weigh_joints), ENTRY(descend), ENTRY(score_gains), {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

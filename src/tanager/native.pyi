@@ -201,11 +201,39 @@ def evaluate_sums(
     starts: Ints,
     labels: Labels,
     weights: Floats,
+    folds: NDArray[np.uint8],
+    fold: int,
+    inside: int,
     scores: Floats,
-    slopes: Floats,
+    scale: float,
+    loss_scale: float,
     loss: Floats,
+    slopes: Floats,
 ) -> int: ...
 def add_sums(cells: Labels, starts: Ints, scores: Floats, out: Floats) -> int: ...
+def locate_rows(
+    codes: Codes,
+    features: Ints,
+    table_start: Ints,
+    shares: NDArray[np.int32],
+    share_start: Ints,
+    places: Labels,
+    place_start: Ints,
+    out: Labels,
+) -> int: ...
+def weigh_joints(
+    codes: Codes,
+    features: Ints,
+    table_start: Ints,
+    shares: NDArray[np.int32],
+    share_start: Ints,
+    weights: Floats,
+    place_start: Ints,
+    mass: Floats,
+) -> int: ...
+def descend(
+    steps: Floats, changes: Floats, n_known: int, newest: int, gradient: Floats, out: Floats
+) -> int: ...
 def score_gains(
     codes: Codes,
     arities: Ints,

@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from tanager import native
-from tanager.additive import LocatedRows, Settings, Terms, basis, by_class, fit_scores, log_joint
+from tanager.additive import (
+    Columns,
+    LocatedTable,
+    Settings,
+    Terms,
+    basis,
+    by_class,
+    fit_scores,
+    joining,
+)
 from tanager.additive.bases import SMOOTHNESS
-from tanager.codes import Domain
+from tanager.additive.descent import minimise
+from tanager.codes import Domain, Fold, Rows
+from tanager.engines import FitContext, LocalEngine
 
 EXACT = Settings(max_iter=2000, tol=1e-14)
 FAMILIES = [(0,), (1,), (2,), (0, 1), (1, 0, 2)]
+DOMAIN = Domain(("a", "b", "c"), np.array([3, 6, 2]), 3, (0, 5, 0))
 
 
 def make_problem(n_classes: int, seed: int = 0, n_rows: int = 120):
     """Three features, the second ordered with a value that does not stand in the order."""
     generator = np.random.default_rng(seed)
-    arities = np.array([3, 6, 2])
-    codes = np.stack([generator.integers(0, a, n_rows) for a in arities]).astype(np.uint8)
+    codes = np.stack([generator.integers(0, a, n_rows) for a in DOMAIN.arities]).astype(np.uint8)
     labels = generator.integers(0, n_classes, n_rows).astype(np.uint16)
-    return Domain(("a", "b", "c"), arities, n_classes, (0, 5, 0)), codes, labels
+    return replace(DOMAIN, n_classes=n_classes), codes, labels
+
+
+def make_terms(domain, codes, labels, families=FAMILIES, weights=None, fold=None, **options):
+    """Return terms and located rows; options are those of `Rows.in_memory`."""
+    rows = Rows.in_memory(domain, codes, labels, weights, **options)
+    terms = Terms(families, Columns.of(domain), rows, FitContext())
+    return terms, LocatedTable(terms, rows, FitContext(engine=LocalEngine(2)), fold)
+
+
+def shares_of(labels, n_classes):
+    return np.bincount(labels, minlength=n_classes) / len(labels)
+
+
+@pytest.fixture(params=[False, True], ids=["each for itself", "joined"])
+def joined(request, monkeypatch):
+    """Whether families share look-ups, as they do where rows are many."""
+    monkeypatch.setattr(joining, "ROWS_PER_VALUE", 0.001 if request.param else 1000)
+    return request.param
 
 
 def softmax(scores):
@@ -39,95 +69,147 @@ def test_the_basis_is_that_of_a_ridge_on_scores_and_their_differences():
     np.testing.assert_allclose(matrix @ matrix.T, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, 3, 11])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_loss_and_slopes_are_those_of_the_definition(n_classes, weighted):
+def test_loss_and_slopes_are_those_of_the_definition(n_classes, weighted, joined):
     domain, codes, labels = make_problem(n_classes)
     codes[0, :5] = 3  # unknown
     generator = np.random.default_rng(1)
-    weights = generator.uniform(0, 2, len(labels)) if weighted else np.zeros(0)
-    terms = Terms(FAMILIES, domain, codes)
-    scores = generator.normal(size=(terms.n_cells, terms.n_columns))
-    cells, slopes = terms.locate(codes), np.empty((terms.n_cells, terms.n_columns))
-    found = np.empty(1)
-    native.evaluate_sums(cells, terms.starts, labels, weights, scores, slopes, found)
-    loss = float(found[0])
+    weights = generator.integers(1, 9, len(labels)) / 4 if weighted else None
+    left_out = Fold(7, 3, 1)
+    terms, rows = make_terms(
+        domain, codes, labels, weights=weights, fold=replace(left_out, inside=False)
+    )
+    assert (terms.joint.n_cells != terms.n_cells) == joined
+    free = generator.normal(size=(terms.n_cells, terms.n_columns))
+    free[terms._blank] = 0.0
+    loss, slopes = rows.evaluate(free)
+    each = np.where(left_out(np.arange(len(labels))), 0.0, 1.0 if weights is None else weights)
 
-    each = weights if weighted else np.ones(len(labels))
+    def total(free):
+        scores = terms.scores(free)
+        out = by_class(scores[:1]).repeat(len(labels), axis=0)
+        for family, table in zip(FAMILIES, terms.family_scores(scores), strict=True):
+            known = (codes[list(family)] < domain.arities[list(family)][:, None]).all(axis=0)
+            out[known] += table[tuple(codes[list(family)][:, known])]
+        return out
 
-    def slow(scores):
-        total = by_class(scores[:1]).repeat(len(labels), axis=0)
-        for at, start in enumerate(terms.starts):
-            total = total + by_class(scores[start + cells[:, at].astype(int)])
-        return -(each * np.log(softmax(total)[np.arange(len(labels)), labels])).sum()
+    def slow(free):
+        return -(each * np.log(softmax(total(free))[np.arange(len(labels)), labels])).sum()
 
-    assert loss == pytest.approx(slow(scores), rel=1e-12)
+    assert loss == pytest.approx(slow(free), rel=1e-9)
     for cell in range(0, terms.n_cells, 7):
-        step = np.zeros_like(scores)
-        step[cell, 0] = 1e-5
-        numeric = (slow(scores + step) - slow(scores - step)) / 2e-5
+        step = np.zeros_like(free)
+        step[cell, 0] = 1e-5 * (cell not in terms._blank)
+        numeric = (slow(free + step) - slow(free - step)) / 2e-5
         assert slopes[cell, 0] == pytest.approx(numeric, abs=1e-5)
+    np.testing.assert_allclose(softmax(rows.log_joint(free)), softmax(total(free)), atol=1e-12)
+    held = left_out(np.arange(len(labels)))
+    found = rows.log_joint(free, left_out=True)
+    np.testing.assert_array_equal(found, rows.log_joint(free)[held])
 
 
-def test_pull_is_the_transpose_of_expand():
-    domain, codes, _ = make_problem(3)
-    terms = Terms(FAMILIES, domain, codes)
+def test_sums_are_the_same_bits_in_any_chunking_and_on_any_threads(joined):
+    domain, codes, labels = make_problem(3)
+    weights = np.random.default_rng(1).integers(1, 1000, len(labels)) / 64
+    first, second, third = (
+        make_terms(domain, codes[:, order], labels[order], weights=weights[order], block_rows=size)
+        for order, size in ((slice(None), 1000), (slice(None), 7), (slice(None, None, -1), 11))
+    )
+    free = np.random.default_rng(2).normal(size=(first[0].n_cells, 3))
+    loss, slopes = first[1].evaluate(free)
+    for terms, rows in (second, third):
+        assert terms.n_cells == first[0].n_cells
+        other_loss, other_slopes = rows.evaluate(free)
+        assert other_loss == loss
+        np.testing.assert_array_equal(other_slopes, slopes)
+
+
+def test_pull_is_the_transpose_of_expand(joined):
+    domain, codes, labels = make_problem(3)
+    terms, _ = make_terms(domain, codes, labels)
     generator = np.random.default_rng(2)
-    free, slopes = generator.normal(size=(2, terms.n_cells, 3))
+    free = generator.normal(size=(terms.n_cells, 3))
+    slopes = generator.normal(size=(terms.joint.n_cells, 3))
     free[terms._blank] = 0.0
     left = float((terms.expand(free) * slopes).sum())
     right = float((free * terms.pull(slopes.copy())).sum())
     assert left == pytest.approx(right, rel=1e-12)
 
 
+def test_parameters_are_carried_to_deeper_terms(joined):
+    domain, codes, labels = make_problem(3)
+    shallow, _ = make_terms(domain, codes, labels, FAMILIES[:3])
+    deep, rows = make_terms(domain, codes, labels, [(1, 0, 2), *FAMILIES[:3]])
+    free = np.random.default_rng(2).normal(size=(shallow.n_cells, 3))
+    free[shallow._blank] = 0.0
+    _, alone = make_terms(domain, codes, labels, FAMILIES[:3])
+    found = rows.log_joint(deep.carry(free, shallow))
+    np.testing.assert_allclose(found, alone.log_joint(free), atol=1e-12)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_optimum_of_free_scores_is_that_of_logistic_regression(n_classes):
+def test_the_optimum_of_free_scores_is_that_of_logistic_regression(n_classes, joined):
     _, codes, labels = make_problem(n_classes)
     domain = Domain(("a", "b", "c"), np.array([3, 6, 2]), n_classes)
-    terms = Terms([(0,), (1,), (2,)], domain, codes)
-    rows = LocatedRows(terms.locate(codes), labels, np.zeros(0))
-    fit = fit_scores(terms, rows, [2.0], settings=EXACT)
+    terms, rows = make_terms(domain, codes, labels, FAMILIES[:3])
+    fit = fit_scores(terms, rows, [2.0], shares_of(labels, n_classes), settings=EXACT)
     one_hot = np.concatenate([np.eye(a)[c] for a, c in zip(domain.arities, codes, strict=True)], 1)
     # Two classes have one vector of coefficients, the difference of two with half the prior.
     strength = 1.0 if n_classes == 2 else 2.0
     peer = LogisticRegression(C=1 / strength, tol=1e-10, max_iter=5000).fit(one_hot, labels)
-    found = softmax(log_joint(terms, rows.cells, fit.free))
+    found = softmax(rows.log_joint(fit.free))
     np.testing.assert_allclose(found, peer.predict_proba(one_hot), atol=2e-4)
 
 
 def test_a_row_of_weight_two_is_two_rows():
     domain, codes, labels = make_problem(3)
-    terms = Terms(FAMILIES, domain, codes)
     weights = np.ones(len(labels))
     weights[:30] = 2.0
-    once = LocatedRows(terms.locate(codes), labels, weights)
     twice = np.concatenate([np.arange(30), np.arange(len(labels))])
-    repeated = LocatedRows(terms.locate(codes[:, twice]), labels[twice], np.zeros(0))
-    strengths = [1.0, 2.0, 3.0]
-    first = fit_scores(terms, once, strengths, settings=EXACT)
-    second = fit_scores(terms, repeated, strengths, settings=EXACT)
-    said = [softmax(log_joint(terms, once.cells, fit.free)) for fit in (first, second)]
+    shares, strengths = shares_of(labels, 3), [1.0, 2.0, 3.0]
+    said = []
+    for given in (codes, labels, FAMILIES, weights), (codes[:, twice], labels[twice]):
+        terms, rows = make_terms(domain, *given)
+        fit = fit_scores(terms, rows, strengths, shares, settings=EXACT)
+        said.append(softmax(rows.log_joint(fit.free))[-len(labels) :])
     np.testing.assert_allclose(said[0], said[1], atol=1e-5)
 
 
 def test_neighbours_speak_for_an_ordered_value_without_rows():
     codes = np.array([[0, 1, 2, 4, 5, 6] * 20], np.uint8)
     labels = np.array([0, 0, 0, 1, 1, 1] * 20, np.uint16)
-    terms = Terms([(0,)], Domain(("x",), np.array([7]), 2, (7,)), codes)
-    rows = LocatedRows(terms.locate(codes), labels, np.zeros(0))
-    fit = fit_scores(terms, rows, [0.1], settings=EXACT)
-    (curve,) = terms.family_scores(terms.expand(fit.free))
+    domain = Domain(("x",), np.array([7]), 2, (7,))
+    terms, rows = make_terms(domain, codes, labels, [(0,)])
+    fit = fit_scores(terms, rows, [0.1], shares_of(labels, 2), settings=EXACT)
+    (curve,) = terms.family_scores(terms.scores(fit.free))
     steps = np.diff(curve[:, 1] - curve[:, 0])
     assert (steps[1:5] > 0).all()
 
 
 def test_joint_values_without_rows_add_nothing():
-    domain, codes, _ = make_problem(3)
+    domain, codes, labels = make_problem(3)
     seen = codes[:, :4]
-    terms = Terms([(1, 0, 2)], domain, seen)
+    terms, _ = make_terms(domain, seen, labels[:4], [(1, 0, 2)])
     scores = np.arange(terms.n_cells * 3.0).reshape(-1, 3)
     scores[terms._blank] = 0.0
     (table,) = terms.family_scores(scores)
     rows = {tuple(row) for row in seen[[1, 0, 2]].T.tolist()}
     for joint in np.ndindex(table.shape[:-1]):
         assert (joint in rows) == bool(table[joint].any())
+
+
+def test_the_optimiser_finds_the_minimum_of_a_convex_function():
+    generator = np.random.default_rng(4)
+    matrix = generator.normal(size=(40, 12))
+    goal = generator.normal(size=40)
+
+    def objective(x):
+        away = matrix @ x - goal
+        far = np.sqrt(1.0 + away * away)
+        return float(far.sum()), matrix.T @ (away / far)
+
+    found = minimise(objective, np.zeros(12), max_iter=500, tol=0.0)
+    assert found.converged
+    assert np.abs(objective(found.at)[1]).max() < 1e-5
+    assert minimise(objective, np.zeros(12), max_iter=2, tol=0.0).iterations == 2

@@ -6,16 +6,18 @@ scores. What is fitted is the conditional likelihood with a Gaussian prior.
 """
 
 from tanager.additive.bases import basis
-from tanager.additive.fitting import Fit, LocatedRows, Settings, fit_scores, log_joint
+from tanager.additive.fitting import Fit, Settings, fit_scores
+from tanager.additive.joining import Columns
+from tanager.additive.rows import LocatedTable
 from tanager.additive.terms import Terms, by_class
 
 __all__ = [
+    "Columns",
     "Fit",
-    "LocatedRows",
+    "LocatedTable",
     "Settings",
     "Terms",
     "basis",
     "by_class",
     "fit_scores",
-    "log_joint",
 ]

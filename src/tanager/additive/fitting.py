@@ -8,37 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager import native
-from tanager.additive.terms import Terms, by_class
+from tanager.additive.descent import minimise
+from tanager.additive.rows import LocatedTable
+from tanager.additive.terms import Terms
 from tanager.threads import one_blas_thread
 
-__all__ = ["Fit", "LocatedRows", "Settings", "fit_scores", "log_joint"]
+__all__ = ["Fit", "Settings", "fit_scores"]
 
 Floats = NDArray[np.float64]
 
 CLASS_PRECISION = 1e-3  # of the class node: enough that an optimum exists
-CORRECTIONS = 10  # of L-BFGS-B: pairs of steps and gradients it remembers
-
-
-class LocatedRows(NamedTuple):
-    """Rows as cells of some terms.
-
-    Attributes
-    ----------
-    cells : (n_rows, n_families) of uint16
-        As `Terms.locate` has them.
-    labels : (n_rows,)
-    weights : (n_rows,), or empty where every weight is one
-    """
-
-    cells: NDArray[np.uint16]
-    labels: NDArray[np.uint16]
-    weights: Floats
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of the rows' weights."""
-        return float(self.weights.sum() if self.weights.size else self.labels.shape[0])
 
 
 class Settings(NamedTuple):
@@ -75,8 +54,9 @@ class Fit(NamedTuple):
 @one_blas_thread()
 def fit_scores(
     terms: Terms,
-    rows: LocatedRows,
+    rows: LocatedTable,
     strengths: Sequence[float],
+    class_shares: Floats,
     *,
     start: Floats | None = None,
     settings: Settings | None = None,
@@ -86,9 +66,11 @@ def fit_scores(
     Parameters
     ----------
     terms : Terms
-    rows : LocatedRows
+    rows : LocatedTable
     strengths : sequence of float
         Precision of the Gaussian prior of the layers with 0, 1, ... parents.
+    class_shares : ndarray of float64, shape (n_classes,)
+        About the classes' shares: they scale the parameters.
     start : ndarray of float64, shape (n_cells, n_columns), or None
         Where the optimiser starts; None is zero.
     settings : Settings or None
@@ -96,60 +78,37 @@ def fit_scores(
 
     Notes
     -----
-    L-BFGS-B on parameters that are scaled by the square root of a bound on
-    their second derivative: the rows' weight in each cell, through the bases,
-    and the prior. Deterministic: the same rows in the same order, the same fit.
+    Limited-memory BFGS on parameters that are scaled by the square root of
+    about their second derivative: the rows' weight in each cell, through the
+    bases, and the prior. Deterministic: sums over rows are exact, so the same
+    rows in any order and chunking give the same fit.
     """
-    from scipy.optimize import minimize
-
     settings = settings or Settings()
-    n_columns = terms.n_columns
+    shape = (terms.n_cells, terms.n_columns)
     known = np.array([CLASS_PRECISION, *strengths])
     # Two classes share one column, each half of it: the same prior on both halves.
-    precision = known[terms.depths + 1][:, None] * (0.5 if n_columns == 1 else 1.0)
-    scale = 1.0 / np.sqrt(_curvature(terms, rows) + precision)
-    slopes, loss = np.empty((terms.n_cells, n_columns)), np.empty(1)
+    precision = known[terms.depths + 1][:, None] * (0.5 if terms.n_columns == 1 else 1.0)
+    scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
+    weighed = precision * scale * scale
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
-        free = scaled.reshape(terms.n_cells, n_columns) * scale
-        scores = terms.expand(free)
-        native.evaluate_sums(
-            rows.cells, terms.starts, rows.labels, rows.weights, scores, slopes, loss
-        )
-        gradient = terms.pull(slopes) + precision * free
-        penalty = 0.5 * float((precision * free * free).sum())
-        return float(loss[0]) + penalty, (gradient * scale).ravel()
+        given = scaled.reshape(shape)
+        loss, slopes = rows.evaluate(given * scale)
+        slopes *= scale
+        pull = weighed * given
+        slopes += pull
+        return loss + 0.5 * float(np.vdot(pull, given)), slopes.ravel()
 
-    first = np.zeros((terms.n_cells, n_columns)) if start is None else start
-    options = {
-        "maxiter": settings.max_iter,
-        "ftol": settings.tol,
-        "gtol": 1e-6,
-        "maxcor": CORRECTIONS,
-    }
-    found = minimize(
-        objective, (first / scale).ravel(), jac=True, method="L-BFGS-B", options=options
-    )
-    free = found.x.reshape(terms.n_cells, n_columns) * scale
-    return Fit(free, float(found.fun), int(found.nit), int(found.nfev), bool(found.status == 0))
+    first = np.zeros(shape) if start is None else start / scale
+    # A step that is safe for one table is too long for the sum of many.
+    first_step = 1.0 / (1.0 + len(terms.families)) ** 0.5
+    found = minimise(objective, first.ravel(), **settings._asdict(), first_step=first_step)
+    free = found.at.reshape(shape) * scale
+    return Fit(free, found.value, found.iterations, found.evaluations, found.converged)
 
 
-def log_joint(terms: Terms, cells: NDArray[np.uint16], free: Floats) -> Floats:
-    """Return the sum of each row's scores, (n_rows, n_classes), less what all classes share."""
-    out = np.empty((cells.shape[0], terms.n_columns))
-    native.add_sums(cells, terms.starts, terms.expand(free), out)
-    return by_class(out)
-
-
-def _curvature(terms: Terms, rows: LocatedRows) -> Floats:
+def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     """Return about the second derivative of the loss by each parameter, (n_cells, n_columns)."""
-    weights = rows.weights if rows.weights.size else None
-    mass = np.zeros(terms.n_cells)
-    mass[0] = rows.total_weight
-    for at, start in enumerate(terms.starts):
-        counts = np.bincount(rows.cells[:, at], weights)
-        mass[start : start + counts.shape[0]] += counts
-    shares = np.bincount(rows.labels, weights, max(terms.domain.n_classes, 2)) / max(mass[0], 1.0)
-    spread = shares * (1.0 - shares) + 0.01
+    spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
-    return 0.5 * terms.pull_mass(mass)[:, None] * columns
+    return 0.5 * terms.parameter_mass()[:, None] * columns

@@ -5,8 +5,8 @@
     cell 0            the class node
     ordered features  (n_ordered_features, width) cells: each one's values, then
                       cells of zero up to the width that all of them share
-    other families    their joint values that training rows have, the feature's
-                      minor, then one cell of zero
+    other families    their joint values that rows have, the feature's minor,
+                      then one cell of zero
 
 A row with an unknown member of a family, or with joint values that no training
 row has, reads a cell of zero. Every cell is also a parameter. Of an ordered
@@ -17,13 +17,16 @@ elsewhere they are the parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.additive.bases import basis
-from tanager.codes import Codes, Domain
+from tanager.additive.joining import Columns, Joint, join_families, weigh_joints
+from tanager.codes import Rows
+from tanager.engines import FitContext
 
 __all__ = ["Terms", "by_class"]
 
@@ -37,11 +40,12 @@ class Terms:
     Parameters
     ----------
     families : sequence of tuple of int
-        Rows of the codes: a feature's parents in order, then the feature.
-    domain : Domain
-        Of the codes.
-    codes : Codes
-        Of the training rows.
+        Columns: a feature's parents in order, then the feature.
+    columns : Columns
+    rows : Rows
+        Training rows, and those that will be asked about.
+    context : FitContext
+        Its engine looks which joint values the rows have.
 
     Attributes
     ----------
@@ -51,111 +55,155 @@ class Terms:
         Each family's first cell.
     depths : ndarray of int64, shape (n_cells,)
         Number of parents of each cell's family; -1 for the class node.
+    mass : ndarray of float64, shape (n_cells,)
+        The weight of each cell's rows.
     n_columns : int
         Columns of scores: one a class; a single one for two classes, the
         second's score less the first's.
+    joint : Joint
+        The tables that rows read.
     """
 
-    def __init__(self, families: Sequence[tuple[int, ...]], domain: Domain, codes: Codes) -> None:
+    def __init__(
+        self,
+        families: Sequence[tuple[int, ...]],
+        columns: Columns,
+        rows: Rows,
+        context: FitContext,
+    ) -> None:
         self.families = tuple(families)
-        self.domain = domain
-        self.n_columns = 1 if domain.n_classes == 2 else domain.n_classes
+        self.columns = columns
+        n_classes = rows.domain.n_classes
+        self.n_classes = n_classes
+        self.n_columns = 1 if n_classes == 2 else n_classes
+        tables = join_families(self.families, columns, rows.n_rows)
+        weighed = weigh_joints(tables, columns, rows, context)
+        self._masses = _family_masses(self.families, tables, weighed)
+        self._lay_out(columns)
+        self.mass[0] = rows.total_weight
+        self.joint = Joint(self.families, columns, tables, weighed, self)
+
+    def _lay_out(self, columns: Columns) -> None:
+        """Give every family its cells."""
         self.starts = np.zeros(len(self.families), np.int64)
-        self._places: dict[int, NDArray[np.uint16]] = {}
         matrices = {at: self._matrix(family) for at, family in enumerate(self.families)}
         ordered = [at for at, matrix in matrices.items() if matrix is not None]
-        width = 1 + max((domain.arities[self.families[at][-1]] for at in ordered), default=0)
+        width = 1 + max((columns.arities[self.families[at][-1]] for at in ordered), default=0)
         self._bases = np.zeros((len(ordered), width, width))
         for row, at in enumerate(ordered):
             matrix = matrices[at]
             assert matrix is not None
             self._bases[row, : len(matrix), : len(matrix)] = matrix
             self.starts[at] = 1 + row * width
-        self._ordered = slice(1, 1 + len(ordered) * width)
-        depths, blank, start = [np.array([-1]), np.zeros(len(ordered) * width)], [], 0
-        start = self._ordered.stop
+        start = 1 + len(ordered) * width
+        self._ordered = slice(1, start)
+        depths, blank, mass = [np.full(1, -1), np.zeros(start - 1, np.int64)], [], [np.zeros(start)]
+        self._places: dict[int, Ints] = {}
         for at, family in enumerate(self.families):
+            known = _known(self._masses[at])
             if matrices[at] is not None:
+                mass[0][self.starts[at] : self.starts[at] + len(known)] = known
                 continue
             self.starts[at] = start
-            n_seen = self._number(at, family, codes)
-            depths.append(np.full(n_seen + 1, len(family) - 1))
-            blank.append(start + n_seen)
-            start += n_seen + 1
+            if len(family) > 1:
+                seen = np.flatnonzero(known)
+                self._places[at] = np.full(known.size, len(seen))
+                self._places[at][seen] = np.arange(len(seen))
+                known = known.ravel()[seen]
+            n_cells = known.size
+            depths.append(np.full(n_cells + 1, len(family) - 1))
+            mass.append(np.append(known, 0.0))
+            blank.append(start + n_cells)
+            start += n_cells + 1
         self.n_cells = start
-        self.depths = np.concatenate(depths).astype(np.int64)
+        self.depths, self.mass = np.concatenate(depths), np.concatenate(mass)
         self._blank = np.array(blank, np.int64)
 
     def _matrix(self, family: tuple[int, ...]) -> Floats | None:
         """Return the basis of a feature alone; None where its scores are free."""
         if len(family) > 1:
             return None
-        return basis(int(self.domain.arities[family[0]]), self.domain.n_ordered[family[0]])
+        column = family[0]
+        return basis(int(self.columns.arities[column]), self.columns.n_ordered[column])
 
     def shape(self, at: int) -> tuple[int, ...]:
         """Return the arities of a family's members."""
-        return tuple(int(self.domain.arities[column]) for column in self.families[at])
+        return tuple(int(self.columns.arities[column]) for column in self.families[at])
 
-    def _number(self, at: int, family: tuple[int, ...], codes: Codes) -> int:
-        """Give numbers to a family's joint values that rows have; returns how many there are."""
-        size = prod(self.shape(at))
-        if len(family) == 1:
-            return size
-        seen = np.flatnonzero(np.bincount(self._joint(at, codes), minlength=size + 1)[:size])
-        place = np.full(size + 1, len(seen), np.uint16)
-        place[seen] = np.arange(len(seen))
-        self._places[at] = place
-        return len(seen)
+    def places(self, at: int) -> Ints:
+        """Return the cell of each joint value of a family, counted from its start.
 
-    def _joint(self, at: int, codes: Codes) -> Ints:
-        """Return each row's joint value; one past the last where a member is unknown."""
+        The joint values have "unknown" as one more value of each member, shape
+        (prod(arity + 1),).
+        """
         shape = self.shape(at)
-        joint = np.zeros(codes.shape[1], np.int64)
-        unknown = np.zeros(codes.shape[1], np.bool_)
-        for column, arity in zip(self.families[at], shape, strict=True):
-            joint *= arity
-            joint += codes[column]
-            unknown |= codes[column] >= arity
-        return np.where(unknown, prod(shape), joint)
+        if len(shape) == 1:
+            return np.arange(shape[0] + 1)
+        places = self._places[at].reshape(shape)
+        blank = int(np.count_nonzero(_known(self._masses[at])))
+        padded = np.full([arity + 1 for arity in shape], blank)
+        padded[tuple(slice(arity) for arity in shape)] = places
+        return padded.ravel()
 
-    def locate(self, codes: Codes) -> NDArray[np.uint16]:
-        """Return each family's cell of each row, counted from `starts`, (n_rows, n_families)."""
-        out = np.empty((codes.shape[1], len(self.families)), np.uint16)
-        for at in range(len(self.families)):
-            joint = self._joint(at, codes)
-            out[:, at] = self._places[at][joint] if at in self._places else joint
+    def scores(self, free: Floats) -> Floats:
+        """Return the scores of parameters, both (n_cells, n_columns)."""
+        out = free.copy()
+        if len(self._bases):
+            part = free[self._ordered].reshape(*self._bases.shape[:2], free.shape[1])
+            out[self._ordered] = np.matmul(self._bases, part).reshape(-1, free.shape[1])
         return out
 
     def expand(self, free: Floats) -> Floats:
-        """Return the scores of parameters, both (n_cells, n_columns)."""
-        out = free.copy()
-        part = free[self._ordered].reshape(*self._bases.shape[:2], free.shape[1])
-        out[self._ordered] = np.matmul(self._bases, part).reshape(-1, free.shape[1])
-        return out
+        """Return the scores that rows read, (n_table_cells, n_columns), of parameters."""
+        return self.joint.expand(self.scores(free))
 
     def pull(self, slopes: Floats) -> Floats:
-        """Turn derivatives by scores into those by parameters, in place; returns them."""
-        part = slopes[self._ordered].reshape(*self._bases.shape[:2], slopes.shape[1])
-        back = np.matmul(self._bases.transpose(0, 2, 1), part)
-        slopes[self._ordered] = back.reshape(-1, slopes.shape[1])
+        """Turn derivatives by what rows read into those by parameters; the transpose of `expand`.
+
+        `slopes` may be changed.
+        """
+        slopes = self.joint.pull(slopes)
+        if len(self._bases):
+            part = slopes[self._ordered].reshape(*self._bases.shape[:2], slopes.shape[1])
+            back = np.matmul(self._transposed, part)
+            slopes[self._ordered] = back.reshape(-1, slopes.shape[1])
         slopes[self._blank] = 0.0
         return slopes
 
-    def pull_mass(self, mass: Floats) -> Floats:
-        """Turn second derivatives by scores, (n_cells,), into those by parameters."""
-        out = mass.copy()
-        part = mass[self._ordered].reshape(self._bases.shape[:2])
+    @cached_property
+    def _transposed(self) -> Floats:
+        return np.ascontiguousarray(self._bases.transpose(0, 2, 1))
+
+    def parameter_mass(self) -> Floats:
+        """Return the weight of the rows that each parameter speaks for, shape (n_cells,)."""
+        out = self.mass.copy()
+        part = out[self._ordered].reshape(self._bases.shape[:2])
         out[self._ordered] = np.einsum("fij,fi->fj", self._bases**2, part).ravel()
         return out
+
+    def carry(self, free: Floats, other: Terms) -> Floats:
+        """Return parameters of other terms of the same rows as parameters of these; zero if new."""
+        out = np.zeros((self.n_cells, self.n_columns))
+        out[0] = free[0]
+        theirs = {family: at for at, family in enumerate(other.families)}
+        for at, family in enumerate(self.families):
+            if family in theirs:
+                n_cells, start = self._size(at), other.starts[theirs[family]]
+                out[self.starts[at] : self.starts[at] + n_cells] = free[start : start + n_cells]
+        return out
+
+    def _size(self, at: int) -> int:
+        known = _known(self._masses[at])
+        return known.size if known.ndim == 1 else int(np.count_nonzero(known))
 
     def family_scores(self, scores: Floats) -> list[Floats]:
         """Return each family's scores with one a class, (*arities, n_classes)."""
         out: list[Floats] = []
         for at, start in enumerate(self.starts):
             shape = self.shape(at)
-            places = self._places.get(at, np.arange(prod(shape) + 1))[:-1]
-            cells = by_class(scores[start + places.astype(np.int64)])
-            out.append(cells.reshape(*shape, self.domain.n_classes))
+            places = self._places.get(at)
+            cells = by_class(scores[start + (np.arange(prod(shape)) if places is None else places)])
+            out.append(cells.reshape(*shape, self.n_classes))
         return out
 
 
@@ -164,3 +212,24 @@ def by_class(scores: Floats) -> Floats:
     if scores.shape[1] > 1:
         return scores
     return np.concatenate([-0.5 * scores, 0.5 * scores], axis=1)
+
+
+def _known(mass: Floats) -> Floats:
+    """Return the part of an array (*(arity + 1)) without unknown values."""
+    return mass[tuple(slice(size - 1) for size in mass.shape)]
+
+
+def _family_masses(
+    families: Sequence[tuple[int, ...]],
+    tables: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+    weighed: Sequence[Floats],
+) -> list[Floats]:
+    """Return the weight of each joint value of each family, (*(arity + 1))."""
+    out: list[Floats] = [np.zeros(0)] * len(families)
+    for (columns, inside), mass in zip(tables, weighed, strict=True):
+        for at in inside:
+            kept = [columns.index(column) for column in families[at]]
+            dropped = tuple(axis for axis in range(len(columns)) if axis not in kept)
+            left = sorted(kept)
+            out[at] = mass.sum(axis=dropped).transpose([left.index(axis) for axis in kept])
+    return out

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanager.codes.addition import encode_rows
 from tanager.codes.codebook import Codebook
+from tanager.codes.collecting import collect_rows, sample_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
 from tanager.codes.groups import Groups, group_codes, group_rows, grouped_domain, learn_groups
@@ -39,6 +40,7 @@ __all__ = [
     "Sample",
     "check_bins",
     "code_dtype",
+    "collect_rows",
     "encode_rows",
     "exact_weights",
     "folds_of",
@@ -50,6 +52,7 @@ __all__ = [
     "mdl_cuts",
     "row_hash",
     "sample_of",
+    "sample_rows",
     "smallest_hash",
 ]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive import LocatedRows, Settings, Terms, fit_scores, log_joint
-from tanager.codes import Codes
+from tanager.additive import Columns, LocatedTable, Settings, Terms, fit_scores
+from tanager.codes import Fold, Rows, sample_rows
 from tanager.counts import Counts
-from tanager.engines import FitContext
+from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
@@ -143,32 +143,20 @@ def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:
     return [parents[feature] for feature in range(n)]
 
 
-class _Rows(NamedTuple):
-    """Rows in memory."""
-
-    codes: Codes
-    labels: NDArray[np.uint16]
-    weights: Floats
-
-    def take(self, chosen: NDArray[np.int64]) -> _Rows:
-        codes = np.ascontiguousarray(self.codes[:, chosen])
-        return _Rows(codes, self.labels[chosen], self.weights[chosen])
-
-
 def _gains(counts: Counts, context: FitContext) -> Floats:
     """Return what each pair of features says beyond both alone, (n_features, n_features)."""
     rows = _sample(counts, context)
-    domain, n_rows = counts.domain, len(rows.labels)
-    log_posterior = _held_out(counts, rows, context)
-    indicator = np.zeros((n_rows, domain.n_classes))
-    indicator[np.arange(n_rows), rows.labels] = 1.0
-    probability = np.exp(log_posterior)
-    weighed = rows.weights[:, None]
+    domain, chunk = counts.domain, rows.gather()
+    probability = np.exp(_held_out(rows, context))
+    indicator = np.zeros(probability.shape)
+    indicator[np.arange(chunk.n_rows), chunk.labels] = 1.0
+    weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+    weighed = weights[:, None]
     residuals = (indicator - probability) * weighed
     spreads = probability * (1.0 - probability) * weighed
     singles, gains = np.zeros(domain.n_features), np.zeros((domain.n_features,) * 2)
     native.score_gains(
-        rows.codes, domain.arities, residuals, spreads, rows.weights, SHRINK, singles, gains
+        chunk.codes, domain.arities, residuals, spreads, weights, SHRINK, singles, gains
     )
     own = np.maximum(singles, 0.0)
     gains -= own + own[:, None]
@@ -176,33 +164,31 @@ def _gains(counts: Counts, context: FitContext) -> Floats:
     return gains
 
 
-def _sample(counts: Counts, context: FitContext) -> _Rows:
-    """Return the rows, or a random sample of them where the work would be too much."""
-    rows, domain = counts.rows, counts.domain
+def _sample(counts: Counts, context: FitContext) -> Rows:
+    """Return the rows, or a random sample of them where the work would be too much; in memory."""
+    domain = counts.domain
     n_pairs = max(domain.n_features * (domain.n_features - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
-    rows = rows.sample(context.row_seed(ROWS_KEY), most)
-    codes, labels, weights = rows.gather()[:3]
-    return _Rows(codes, labels, np.ones(len(labels)) if weights is None else weights)
+    return sample_rows(counts.rows, context.row_seed(ROWS_KEY), most, context)
 
 
-def _held_out(counts: Counts, rows: _Rows, context: FitContext) -> Floats:
+def _held_out(rows: Rows, context: FitContext) -> Floats:
     """Return what an additive model of the other folds says of each row."""
-    n_rows = len(rows.labels)
-    alone = [(feature,) for feature in range(counts.domain.n_features)]
-    terms = Terms(alone, counts.domain, rows.codes)
-    order = context.generator(FOLDS_KEY).permutation(n_rows)
-    fold = np.empty(n_rows, np.int64)
-    fold[order] = np.arange(n_rows) % N_FOLDS
-    out = np.zeros((n_rows, counts.domain.n_classes))
-    for left_out in range(min(N_FOLDS, n_rows)):
-        train, test = rows.take(np.flatnonzero(fold != left_out)), fold == left_out
-        located = LocatedRows(terms.locate(train.codes), train.labels, train.weights)
-        fit = fit_scores(terms, located, [STRENGTH], settings=Settings(30, 1e-4))
-        held = rows.take(np.flatnonzero(test))
-        scores = log_joint(terms, terms.locate(held.codes), fit.free)
+    here, domain, seed = replace(context, engine=LocalEngine()), rows.domain, context.row_seed
+    alone = [(feature,) for feature in range(domain.n_features)]
+    terms = Terms(alone, Columns.of(domain), rows, here)
+    folds = [Fold(seed(FOLDS_KEY), N_FOLDS, fold, inside=False) for fold in range(N_FOLDS)]
+    located = LocatedTable(terms, rows, here, folds[0])
+    chunk = rows.gather()
+    shares = np.bincount(chunk.labels, chunk.weights, domain.n_classes) / rows.total_weight
+    out = np.zeros((rows.n_rows, domain.n_classes))
+    for fold in folds:
+        without = located.other(fold)
+        fit = fit_scores(terms, without, [STRENGTH], shares, settings=Settings(30, 1e-4))
+        scores = without.log_joint(fit.free, left_out=True)
         top = scores.max(axis=1, keepdims=True)
-        out[test] = scores - top - np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        norm = np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        out[~fold(chunk.indices)] = scores - top - norm
     return out
 
 

@@ -55,7 +55,7 @@ def fitted():
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
 def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     rows = make_rows(n_classes=n_classes)
-    part = Part.of(rows, FitContext(), structure)
+    part = Part.of(rows, structure, FitContext())
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp"), 1))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
@@ -76,7 +76,7 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
 
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
-    part = Part.of(rows, FitContext(), MORAL)
+    part = Part.of(rows, MORAL, FitContext())
     scores = [Smooth(2, Layered()._settings()).scores(part)]
     tables = _pool(part, scores, np.ones(1))
     for family in tables.families:
@@ -94,7 +94,7 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 
 def test_shares_of_grouped_families_are_those_of_the_joint():
     rows = make_rows()
-    part = Part.of(rows, FitContext(), MORAL)
+    part = Part.of(rows, MORAL, FitContext())
     tables = _pool(part, [Smooth(2, Layered()._settings()).scores(part)], np.ones(1))
     views = dict(enumerate(part.groups))
     logs = [family.log_prob for family in tables.families]
@@ -224,7 +224,7 @@ def test_few_rows_and_one_class():
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_rows": 3}, {"max_iter": 0}, {"tol": -1.0}, {"generative": "discriminative"}],
+    [{"max_iter": 0}, {"tol": -1.0}, {"generative": "discriminative"}],
 )
 def test_options_that_are_not_allowed(options):
     X, y = table(30)

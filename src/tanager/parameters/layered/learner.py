@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.additive import Settings
-from tanager.codes import Groups, Rows, folds_of
+from tanager.additive.joining import weigh_joints
+from tanager.codes import Fold, Groups, Rows, collect_rows
 from tanager.counts import Counts
-from tanager.engines import FitContext
+from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
@@ -25,9 +28,13 @@ __all__ = ["Layered"]
 
 Floats = NDArray[np.float64]
 
-SAMPLE_KEY, FOLDS_KEY = 6_201, 6_202  # name the random streams of the sample and the folds
+FOLDS_KEY = 6_202  # names the random stream of the folds
 ENOUGH_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
+MANY_ROWS = 50_000  # from which on groups and structure are those of all rows in the fold, too
+FOLD_ROWS = 20_000  # about as many rows are held out of very many
+MOST_FOLDS = 250
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
+INPUT_TOL = 1e-4  # relative improvement of it at which it stops
 
 
 class Layered(ParameterLearner):
@@ -48,9 +55,6 @@ class Layered(ParameterLearner):
     ----------
     generative : str, CountLearner or None
         The generative tables that join the pool, with one parent; None for none.
-    max_rows : int
-        Strengths and shares are found on a random sample of at most so many
-        rows; the scores then see all.
     max_iter : int
         Iterations of the optimiser for one fit that is judged by held-out rows;
         twice as many for one that is kept.
@@ -98,12 +102,10 @@ class Layered(ParameterLearner):
         self,
         generative: str | CountLearner | None = "hdp",
         *,
-        max_rows: int = 50_000,
         max_iter: int = 40,
         tol: float = 3e-4,
     ) -> None:
         self.generative = generative
-        self.max_rows = max_rows
         self.max_iter = max_iter
         self.tol = tol
 
@@ -113,9 +115,9 @@ class Layered(ParameterLearner):
         generative = self._check()
         if counts.domain.n_classes == 1:
             return MEstimate(m=1.0).learn(structure, counts, context)
-        inner = context.inner()
-        part = Part.of(counts.rows, inner, structure)
-        trial = self._trial(structure, counts.rows, context)
+        rows, inner = self._gathered(counts.rows, context.inner())
+        part = Part.of(rows, structure, inner)
+        trial = self._trial(part, context)
         members = self._members(generative, structure, trial)
         shares, losses = self._shares(members, trial)
         context.progress.start("pool", total=float(len(members)), unit="members")
@@ -133,14 +135,11 @@ class Layered(ParameterLearner):
         """Return the generative learner; raise a ConfigurationError for what is not allowed."""
         from tanager.parameters.registry import resolve_parameters
 
-        for name in ("max_rows", "max_iter"):
-            given = getattr(self, name)
-            least = LEAST_ROWS if name == "max_rows" else 1
-            whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-            if not (whole and given >= least):
-                raise ConfigurationError(
-                    f"Layered: {name}={given!r}. Allowed: an integer of at least {least}."
-                )
+        given = self.max_iter
+        if isinstance(given, bool) or not (isinstance(given, int | np.integer) and given >= 1):
+            raise ConfigurationError(
+                f"Layered: max_iter={given!r}. Allowed: an integer of at least 1."
+            )
         if not self.tol >= 0:
             raise ConfigurationError(f"Layered: tol={self.tol!r}. Allowed: a number of at least 0.")
         if self.generative is None:
@@ -156,28 +155,36 @@ class Layered(ParameterLearner):
     def _settings(self) -> Settings:
         return Settings(self.max_iter, self.tol)
 
-    def _trial(self, structure: Structure, rows: Rows, context: FitContext) -> Trial | None:
+    def _gathered(self, rows: Rows, context: FitContext) -> tuple[Rows, FitContext]:
+        """Bring the rows together on this machine where they are few: passes are then quick."""
+        if rows.n_rows >= MANY_ROWS:
+            return rows, context
+        return collect_rows(rows, None, context), replace(context, engine=LocalEngine())
+
+    def _trial(self, part: Part, context: FitContext) -> Trial | None:
         """Return the rows of each judging fold, and all that is learned from the others."""
-        rows = rows.sample(context.row_seed(SAMPLE_KEY), self.max_rows)
+        rows, inner = part.rows, part.context
         if rows.n_rows < LEAST_ROWS:
             return None
-        codes, labels, weights = rows.gather()[:3]
-        fold_of = folds_of(context.row_seed(FOLDS_KEY), rows.gather().indices, N_FOLDS)
-        known = np.ones(len(labels)) if weights is None else weights
+        n_folds = int(np.clip(rows.n_rows // FOLD_ROWS, N_FOLDS, MOST_FOLDS))
         learner = context.carry.get("structure_learner")
-        parts, held, inside = [], [], []
-        for fold in range(N_FOLDS):
-            within = fold_of == fold
-            if 0 < within.sum() < len(within):
-                train = rows.take(~within)
-                part = Part.of(train, context.inner(), structure, learner, self.max_table)
-                parts.append(part)
-                held.append(np.ascontiguousarray(codes[:, within]))
-                inside.append(np.flatnonzero(within))
-            if sum(map(len, inside)) >= ENOUGH_ROWS:
+        parts, held, n_held = [], [], 0
+        for fold in range(n_folds):
+            inside = Fold(context.row_seed(FOLDS_KEY), n_folds, fold)
+            others = replace(inside, inside=False)
+            left_out = collect_rows(rows, inside, inner)
+            if not 0 < left_out.n_rows < rows.n_rows:
+                continue
+            n_held += left_out.n_rows
+            held.append(left_out)
+            if rows.n_rows >= MANY_ROWS:
+                parts.append(part.without(others))
+            else:
+                given = part.structure, learner, self.max_table
+                parts.append(Part.anew(rows, others, *given, inner))
+            if n_held >= ENOUGH_ROWS:
                 break
-        order = np.concatenate(inside)
-        return Trial(parts, held, labels[order], known[order])
+        return Trial(parts, held)
 
     def _members(
         self, generative: CountLearner | None, structure: Structure, trial: Trial | None
@@ -188,7 +195,7 @@ class Layered(ParameterLearner):
         depths = range(structure.max_parents + 1)
         previous: Smooth | None = None
         for depth in depths:
-            member = Smooth(depth, settings, *(() if previous is None else (previous.place,)))
+            member = Smooth(depth, settings, previous)
             if trial is not None:
                 member.choose(trial)
             members.append(member)
@@ -221,7 +228,7 @@ def _pool(part: Part, members: list[tuple[Floats, list[Floats]]], shares: Floats
     wanted = _input_shares(part)
     logs = []
     for at, parents in enumerate(structure.parent_indices):
-        total = np.zeros((*wanted[at].shape, part.domain.n_classes))
+        total = np.zeros((*wanted[at].shape, part.rows.domain.n_classes))
         for share, (_, scores) in zip(shares, members, strict=True):
             total += share * under_parents(np.maximum(scores[at], FLOOR), len(parents))
         # What a cell gives to all classes alike cancels in P(y | x).
@@ -230,7 +237,8 @@ def _pool(part: Part, members: list[tuple[Floats, list[Floats]]], shares: Floats
     normalized = structure.is_moral()
     if normalized:
         views: Views = dict(enumerate(part.groups))
-        logs, log_prior = fit_inputs(structure, logs, log_prior, wanted, views, max_work=INPUT_WORK)
+        given = structure, logs, log_prior, wanted, views
+        logs, log_prior = fit_inputs(*given, max_work=INPUT_WORK, tol=INPUT_TOL)
     families = tuple(
         GroupedTable.of(np.ascontiguousarray(log), _parent_groups(part, parents))
         for log, parents in zip(logs, structure.parent_indices, strict=True)
@@ -255,18 +263,15 @@ def _input_shares(part: Part) -> list[Floats]:
     that they agree where families overlap.
     """
     structure, n_features = part.structure, part.rows.domain.n_features
-    codes, _, weights = part.rows.gather()[:3]
-    both, arities = part.both(codes), part.domain.arities
+    pairs = zip(structure.selected, structure.parent_indices, strict=True)
+    families = [(*(n_features + parent for parent in parents), one) for one, parents in pairs]
+    tables = [(family, (at,)) for at, family in enumerate(families)]
     logs, joints = [], []
-    for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
-        columns = [*(n_features + parent for parent in parents), feature]
-        shape = tuple(int(arities[column]) for column in columns)
-        inside = np.all(both[columns] < np.array(shape)[:, None], axis=0)
-        place = np.ravel_multi_index(both[columns][:, inside].astype(np.int64), shape)
-        mass = None if weights is None else weights[inside]
-        joint = np.bincount(place, mass, int(np.prod(shape))).reshape(shape)
+    for weighed in weigh_joints(tables, part.columns, part.rows, part.context):
+        joint = weighed[tuple(slice(size - 1) for size in weighed.shape)]
+        arity = joint.shape[-1]
         # One row's weight, shared as the feature's values are.
-        own = joint.reshape(-1, shape[-1]).sum(axis=0) + 1.0 / shape[-1]
+        own = joint.reshape(-1, arity).sum(axis=0) + 1.0 / arity
         smoothed = joint + own / own.sum()
         logs.append(_log_conditional(smoothed))
         joints.append(smoothed / smoothed.sum())

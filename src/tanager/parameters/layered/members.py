@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Fit, LocatedRows, Settings, Terms, by_class, fit_scores, log_joint
-from tanager.codes import Codes, group_codes
+from tanager.additive import Fit, LocatedTable, Settings, Terms, by_class, fit_scores
+from tanager.codes import Rows, group_codes
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import log_posterior
@@ -31,23 +31,19 @@ class Trial:
     Attributes
     ----------
     parts : list of Part
-    held : list of Codes
-        The codes of each left-out fold's rows.
+    held : list of Rows
+        Each left-out fold's rows, in memory.
     labels, weights : ndarray
         Of the left-out rows, fold after fold.
     """
 
-    def __init__(
-        self,
-        parts: list[Part],
-        held: list[Codes],
-        labels: NDArray[np.uint16],
-        weights: Floats,
-    ) -> None:
+    def __init__(self, parts: list[Part], held: list[Rows]) -> None:
         self.parts = parts
         self.held = held
-        self.labels = labels
-        self.weights = weights
+        chunks = [rows.gather() for rows in held]
+        self.labels: NDArray[np.uint16] = np.concatenate([chunk.labels for chunk in chunks])
+        weights = [np.ones(c.n_rows) if c.weights is None else c.weights for c in chunks]
+        self.weights: Floats = np.concatenate(weights)
 
     def loss(self, log_posteriors: Floats) -> float:
         """Return the mean loss of what is said of the left-out rows, (n_rows, n_classes)."""
@@ -96,53 +92,61 @@ class Smooth(Member):
     ----------
     depth : int
     settings : Settings
-    start : int
-        The strength to try first, by its place in `STRENGTHS`.
+    shallower : Smooth or None
+        The member of one parent less, from whose scores and strength to start.
     """
 
-    def __init__(self, depth: int, settings: Settings, start: int = FIRST) -> None:
+    def __init__(self, depth: int, settings: Settings, shallower: Smooth | None = None) -> None:
         self.depth = depth
         self.settings = settings
-        self.place = start
+        self.place = FIRST if shallower is None else shallower.place
         self.passes = 0
+        self._shallower = shallower
         self._converged = False
+        self._fits: list[tuple[Terms, Floats]] = []  # of the trial's parts
 
     def choose(self, trial: Trial) -> None:
         """Go from the first strength to better neighbours, as far as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
-        rows = [part.located(one) for part, one in zip(trial.parts, terms, strict=True)]
-        held = [
-            one.locate(part.both(codes))
-            for one, part, codes in zip(terms, trial.parts, trial.held, strict=True)
-        ]
-        tried: dict[int, tuple[float, Floats]] = {}
-        free: list[Floats | None] = [None] * len(terms)
+        rows = [part.located(self.depth) for part in trial.parts]
+        free = [self._first(one, at) for at, one in enumerate(terms)]
+        tried: dict[int, tuple[float, Floats, list[Floats | None]]] = {}
 
         def loss(place: int) -> float:
             if place not in tried:
                 said = []
-                for at, one in enumerate(terms):
-                    fit = self._fit(one, rows[at], place, free[at], self.settings)
+                for at, part in enumerate(trial.parts):
+                    fit = self._fit(part, rows[at], place, free[at], self.settings)
                     free[at] = fit.free
-                    said.append(log_posterior(log_joint(one, held[at], fit.free)))
-                tried[place] = (trial.loss(np.concatenate(said)), np.concatenate(said))
+                    said.append(log_posterior(rows[at].log_joint(fit.free, left_out=True)))
+                together = np.concatenate(said)
+                tried[place] = trial.loss(together), together, free.copy()
             return tried[place][0]
 
         least = LEAST_GAIN / float(trial.weights.sum())
         self.place = climb(loss, self.place, len(STRENGTHS), least)
-        self.loss, self.held_out = tried[self.place]
+        self.loss, self.held_out, found = tried[self.place]
+        self._fits = [(t, f) for t, f in zip(terms, found, strict=True) if f is not None]
+
+    def _first(self, terms: Terms, at: int) -> Floats | None:
+        """Return where to start from in a part of the trial."""
+        if self._shallower is None:
+            return None
+        other, free = self._shallower._fits[at]
+        return terms.carry(free, other)
 
     def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
         """Fit all rows, along the strengths from the next stronger ones."""
-        terms = part.terms(self.depth)
-        rows, free = part.located(terms), None
-        for place in range(min(self.place + 2, len(STRENGTHS) - 1), self.place - 1, -1):
+        terms, rows = part.terms(self.depth), part.located(self.depth)
+        free = next((free for known, free in self._fits if known is terms), None)
+        strongest = self.place if free is not None else min(self.place + 2, len(STRENGTHS) - 1)
+        for place in range(strongest, self.place - 1, -1):
             settings = self.settings if place > self.place else self.settings.finer()
-            fit = self._fit(terms, rows, place, free, settings)
+            fit = self._fit(part, rows, place, free, settings)
             free = fit.free
         self._converged = fit.converged
         assert free is not None
-        cells = terms.expand(free)
+        cells = terms.scores(free)
         families = terms.family_scores(cells)
         position = {feature: at for at, feature in enumerate(part.structure.selected)}
         out = families[: len(position)]
@@ -154,14 +158,15 @@ class Smooth(Member):
 
     def _fit(
         self,
-        terms: Terms,
-        rows: LocatedRows,
+        part: Part,
+        rows: LocatedTable,
         place: int,
         start: Floats | None,
         settings: Settings,
     ) -> Fit:
         strengths = [STRENGTHS[place]] * (self.depth + 1)
-        fit = fit_scores(terms, rows, strengths, start=start, settings=settings)
+        terms = part.terms(self.depth)
+        fit = fit_scores(terms, rows, strengths, part.class_shares, start=start, settings=settings)
         self.passes += fit.passes
         return fit
 
@@ -192,12 +197,11 @@ class Generative(Member):
     def choose(self, trial: Trial) -> None:
         """Answer for the left-out rows by tables of the others."""
         said = []
-        for part, codes in zip(trial.parts, trial.held, strict=True):
+        for part, rows in zip(trial.parts, trial.held, strict=True):
             structure = part.structure.shortened(self.depth)
             counts = part.grouped_counts
             tables = self.learner.learn(structure, counts, part.context.inner())
-            held = group_codes(codes, part.groups)
-            held = np.ascontiguousarray(held)
+            held = group_codes(rows.gather().codes, part.groups)
             said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
         self.held_out = np.concatenate(said)
         self.loss = trial.loss(self.held_out)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import LocatedRows, Terms
-from tanager.codes import Codes, Domain, Groups, Rows, group_codes, grouped_domain, learn_groups
+from tanager.additive import Columns, LocatedTable, Terms
+from tanager.codes import Fold, Groups, Rows, group_rows, learn_groups
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.structure import Structure, StructureLearner
@@ -21,84 +21,84 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows in memory, with the groups and the structure that they tell.
+    """Rows to learn from, with groups and a structure, and rows that are left out.
 
     Attributes
     ----------
     rows : Rows
-        With the features' own codes.
+        All rows, with the features' own codes.
     groups : tuple of Groups
         Of each feature, by which it is read as a parent.
     structure : Structure
     context : FitContext
+    fold : Fold or None
+        The rows to learn from; None is all.
     """
 
     rows: Rows
     groups: tuple[Groups, ...]
     structure: Structure
     context: FitContext
+    fold: Fold | None = None
+    _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
 
     @classmethod
-    def of(
+    def of(cls, rows: Rows, structure: Structure, context: FitContext) -> Part:
+        """Learn groups from all rows."""
+        return cls(rows, _groups(Counts(rows, context)), structure, context)
+
+    def without(self, fold: Fold) -> Part:
+        """Return the part that learns scores from the rows of a `Fold` alone."""
+        return replace(self, fold=fold)
+
+    @classmethod
+    def anew(
         cls,
         rows: Rows,
-        context: FitContext,
+        fold: Fold,
         structure: Structure,
-        learner: StructureLearner | None = None,
-        limit: int | None = None,
+        learner: StructureLearner | None,
+        limit: int,
+        context: FitContext,
     ) -> Part:
-        """Learn groups from some rows; with a learner, the structure too.
+        """Learn everything from the rows of a `Fold`: groups and, with a learner, the structure.
 
         `limit` is the most numbers of a table.
         """
-        counts = Counts(rows, context)
-        pairs = zip(counts.values, rows.domain.n_ordered, strict=True)
-        groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
-        part = cls(rows, groups, structure, context)
+        groups = _groups(Counts(rows.subset(fold), context))
+        part = cls(rows, groups, structure, context, fold)
         if learner is None:
             return part
-        found = learner.learn(part.grouped_counts, context)
-        if limit is not None:
-            found = found.within(part.grouped_counts.domain, limit)
-        return cls(rows, groups, found, context)
-
-    @cached_property
-    def _chunk(self) -> tuple[Codes, NDArray[np.uint16], Floats]:
-        codes, labels, weights = self.rows.gather()[:3]
-        return codes, labels, np.zeros(0) if weights is None else weights
+        counts = part.grouped_counts
+        found = learner.learn(counts, context).within(counts.domain, limit)
+        return replace(part, structure=found, _terms={})
 
     @cached_property
     def grouped_counts(self) -> Counts:
-        """Counts of the groups."""
-        codes, labels, weights = self._chunk
-        domain = grouped_domain(self.rows.domain, self.groups)
-        kept = Rows.in_memory(
-            domain, group_codes(codes, self.groups), labels, weights if weights.size else None
-        )
-        return Counts(kept, self.context)
+        """Counts of the groups, of the rows to learn from."""
+        rows = self.rows if self.fold is None else self.rows.subset(self.fold)
+        return Counts(group_rows(rows, self.groups), self.context)
 
     @cached_property
-    def domain(self) -> Domain:
-        """Of the features, then of their groups."""
-        own, coarse = self.rows.domain, grouped_domain(self.rows.domain, self.groups)
-        return Domain(
-            own.names + coarse.names,
-            np.concatenate([own.arities, coarse.arities]),
-            own.n_classes,
-            own.n_ordered + coarse.n_ordered,
-        )
+    def class_shares(self) -> Floats:
+        """The classes' shares of the rows to learn from."""
+        counts = self.grouped_counts.classes
+        return counts / max(float(counts.sum()), 1.0)
 
-    def both(self, codes: Codes) -> Codes:
-        """Return codes and, below them, their groups."""
-        return np.concatenate([codes, group_codes(codes, self.groups).astype(codes.dtype)])
+    @cached_property
+    def columns(self) -> Columns:
+        """The features, then their groups."""
+        return Columns.of(self.rows.domain, self.groups)
 
     def terms(self, depth: int) -> Terms:
         """Return the terms of each feature, and of its groups under 1, 2, .. `depth` parents."""
-        n_features = self.rows.domain.n_features
-        families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
-        for feature, parents in self.interactions(depth):
-            families.append(tuple(n_features + one for one in (*parents, feature)))
-        return Terms(families, self.domain, self._both)
+        if depth not in self._terms:
+            n_features = self.rows.domain.n_features
+            families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
+            for feature, parents in self.interactions(depth):
+                families.append(tuple(n_features + one for one in (*parents, feature)))
+            self._terms[depth] = Terms(families, self.columns, self.rows, self.context)
+        return self._terms[depth]
 
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...]]]:
         """Return each feature with its first, first two, ... up to `depth` parents."""
@@ -109,11 +109,11 @@ class Part:
             for number in range(1, min(depth, len(parents)) + 1)
         ]
 
-    @cached_property
-    def _both(self) -> Codes:
-        return self.both(self._chunk[0])
+    def located(self, depth: int) -> LocatedTable:
+        """Return the rows as cells of the terms."""
+        return LocatedTable(self.terms(depth), self.rows, self.context, self.fold)
 
-    def located(self, terms: Terms) -> LocatedRows:
-        """Return the rows as cells of terms."""
-        _, labels, weights = self._chunk
-        return LocatedRows(terms.locate(self._both), labels, weights)
+
+def _groups(counts: Counts) -> tuple[Groups, ...]:
+    pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
+    return tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)

@@ -27,6 +27,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.additive.descent import minimise
 from tanager.codes import Groups
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
@@ -41,7 +42,8 @@ Views = Mapping[int, Groups]  # of each feature, by which its children read it
 MAX_SPELLED = 1 << 24  # cells of one family, spelled out
 MAX_ITERATIONS = 100
 MAX_WORK = 1 << 29  # cells times classes times iterations
-TOLERANCE = 1e-4  # of any share
+LEAST_SHARE = 1e-5  # of a family's values: rarer ones are taken for as common
+FIRST_STEP = 1.5  # of the optimiser, for one family
 
 
 @one_blas_thread()
@@ -76,6 +78,7 @@ def fit_inputs(
     views: Views | None = None,
     *,
     max_work: int = MAX_WORK,
+    tol: float = 1e-9,
 ) -> tuple[list[Floats], Floats]:
     """Return a proper network with the posterior of scores, and families' shares as wanted.
 
@@ -93,6 +96,8 @@ def fit_inputs(
         With it, the axis of a parent is its groups'.
     max_work : int
         Cells times classes times iterations; past it P(x) is what it then is.
+    tol : float
+        Relative improvement of the mean log P(x) at which it stops.
 
     Returns
     -------
@@ -100,9 +105,10 @@ def fit_inputs(
         Logarithms that sum to one over each feature's values.
     log_prior : ndarray
     """
-    from scipy.optimize import minimize
-
     sizes = np.cumsum([0, *(part.size for part in wanted)])
+    goal = np.concatenate([part.ravel() for part in wanted])
+    # About the square root of the second derivatives: rare values need longer steps.
+    scale = 1.0 / np.sqrt(goal + LEAST_SHARE)
 
     def added(free: Floats) -> list[Floats]:
         return [
@@ -110,21 +116,19 @@ def fit_inputs(
             for score, part, low, high in zip(scores, wanted, sizes, sizes[1:], strict=False)
         ]
 
-    def objective(free: Floats) -> tuple[float, Floats]:
+    def objective(scaled: Floats) -> tuple[float, Floats]:
+        free = scaled * scale
         logs, prior, log_total = normalise(structure, added(free), log_prior, views)
         found = family_shares(structure, logs, prior, views)
-        gaps = [f.sum(axis=-1) - w for f, w in zip(found, wanted, strict=True)]
-        gained = sum(
-            float((part.ravel() * free[low:high]).sum())
-            for part, low, high in zip(wanted, sizes, sizes[1:], strict=False)
-        )
-        return log_total - gained, np.concatenate([gap.ravel() for gap in gaps])
+        shares = np.concatenate([part.sum(axis=-1).ravel() for part in found])
+        return log_total - float((goal * free).sum()), (shares - goal) * scale
 
     work = max(sum(score.size for score in scores), 1)
     iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
-    options = {"maxiter": iterations, "gtol": TOLERANCE, "ftol": 1e-10}
-    free = minimize(objective, np.zeros(sizes[-1]), jac=True, method="L-BFGS-B", options=options).x
-    return normalise(structure, added(free), log_prior, views)[:2]
+    first = FIRST_STEP / max(len(scores), 1) ** 0.5
+    start = np.zeros(goal.size)
+    found = minimise(objective, start, max_iter=iterations, tol=tol, first_step=first)
+    return normalise(structure, added(found.at * scale), log_prior, views)[:2]
 
 
 def renormalise(structure: Structure, tables: Tables) -> Tables:

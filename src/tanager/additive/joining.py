@@ -1,0 +1,267 @@
+"""Families joined into few look-ups a row.
+
+One look-up costs the same whether it adds one family's score or the sum of
+several. So where rows are many, families with few joint values between them are
+read together: a feature's tables under one, two and three parents are one
+look-up, and so are the curves of two features. The tables that rows read hold
+the sums; what is learned stays the families' own scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager import native
+from tanager.codes import Chunk, Codes, Domain, Groups, Rows
+from tanager.engines import FitContext
+from tanager.progress import Progress
+
+if TYPE_CHECKING:
+    from tanager.additive.terms import Terms
+
+__all__ = ["Columns", "Joint", "Places", "join_families", "weigh_joints"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families within them
+
+MOST_JOINT = 1 << 13  # joint values of a joined table: some such tables stay in the cache
+ROWS_PER_VALUE = 8  # fewer rows do not repay the joining
+LOOK_BACK = 16  # tables that are looked at for each family
+MOST_WEIGHED = 1 << 23  # joint values that one pass weighs
+
+
+class Columns(NamedTuple):
+    """The features at one or more resolutions.
+
+    Attributes
+    ----------
+    features : tuple of int
+        The feature that each column reads.
+    digits : tuple of ndarray of int64, shape (feature's arity + 1,)
+        The column's value for each code of the feature; the last is for "unknown".
+    arities : ndarray of int64, shape (n_columns,)
+    n_ordered : tuple of int
+        How many of the column's values, from the first, stand in order.
+    """
+
+    features: tuple[int, ...]
+    digits: tuple[Ints, ...]
+    arities: Ints
+    n_ordered: tuple[int, ...]
+
+    @classmethod
+    def of(cls, domain: Domain, groups: Sequence[Groups] = ()) -> Columns:
+        """Return the features themselves and, behind them, their groups."""
+        digits = [np.arange(arity + 1) for arity in domain.arities]
+        arities, ordered = list(domain.arities), list(domain.n_ordered)
+        for group, n_ordered in zip(groups, domain.n_ordered, strict=False):
+            size = int(group.max()) + 1
+            digits.append(np.append(group, size).astype(np.int64))
+            arities.append(size)
+            ordered.append(int(group[:n_ordered].max()) + 1 if n_ordered else 0)
+        features = tuple(range(domain.n_features)) * (2 if len(groups) else 1)
+        return cls(features, tuple(digits), np.array(arities, np.int64), tuple(ordered))
+
+
+def join_families(
+    families: Sequence[tuple[int, ...]], columns: Columns, n_rows: int
+) -> list[JoinedTable]:
+    """Put each family into the table that it enlarges least; each for itself where rows are few."""
+    cap = min(MOST_JOINT, n_rows // ROWS_PER_VALUE)
+
+    def size(members: set[int]) -> int:
+        return prod(int(columns.arities[c]) + 1 for c in members)
+
+    joined: list[tuple[set[int], list[int]]] = []
+    near: dict[int, list[int]] = {}  # tables that have a column, the newest last
+    order = sorted(range(len(families)), key=lambda at: (-size(set(families[at])), at))
+    for at in order:
+        members = set(families[at])
+        best, growth = -1, np.inf
+        if size(members) <= cap:
+            found = {place for column in members for place in near.get(column, [])[-LOOK_BACK:]}
+            found.update(range(max(len(joined) - LOOK_BACK, 0), len(joined)))
+            for place in sorted(found):
+                held = joined[place][0]
+                grown = size(held | members)
+                if grown <= cap and grown / size(held) < growth:
+                    best, growth = place, grown / size(held)
+        if best < 0:
+            best = len(joined)
+            joined.append((set(), []))
+        for column in members - joined[best][0]:
+            near.setdefault(column, []).append(best)
+        joined[best][0].update(members)
+        joined[best][1].append(at)
+    if len(joined) == len(families):
+        return [(family, (at,)) for at, family in enumerate(families)]
+    return [(tuple(sorted(held)), tuple(inside)) for held, inside in joined]
+
+
+class _Sums(NamedTuple):
+    """How joint values of tables are summed up; see `locate_rows` in src/native/additive.c."""
+
+    features: Ints
+    table_start: Ints
+    shares: NDArray[np.int32]
+    share_start: Ints
+    sizes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, tables: Sequence[tuple[int, ...]], columns: Columns) -> _Sums:
+        features, shares, sizes = [], [np.zeros(0, np.int32)], []
+        for members in tables:
+            radices = [int(columns.arities[c]) + 1 for c in members]
+            sizes.append(tuple(radices))
+            for at, column in enumerate(members):
+                features.append(columns.features[column])
+                share = columns.digits[column] * prod(radices[at + 1 :])
+                shares.append(share.astype(np.int32))
+        return cls(
+            np.array(features, np.int64),
+            np.cumsum([0, *map(len, tables)]).astype(np.int64),
+            np.concatenate(shares),
+            np.cumsum([len(share) for share in shares[:-1]]).astype(np.int64),
+            tuple(sizes),
+        )
+
+
+def weigh_joints(
+    tables: Sequence[JoinedTable], columns: Columns, rows: Rows, context: FitContext
+) -> list[Floats]:
+    """Return the weight of the rows of each joint value of each table, (*(arity + 1))."""
+    out: list[Floats] = []
+    batch: list[tuple[int, ...]] = []
+    room = 0
+    for members, _ in tables:
+        size = prod(int(columns.arities[c]) + 1 for c in members)
+        if batch and room + size > MOST_WEIGHED:
+            out += _weigh(batch, columns, rows, context)
+            batch, room = [], 0
+        batch.append(members)
+        room += size
+    return out + (_weigh(batch, columns, rows, context) if batch else [])
+
+
+def _weigh(
+    tables: list[tuple[int, ...]], columns: Columns, rows: Rows, context: FitContext
+) -> list[Floats]:
+    pass_ = _WeighPass(_Sums.of(tables, columns))
+    return context.engine.run(pass_, rows, Progress(), "joint values")
+
+
+class _WeighPass:
+    """Weighs the joint values of some tables; exact, since the rows' weights are."""
+
+    def __init__(self, sums: _Sums) -> None:
+        self._sums = sums
+        self._start = np.cumsum([0, *map(prod, sums.sizes)]).astype(np.int64)
+
+    def zero(self) -> Floats:
+        return np.zeros(int(self._start[-1]))
+
+    def update(self, state: Floats, chunk: Chunk) -> Floats:
+        weights = np.zeros(0) if chunk.weights is None else chunk.weights
+        native.weigh_joints(chunk.codes, *self._sums[:4], weights, self._start[:-1], state)
+        return state
+
+    def merge(self, a: Floats, b: Floats) -> Floats:
+        return a + b
+
+    def finish(self, state: Floats) -> list[Floats]:
+        parts = zip(self._start[:-1], self._start[1:], self._sums.sizes, strict=True)
+        return [state[low:high].reshape(size) for low, high, size in parts]
+
+
+class Places(NamedTuple):
+    """Where rows stand in each table: picklable, for who reads the rows."""
+
+    sums: _Sums
+    places: NDArray[np.uint16]
+    place_start: Ints
+
+    def locate(self, codes: Codes) -> NDArray[np.uint16]:
+        """Return each row's cell of each table, counted from its start, (n_rows, n_tables)."""
+        out = np.empty((codes.shape[1], len(self.place_start)), np.uint16)
+        native.locate_rows(codes, *self.sums[:4], self.places, self.place_start, out)
+        return out
+
+
+class Joint:
+    """The tables that rows read.
+
+    Parameters
+    ----------
+    families : sequence of tuple of int
+    columns : Columns
+    tables : sequence of JoinedTable
+    weighed : sequence of ndarray
+        The weight of each joint value.
+    terms : Terms
+        Whose cells are laid out.
+
+    Attributes
+    ----------
+    starts : ndarray of int64, shape (n_tables,)
+        Each table's first cell.
+    n_cells : int
+    places : Places
+    """
+
+    def __init__(
+        self,
+        families: Sequence[tuple[int, ...]],
+        columns: Columns,
+        tables: Sequence[JoinedTable],
+        weighed: Sequence[Floats],
+        terms: Terms,
+    ) -> None:
+        places = []
+        self._matrix = self._back = None
+        if len(tables) == len(families):
+            self.starts, self.n_cells = terms.starts, terms.n_cells
+            places = [terms.places(at) for at in range(len(families))]
+        else:
+            sources, cells, start = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], 1
+            starts = []
+            for (members, inside), mass in zip(tables, weighed, strict=True):
+                seen = np.flatnonzero(mass)
+                place = np.zeros(mass.size, np.int64)
+                place[seen] = np.arange(len(seen))
+                places.append(place)
+                starts.append(start)
+                digits = np.unravel_index(seen, mass.shape)
+                for at in inside:
+                    mine = [digits[members.index(column)] for column in families[at]]
+                    radices = [int(columns.arities[column]) + 1 for column in families[at]]
+                    joint = np.ravel_multi_index(mine, radices)
+                    sources.append(start + np.arange(len(seen)))
+                    cells.append(terms.starts[at] + terms.places(at)[joint])
+                start += max(len(seen), 1)
+            self.starts, self.n_cells = np.array(starts, np.int64), start
+            self._connect(np.concatenate(sources), np.concatenate(cells), terms.n_cells)
+        lengths = np.cumsum([0, *map(len, places)]).astype(np.int64)
+        sums = _Sums.of([members for members, _ in tables], columns)
+        flat = np.concatenate([np.zeros(0, np.int64), *places]).astype(np.uint16)
+        self.places = Places(sums, flat, lengths[:-1])
+
+    def _connect(self, sources: Ints, cells: Ints, n_cells: int) -> None:
+        from scipy.sparse import csr_array
+
+        ones = np.ones(len(sources))
+        self._matrix = csr_array((ones, (sources, cells)), shape=(self.n_cells, n_cells))
+        self._back = self._matrix.T.tocsr()
+
+    def expand(self, scores: Floats) -> Floats:
+        """Return what rows read, from the families' scores (n_family_cells, n_columns)."""
+        return scores if self._matrix is None else np.asarray(self._matrix @ scores)
+
+    def pull(self, slopes: Floats) -> Floats:
+        """Return the transpose of `expand`; of whole numbers, exact."""
+        return slopes if self._back is None else np.asarray(self._back @ slopes)
