@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,7 +223,8 @@ class Joint:
         terms: Terms,
     ) -> None:
         places = []
-        self._matrix = self._back = None
+        self._matrix: Any = None
+        self._back: Any = None
         if len(tables) == len(families):
             self.starts, self.n_cells = terms.starts, terms.n_cells
             places = [terms.places(at) for at in range(len(families))]
