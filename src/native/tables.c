@@ -2,6 +2,13 @@
 #include "arrays.h"
 
 #define ROW_BLOCK 512 /* rows whose log-joint stays in the first-level cache over all families */
+#define TREE_BLOCK 64 /* rows that walk a tree together */
+#ifdef __GNUC__
+#define PREFETCH(address) __builtin_prefetch(address) /* any address will do */
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
+#define UNKNOWN (-2)  /* in place of the context of a row with an unknown member; -1: unseen */
 
 #define CODE uint8_t
 #define NAME(x) x##_8
@@ -28,23 +35,28 @@ static int64_t run_add_dense_terms(Argument *arguments)
 }
 const Kernel add_dense_terms = {"cqqqdqD", run_add_dense_terms};
 
-/* codes, arities, members, node_child, node_value, node_parent, node_start,
- * node_log_escape, cell_value, cell_log_prob, inherit, backoff, out:
- * add one tree-shaped family; see `TreeTable`. A row with an unknown member adds nothing. */
+/* codes, arities, members, dense, first, child, value, entry_start, entry_class,
+ * entry_log_escape, cell_start, cell_value, cell_log_prob, n_dense, inherit, backoff, out:
+ * add one tree-shaped family; see `TreeRows`. A row with an unknown member adds nothing. */
 static int64_t run_add_tree_terms(Argument *arguments)
 {
-    Tree tree = {LONGS(3),   LONGS(4),   LONGS(5),          LONGS(6),          DOUBLES(7),
-                 LONGS(8),   DOUBLES(9), (int)NUMBER(10), (int)NUMBER(11)};
-    int64_t n_rows = LENGTH(0, 1), n_parents = LENGTH(2, 0) - 1, n_classes = LENGTH(12, 1);
+    Tree tree = {DOUBLES(3), INTS(4),     INTS(5),           SHORTS(6),        INTS(7),
+                 SHORTS(8),  DOUBLES(9),  INTS(10),          SHORTS(11),       DOUBLES(12),
+                 NUMBER(13), (int)NUMBER(14), (int)NUMBER(15)};
+    int64_t n_rows = LENGTH(0, 1), n_parents = LENGTH(2, 0) - 1, n_classes = LENGTH(16, 1);
+    double *terms = malloc(sizeof(double) * (size_t)(TREE_BLOCK * n_classes + 1));
+    if (!terms)
+        return NO_MEMORY;
     if (NARROW(0))
-        add_tree_terms_8(BYTES(0), n_rows, LONGS(1), LONGS(2), n_parents, &tree, n_classes,
-                         DOUBLES(12));
+        add_tree_terms_8(BYTES(0), n_rows, LONGS(1), LONGS(2), n_parents, &tree, n_classes, terms,
+                         DOUBLES(16));
     else
-        add_tree_terms_16(SHORTS(0), n_rows, LONGS(1), LONGS(2), n_parents, &tree, n_classes,
-                          DOUBLES(12));
+        add_tree_terms_16(SHORTS(0), n_rows, LONGS(1), LONGS(2), n_parents, &tree, n_classes, terms,
+                          DOUBLES(16));
+    free(terms);
     return 0;
 }
-const Kernel add_tree_terms = {"cqqqqqqdqdnnD", run_add_tree_terms};
+const Kernel add_tree_terms = {"cqqdiihihdihdnnnD", run_add_tree_terms};
 
 /* log_joint, in_logs: turn a log-joint (n_rows, n_classes) into posteriors, or their logs. */
 static int64_t run_normalize(Argument *arguments)

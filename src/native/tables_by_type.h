@@ -9,17 +9,24 @@ typedef struct {
     int64_t size, n_families;
 } Dense;
 
+/* One tree-shaped family, see `TreeRows`. */
 typedef struct {
-    const int64_t *child, *value, *parent, *start;
+    const double *dense;
+    const int32_t *first, *child;
+    const uint16_t *value;
+    const int32_t *entry_start;
+    const uint16_t *entry_class;
     const double *log_escape;
-    const int64_t *cell_value;
+    const int32_t *cell_start;
+    const uint16_t *cell_value;
     const double *cell_log_prob;
+    int64_t n_dense;
     int inherit, backoff;
 } Tree;
 
 /* Return where `wanted` is in sorted distinct values[first:last], or -1. Distinct numbers
  * put v at offset v at the latest; where the run is complete that first guess hits. */
-static inline int64_t find_value(const int64_t *values, int64_t first, int64_t last, int64_t wanted)
+static inline int64_t find_value(const uint16_t *values, int64_t first, int64_t last, int64_t wanted)
 {
     int64_t guess = first + wanted;
     if (guess < last && values[guess] == wanted)
@@ -37,20 +44,30 @@ static inline int64_t find_value(const int64_t *values, int64_t first, int64_t l
     return -1;
 }
 
-static double tree_term(const Tree *tree, int64_t node, int64_t x, double log_uniform)
+/* Move a row's terms (n_classes,) from a context to one with one more parent. */
+static void enter_context(const Tree *tree, int64_t context, int64_t x, double *term)
 {
-    double total = 0.0;
-    for (;;) {
-        int64_t cell = find_value(tree->cell_value, tree->start[node], tree->start[node + 1], x);
+    for (int64_t e = tree->entry_start[context]; e < tree->entry_start[context + 1]; e++) {
+        int64_t cell = find_value(tree->cell_value, tree->cell_start[e], tree->cell_start[e + 1], x);
+        double *mine = term + tree->entry_class[e];
         if (cell >= 0)
-            return total + tree->cell_log_prob[cell];
-        total += tree->log_escape[node];
-        if (!tree->inherit)
-            return total;
-        if (node == 0)
-            return total + log_uniform;
-        node = tree->parent[node];
+            *mine = tree->cell_log_prob[cell];
+        else
+            *mine = tree->inherit ? tree->log_escape[e] + *mine : tree->log_escape[e];
     }
+}
+
+/* Without backing off, classes that a full context (-1: unseen by all) did not see are even. */
+static void level_unseen(const Tree *tree, int64_t context, int64_t n_classes, double log_uniform,
+                         double *term)
+{
+    int64_t e = context < 0 ? 0 : tree->entry_start[context];
+    int64_t last = context < 0 ? 0 : tree->entry_start[context + 1];
+    for (int64_t c = 0; c < n_classes; c++)
+        if (e < last && tree->entry_class[e] == c)
+            e++;
+        else
+            term[c] = log_uniform;
 }
 #endif
 
@@ -103,35 +120,75 @@ WIDE static void NAME(add_dense_terms)(const CODE *codes, int64_t n_rows, const 
     }
 }
 
+/* The combination of the first n_dense parents of each row, or -1 where a member is unknown. */
+static void NAME(dense_index)(const CODE *codes, int64_t stride, int64_t size,
+                              const int64_t *arities, const int64_t *members, int64_t n_parents,
+                              int64_t n_dense, int64_t *index)
+{
+    int64_t unknown[TREE_BLOCK] = {0};
+    memset(index, 0, sizeof(int64_t) * (size_t)size);
+    for (int64_t m = 0; m <= n_parents; m++) {
+        const CODE *column = codes + members[m] * stride;
+        int64_t arity = arities[members[m]];
+        for (int64_t r = 0; r < size; r++)
+            unknown[r] |= column[r] >= arity;
+        for (int64_t r = 0; m < n_dense && r < size; r++)
+            index[r] = index[r] * arity + column[r];
+    }
+    for (int64_t r = 0; r < size; r++)
+        index[r] = unknown[r] ? -1 : index[r];
+}
+
+/* Rows go through the levels in blocks, so that the reads of many rows are under way at once.
+ * terms: room for (TREE_BLOCK, n_classes). */
 static void NAME(add_tree_terms)(const CODE *codes, int64_t n_rows, const int64_t *arities,
                                  const int64_t *members, int64_t n_parents, const Tree *tree,
-                                 int64_t n_classes, double *out)
+                                 int64_t n_classes, double *terms, double *out)
 {
-    int64_t child = members[n_parents];
+    int64_t child = members[n_parents], context[TREE_BLOCK], index[TREE_BLOCK];
+    const CODE *x = codes + child * n_rows;
     double log_uniform = -log((double)arities[child]);
-    for (int64_t r = 0; r < n_rows; r++, out += n_classes) {
-        int known = 1;
-        for (int64_t m = 0; m <= n_parents; m++)
-            known &= codes[members[m] * n_rows + r] < arities[members[m]];
-        if (!known)
-            continue;
-        int64_t x = codes[child * n_rows + r];
-        for (int64_t c = 0; c < n_classes; c++) {
-            int64_t node = find_value(tree->value, tree->child[0], tree->child[1], c);
-            int64_t depth = node >= 0;
-            node = node >= 0 ? node : 0;
-            for (int64_t m = 0; depth == m + 1 && m < n_parents; m++) {
-                int64_t code = codes[members[m] * n_rows + r];
-                int64_t below = find_value(tree->value, tree->child[node], tree->child[node + 1], code);
-                if (below >= 0) {
-                    node = below;
-                    depth++;
-                }
-            }
-            if (!tree->backoff && depth < n_parents + 1)
-                out[c] += log_uniform;
-            else
-                out[c] += tree_term(tree, node, x, log_uniform);
+    size_t bytes = sizeof(double) * (size_t)n_classes;
+    for (int64_t row = 0; row < n_rows; row += TREE_BLOCK, x += TREE_BLOCK) {
+        int64_t size = least(TREE_BLOCK, n_rows - row);
+        NAME(dense_index)(codes + row, n_rows, size, arities, members, n_parents, tree->n_dense, index);
+        for (int64_t r = 0; r < size; r++) {
+            PREFETCH(tree->first + index[r]);
+            for (size_t at = 0; index[r] >= 0 && at < bytes; at += 64)
+                PREFETCH((const char *)(tree->dense + (index[r] * arities[child] + x[r]) * n_classes) + at);
         }
+        for (int64_t r = 0; r < size; r++) {
+            context[r] = index[r] < 0 ? UNKNOWN : tree->first[index[r]];
+            if (index[r] >= 0)
+                memcpy(terms + r * n_classes,
+                       tree->dense + (index[r] * arities[child] + x[r]) * n_classes, bytes);
+            else
+                memset(terms + r * n_classes, 0, bytes);
+        }
+        for (int64_t m = tree->n_dense; m < n_parents; m++) {
+            const CODE *column = codes + members[m] * n_rows + row;
+            for (int64_t r = 0; r < size; r++)
+                if (context[r] >= 0) {
+                    context[r] = find_value(tree->value, tree->child[context[r]],
+                                            tree->child[context[r] + 1], column[r]);
+                    PREFETCH(tree->entry_start + context[r]);
+                    PREFETCH(tree->child + context[r]);
+                }
+            for (int64_t r = 0; r < size; r++)
+                if (context[r] >= 0) {
+                    int64_t entry = tree->entry_start[context[r]];
+                    PREFETCH(tree->entry_class + entry);
+                    PREFETCH(tree->cell_start + entry);
+                    PREFETCH(tree->value + tree->child[context[r]]);
+                }
+            for (int64_t r = 0; r < size; r++)
+                if (context[r] >= 0)
+                    enter_context(tree, context[r], x[r], terms + r * n_classes);
+        }
+        for (int64_t r = 0; !tree->backoff && tree->n_dense < n_parents && r < size; r++)
+            if (context[r] != UNKNOWN)
+                level_unseen(tree, context[r], n_classes, log_uniform, terms + r * n_classes);
+        for (int64_t at = 0; at < size * n_classes; at++)
+            out[row * n_classes + at] += terms[at];
     }
 }

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Labels = NDArray[np.uint16]
+Shorts = NDArray[np.uint16]
+Int32s = NDArray[np.int32]
 Codes = NDArray[np.unsignedinteger[Any]]
 
 # counts.c
@@ -85,13 +87,17 @@ def add_tree_terms(
     codes: Codes,
     arities: Ints,
     members: Ints,
-    node_child: Ints,
-    node_value: Ints,
-    node_parent: Ints,
-    node_start: Ints,
-    node_log_escape: Floats,
-    cell_value: Ints,
+    dense: Floats,
+    first: Int32s,
+    child: Int32s,
+    value: Shorts,
+    entry_start: Int32s,
+    entry_class: Shorts,
+    entry_log_escape: Floats,
+    cell_start: Int32s,
+    cell_value: Shorts,
     cell_log_prob: Floats,
+    n_dense: int,
     inherit: bool,
     backoff: bool,
     out: Floats,
@@ -144,7 +150,7 @@ def split_by_mdl(
 # scores.c
 def evaluate_scores(
     joint: Labels,
-    slots: NDArray[np.int32],
+    slots: Int32s,
     labels: Labels,
     weights: Floats,
     folds: NDArray[np.uint8],
@@ -165,7 +171,7 @@ def score_odds(
     level_start: Ints,
     member: Ints,
     cell_start: Ints,
-    child: NDArray[np.int32],
+    child: Int32s,
     value: Labels,
     odds: Floats,
     score: int,
@@ -179,13 +185,13 @@ def score_posteriors(
     level_start: Ints,
     member: Ints,
     cell_start: Ints,
-    child: NDArray[np.int32],
+    child: Int32s,
     value: Labels,
     arities: Ints,
     weights: Floats,
     shares: Floats,
     joint: Floats,
-    context: NDArray[np.int32],
+    context: Int32s,
     context_count: Floats,
     smoothing: float,
     strength: float,

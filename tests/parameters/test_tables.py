@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tanager.codes import Domain, Rows
-from tanager.counts import build_trees
+from tanager.counts import build_trees, families
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import (
+    HDP,
     FriedmanEstimate,
     Laplace,
     MaximumLikelihood,
@@ -19,6 +22,7 @@ from tanager.parameters import (
     Tables,
     TreeTable,
     tables,
+    tree_rows,
 )
 from tanager.structure import Structure
 from tests.oracles import counting
@@ -71,9 +75,9 @@ RULES = {
 
 @pytest.mark.parametrize("as_tree", [False, True])
 @pytest.mark.parametrize("name", RULES)
-@given(seed=st.integers(0, 10_000))
-@settings(max_examples=8, deadline=None)
-def test_estimates_and_back_off_by_hand(name, as_tree, seed):
+@given(seed=st.integers(0, 10_000), dense_cells=st.sampled_from([0, 12, 48, 1 << 14]))
+@settings(max_examples=12, deadline=None)
+def test_estimates_and_back_off_by_hand(name, as_tree, seed, dense_cells):
     learner, backoff, rule_for = RULES[name]
     rows, grid = make(seed, n_rows=12)
     arities = rows.domain.arities
@@ -83,10 +87,13 @@ def test_estimates_and_back_off_by_hand(name, as_tree, seed):
         if as_tree:
             patch.setattr(tables, "SMALL_CELLS", 0)
             patch.setattr(tables, "DENSE_FACTOR", 0)
+        # How many parents the dense part of a tree's look-up has.
+        patch.setattr(tree_rows, "SMALL_CELLS", dense_cells)
+        patch.setattr(tree_rows, "DENSE_FACTOR", 0)
         table = learner.family(tree)
+        out = np.zeros((grid.shape[1], 2))
+        table.add_terms(grid, arities, np.array([0, 1, 2, 3]), out)
     assert isinstance(table, TreeTable) == as_tree
-    out = np.zeros((grid.shape[1], 2))
-    table.add_terms(grid, arities, np.array([0, 1, 2, 3]), out)
     rule = rule_for(int(arities[3]))
     for r, row in enumerate(grid.T.tolist()):
         for y in (0, 1):
@@ -137,6 +144,36 @@ def test_mixed_dense_and_tree_families_add_up(monkeypatch):
     assert second.log_joint(structure, grid, arities) == pytest.approx(first, abs=1e-12)
     terms = second.terms(structure, grid, arities)
     assert terms.sum(axis=1) + prior == pytest.approx(first, abs=1e-12)
+
+
+@pytest.mark.parametrize("dense_cells", [0, 200, 3000])
+def test_a_tree_of_many_classes_is_its_dense_table_bit_for_bit(dense_cells, monkeypatch):
+    rng = np.random.default_rng(3)
+    arities = np.array([3, 4, 5, 6])
+    n_classes = 11
+    domain = Domain(("a", "b", "c", "d"), arities, n_classes)
+    codes = np.stack([rng.integers(0, a, 300) for a in arities]).astype(np.uint8)
+    labels = rng.integers(0, n_classes - 1, 300).astype(np.uint16)  # the last class is unseen
+    rows = Rows.in_memory(domain, codes, labels)
+    monkeypatch.setattr(tables, "SMALL_CELLS", 0)
+    monkeypatch.setattr(tables, "DENSE_FACTOR", 0)
+    monkeypatch.setattr(tree_rows, "SMALL_CELLS", dense_cells)
+    monkeypatch.setattr(tree_rows, "DENSE_FACTOR", 0)
+    monkeypatch.setattr(families, "DENSE_CELLS", 0)
+    grid = np.indices(arities + 1).reshape(4, -1).astype(np.uint8)  # with unknown members
+    members = np.array([0, 1, 2, 3])
+    for max_cells in (None, 200):  # counted whole, and without the last parents
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = build_trees(rows, [(3, (0, 1, 2))], FitContext(), max_cells)[0]
+        assert tree.seen_depth == (4 if max_cells is None else 2)
+        for learner in (HDP(), Laplace(0.5), MEstimate(1.0)):
+            table = learner.family(tree)
+            assert isinstance(table, TreeTable)
+            found, expected = (np.zeros((grid.shape[1], n_classes)) for _ in range(2))
+            table.add_terms(grid, arities, members, found)
+            table.to_dense().add_terms(grid, arities, members, expected)
+            assert found.tobytes() == expected.tobytes()
 
 
 def test_seen_contexts_of_a_tree_table(monkeypatch):

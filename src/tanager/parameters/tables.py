@@ -15,6 +15,7 @@ from tanager import native
 from tanager.codes import Codes, Groups, group_codes
 from tanager.codes.rows import EqualByArrays
 from tanager.counts import Contexts
+from tanager.parameters.tree_rows import TreeRows
 from tanager.structure import Structure
 
 __all__ = [
@@ -165,22 +166,26 @@ class TreeTable(EqualByArrays):
 
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
-        tree = self.contexts
+        rows, n_dense = self._rows
         native.add_tree_terms(
-            codes,
-            arities,
-            members,
-            tree.node_child,
-            tree.node_value,
-            tree.node_parent,
-            tree.node_start,
-            self.node_log_escape,
-            tree.cell_value,
-            self.cell_log_prob,
-            self.inherit,
-            self.backoff,
-            out,
+            codes, arities, members, *rows, n_dense, self.inherit, self.backoff, out
         )
+
+    @cached_property
+    def _rows(self) -> tuple[TreeRows, int]:
+        return TreeRows.of(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {key: value for key, value in self.__dict__.items() if key != "_rows"}
+
+    def shorter(self, n_parents: int) -> TreeTable:
+        """Return the table of the first parents alone; itself where that is all of them."""
+        tree = self.contexts
+        if n_parents + 1 == tree.depth:
+            return self
+        less = tree.truncate(n_parents + 1)
+        cells, nodes = self.cell_log_prob[: less.n_cells], self.node_log_escape[: less.n_nodes]
+        return TreeTable(less, cells, nodes, self.inherit)
 
     def seen_contexts(self) -> Ints:
         """Return the full contexts with a count: class, then parents, (n_variables, n)."""
