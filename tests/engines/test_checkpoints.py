@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import tanager
@@ -10,6 +16,8 @@ from tanager.classifiers import checkpoints
 from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError, ModelFileError
 from tests.engines.test_processes import make_table
+
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Killed(BaseException):
@@ -83,6 +91,19 @@ def test_a_killed_training_goes_on_to_the_same_model(tmp_path, monkeypatch):
     assert list((tmp_path / "state").glob("training-*.npz"))
     assert model_bytes(fit(checkpoint=tmp_path / "state", **options), tmp_path) == expected
     assert list((tmp_path / "state").iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork a process")
+def test_fits_that_are_killed_for_real_go_on_to_the_same_model(tmp_path):
+    command = [sys.executable, "-m", "tests.engines.killed_fits", str(tmp_path), "1", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    fits = json.loads(done.stdout.splitlines()[-1])
+    assert len(fits) == 3
+    for one in fits:
+        assert one["equal"], one
+        assert one["left"] == [], one
+        assert one["hits"] > 0, one
 
 
 def test_passes_that_were_noted_are_not_run_again(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Rows
-from tanager.counts import ContextTree, Counts, merge_trees
+from tanager.counts import Counts, FamilyCounts, Trees
 from tanager.engines import FitContext
 from tanager.parameters import CountLearner, ParameterLearner, Tables
 from tanager.structure import Structure
@@ -24,13 +24,12 @@ class KeptCounts:
     ----------
     learner : CountLearner
     classes : ndarray of float64, shape (n_classes,)
-    trees : list of ContextTree
-        One a family.
+    families : list of FamilyCounts
     """
 
     learner: CountLearner
     classes: NDArray[np.float64]
-    trees: list[ContextTree]
+    families: list[FamilyCounts]
 
     @classmethod
     def start(
@@ -39,17 +38,15 @@ class KeptCounts:
         """Keep the counts of a fit, if its parameters come from counts alone."""
         if not isinstance(learner, CountLearner):
             return None
-        return cls(learner, counts.classes, counts.trees(structure))
+        return cls(learner, counts.classes, list(counts.trees(structure).counts))
 
     def add(self, rows: Rows, structure: Structure, context: FitContext) -> KeptCounts:
         """Return the counts with more rows."""
         counts = Counts(rows, context)
-        trees = [
-            merge_trees(old, new)
-            for old, new in zip(self.trees, counts.trees(structure), strict=True)
-        ]
-        return KeptCounts(self.learner, self.classes + counts.classes, trees)
+        added = counts.trees(structure).counts
+        families = [old.plus(new) for old, new in zip(self.families, added, strict=True)]
+        return KeptCounts(self.learner, self.classes + counts.classes, families)
 
     def tables(self, context: FitContext) -> Tables:
         """Estimate the tables from all counts so far."""
-        return self.learner.from_counts(self.classes, self.trees, context)
+        return self.learner.from_counts(self.classes, Trees(self.families), context)

@@ -76,9 +76,7 @@ def code_rows(
     context : FitContext
     """
     coder = RowCoder(codebook, weighted, total_weight)
-    pieces = context.engine.keep(
-        coder, raw.pieces(), context.memory_limit, context.progress, "codes"
-    )
+    pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
     return Rows(
         codebook.domain,
         pieces,

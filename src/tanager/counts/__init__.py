@@ -1,6 +1,6 @@
 """Sufficient statistics that add up."""
 
-from tanager.counts.families import Family, build_trees, merge_trees
+from tanager.counts.families import Family, FamilyCounts, Trees, build_trees, most_cells
 from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import PairCells, PairCounts
 from tanager.counts.scores import ConditionalInformation, PairScore
@@ -13,12 +13,14 @@ __all__ = [
     "Contexts",
     "Counts",
     "Family",
+    "FamilyCounts",
     "FoldPlan",
     "Level",
     "PairCells",
     "PairCounts",
     "PairScore",
+    "Trees",
     "build_trees",
-    "merge_trees",
+    "most_cells",
     "tree_from_dense",
 ]

@@ -1,11 +1,11 @@
-"""Context trees of many families, by one pass over the rows."""
+"""Counts of many families, by as few passes over the rows as memory allows, and their trees."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
 
-__all__ = ["Family", "FamilyCounts", "build_trees", "count_families", "merge_trees"]
+__all__ = ["Family", "FamilyCounts", "Trees", "build_trees", "count_families", "most_cells"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,6 +26,7 @@ Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off or
 
 DENSE_CELLS = 1 << 18  # a family up to this size is counted in an array of all its cells
 TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
+RUN_BYTES = 48  # of a cell in sorted runs that are being merged
 LEAST_CELLS = 1 << 16  # what one family may always have
 
 
@@ -37,21 +38,34 @@ class FamilyCounts(NamedTuple):
     arities : tuple of int
         Of the label, the parents in back-off order, the feature.
     dense : ndarray of that shape, or None
-    codes : (n_variables, n_cells)
-        Where not dense: the cells seen, sorted; possibly without the last parents.
+    radix : Radix or None
+        Where not dense: how the cells are numbered, possibly without the last parents.
+    keys : (n_parts, n_cells)
+        The numbers of the cells seen, sorted.
     cells : (n_cells,)
         Their counts.
     """
 
     arities: tuple[int, ...]
     dense: Floats | None
-    codes: Ints
-    cells: Floats
+    radix: Radix | None = None
+    keys: Ints = np.zeros((1, 0), np.int64)
+    cells: Floats = np.zeros(0)
 
     @classmethod
     def from_dense(cls, counts: Floats) -> FamilyCounts:
         """Wrap counts (label, *parents, feature)."""
-        return cls(counts.shape, counts, np.zeros((0, 0), np.int64), np.zeros(0))
+        return cls(counts.shape, counts)
+
+    @property
+    def n_parents(self) -> int:
+        """Number of parents that were counted."""
+        return len(self.arities if self.radix is None else self.radix.arities) - 2
+
+    def codes(self) -> Ints:
+        """Return the codes (label, parents, feature) of the cells seen, (n_variables, n_cells)."""
+        assert self.radix is not None, "dense counts have no list of cells"
+        return self.radix.decode(self.keys)
 
     def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
         """Return the tree of all rows, or of all but those of one fold."""
@@ -60,15 +74,65 @@ class FamilyCounts(NamedTuple):
             by_fold = self.dense.reshape(n_folds, n_classes, *self.arities[1:])
             total = by_fold.sum(axis=0) if n_folds > 1 else by_fold[0]
             return tree_from_dense(total if left_out is None else total - by_fold[left_out])
+        codes = self.codes()
         if n_folds == 1:
-            return _tree(self.codes, self.cells, self.arities)
-        fold, label = np.divmod(self.codes[0], n_classes)
+            return _tree(codes, self.cells, self.arities)
+        fold, label = np.divmod(codes[0], n_classes)
         kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
-        codes = np.concatenate([label[None, kept], self.codes[1:, kept]])
+        codes = np.concatenate([label[None, kept], codes[1:, kept]])
         arities = (n_classes, *self.arities[1:])
         radix = Radix((*arities[: codes.shape[0] - 1], arities[-1]), tuple(range(len(codes) - 1)))
         keys, cells = collapse(radix.keys(codes), self.cells[kept])
         return _tree(radix.decode(keys), cells, arities)
+
+    def plus(self, other: FamilyCounts) -> FamilyCounts:
+        """Return the counts of the rows of both; where one has fewer parents, so has the sum."""
+        if self.dense is not None and other.dense is not None:
+            return FamilyCounts.from_dense(self.dense + other.dense)
+        stack = self._runs()
+        stack.absorb(other._runs())
+        keys, cells = stack.total()
+        return FamilyCounts(self.arities, None, stack.radix, keys, cells)
+
+    def _runs(self) -> RunStack:
+        """Return the cells seen as one sorted run."""
+        radix, keys, cells = self.radix, self.keys, self.cells
+        if radix is None or self.dense is not None:
+            assert self.dense is not None
+            seen = np.nonzero(self.dense)
+            radix = Radix(self.arities, tuple(range(len(self.arities) - 1)))
+            keys, cells = radix.keys(np.array(seen)), self.dense[seen]
+        stack = RunStack(radix, np.iinfo(np.int64).max)
+        stack.add(keys, cells)
+        return stack
+
+
+class Trees(Sequence[ContextTree]):
+    """The context trees of families, each built from its counts when it is asked for.
+
+    A tree takes several times the memory of its counts, so trees are worked on one
+    by one and not kept.
+    """
+
+    def __init__(
+        self, counts: Sequence[FamilyCounts], n_folds: int = 1, left_out: int | None = None
+    ) -> None:
+        self.counts = counts
+        self._n_folds = n_folds
+        self._left_out = left_out
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @overload
+    def __getitem__(self, at: int) -> ContextTree: ...
+    @overload
+    def __getitem__(self, at: slice) -> Trees: ...
+    def __getitem__(self, at: int | slice) -> ContextTree | Trees:
+        """Build one tree, or return fewer of them."""
+        if isinstance(at, slice):
+            return Trees(self.counts[at], self._n_folds, self._left_out)
+        return self.counts[at].tree(self._n_folds, self._left_out)
 
 
 def count_families(
@@ -78,31 +142,38 @@ def count_families(
     plan: FoldPlan | None = None,
     max_cells: int | None = None,
 ) -> list[FamilyCounts]:
-    """Count the given families in one pass.
+    """Count the given families, in one pass or in as few as the memory limit allows.
 
-    Memory is bounded: a family with more than `max_cells` distinct (context,
-    value) pairs is counted without its last parents, which is said in a
-    warning; the tree then has no nodes at those depths, and every estimator
-    backs off.
+    A family with more than `max_cells` distinct (context, value) pairs is
+    counted without its last parents, which is said in a warning; the tree then
+    has no nodes at those depths, and every estimator backs off.
     """
     if max_cells is None:
-        max_cells = max(LEAST_CELLS, TREE_CELLS // max(1, len(families)))
+        max_cells = most_cells(len(families))
     domain = rows.domain
-    gather: Any = FamilyPass(domain if plan is None else plan.domain(domain), families, max_cells)
-    if plan is not None:
-        gather = FoldPass(gather, plan, domain.n_classes)
-    found: list[FamilyCounts] = context.engine.run(gather, rows, context.progress, "family counts")
+    counted = domain if plan is None else plan.domain(domain)
+    found: list[FamilyCounts] = []
+    for group in _groups(counted, families, rows.n_rows, context):
+        gather: Any = FamilyPass(counted, group, max_cells)
+        if plan is not None:
+            gather = FoldPass(gather, plan, domain.n_classes)
+        found += context.engine.run(gather, rows, context.progress, "family counts")
     for (feature, parents), counts in zip(families, found, strict=True):
-        depth = len(counts.codes) - 2
-        if counts.dense is None and depth < len(parents):
+        if counts.n_parents < len(parents):
             warnings.warn(
                 f"Feature {domain.names[feature]!r}: more than {max_cells:,} combinations of "
                 f"its value with the class and {len(parents)} parents occur; only the first "
-                f"{depth} parents were counted. Merge rare values of its parents, or lower k.",
+                f"{counts.n_parents} parents were counted. Merge rare values of its parents, or "
+                "lower k.",
                 UserWarning,
                 stacklevel=2,
             )
     return found
+
+
+def most_cells(n_families: int) -> int:
+    """Return how many cells each of so many families may have: all together 67 million."""
+    return max(LEAST_CELLS, TREE_CELLS // max(1, n_families))
 
 
 def build_trees(
@@ -110,10 +181,34 @@ def build_trees(
     families: Sequence[Family],
     context: FitContext,
     max_cells: int | None = None,
-) -> list[ContextTree]:
-    """Count the given families in one pass and return their context trees."""
-    counted = count_families(rows, families, context, max_cells=max_cells)
-    return [counts.tree() for counts in counted]
+) -> Trees:
+    """Count the given families and return their context trees."""
+    return Trees(count_families(rows, families, context, max_cells=max_cells))
+
+
+def _groups(
+    domain: Domain, families: Sequence[Family], n_rows: int, context: FitContext
+) -> Iterator[list[Family]]:
+    """Split families, in order, so that the counts of a group stay within the memory limit.
+
+    The sizes are those of rows of which no two are alike, at most; a further
+    pass over the kept codes costs little beside the work that it shares out.
+    """
+    jobs = int(getattr(context.engine, "n_jobs", 1))
+    group: list[Family] = []
+    total = 0
+    for feature, parents in families:
+        n_cells = domain.n_classes * prod(int(domain.arities[m]) for m in (*parents, feature))
+        size = 8 * n_cells * jobs
+        if n_cells > DENSE_CELLS:
+            size = RUN_BYTES * min(n_cells * jobs, n_rows)
+        if group and total + size > context.work_limit:
+            yield group
+            group, total = [], 0
+        group.append((feature, parents))
+        total += size
+    if group:
+        yield group
 
 
 class FamilyPass:
@@ -168,32 +263,10 @@ class FamilyPass:
         found = []
         for radix, counts in zip(self.radices, state, strict=True):
             if isinstance(counts, RunStack):
-                keys, cells = counts.total()
-                codes = counts.radix.decode(keys)
-                found.append(FamilyCounts(radix.arities, None, codes, cells))
+                found.append(FamilyCounts(radix.arities, None, counts.radix, *counts.total()))
             else:
                 found.append(FamilyCounts.from_dense(counts.reshape(radix.arities)))
         return found
-
-
-def merge_trees(a: ContextTree, b: ContextTree) -> ContextTree:
-    """Return the tree of the rows of both; where one is less deep, so is the result."""
-    if not (a.total and b.total):
-        return a if a.total else b
-    depth = min(a.seen_depth, b.seen_depth)
-    parts = [_cells(tree, depth) for tree in (a, b)]
-    codes = np.concatenate([part[0] for part in parts], axis=1)
-    arities = (*a.context_arities[:depth], a.arity)
-    radix = Radix(arities, tuple(range(depth)))
-    keys, cells = collapse(radix.keys(codes), np.concatenate([part[1] for part in parts]))
-    return _tree(radix.decode(keys), cells, (*a.context_arities, a.arity))
-
-
-def _cells(tree: ContextTree, depth: int) -> tuple[Ints, Floats]:
-    """Return the codes (context..., value) and counts of the cells of one level."""
-    level = tree.levels[depth]
-    codes = np.concatenate([tree.values(depth)[:, level.cell_nodes()], level.cell_value[None]])
-    return codes, level.cell_count
 
 
 def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:

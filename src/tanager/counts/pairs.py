@@ -96,20 +96,28 @@ class PairCells(NamedTuple):
         return np.bincount(cell, self.counts)[cell].astype(np.float64)
 
 
-def pair_groups(domain: Domain) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
-    """Split all pairs i < j into groups that one pass gathers densely, and the wide rest."""
+def pair_groups(
+    domain: Domain, limit: int | None = None
+) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
+    """Split all pairs i < j into groups that one pass gathers densely, and the wide rest.
+
+    `limit` is in bytes, for the counts of one thread.
+    """
+    pass_cells = PASS_CELLS if limit is None else min(PASS_CELLS, max(1, limit // 8))
     left, right = np.triu_indices(domain.n_features, 1)
     cells = domain.arities[left] * domain.arities[right] * domain.n_classes
     dense = cells <= PAIR_CELLS
     wide = [(int(i), int(j)) for i, j in zip(left[~dense], right[~dense], strict=True)]
     left, right, cells = left[dense], right[dense], cells[dense]
-    group = (np.cumsum(cells) - 1) // PASS_CELLS if cells.size else np.zeros(0, np.int64)
+    group = (np.cumsum(cells) - 1) // pass_cells if cells.size else np.zeros(0, np.int64)
     return [(left[group == g], right[group == g]) for g in np.unique(group)], wide
 
 
-def wide_groups(wide: Sequence[tuple[int, int]], n_rows: int) -> Iterator[list[tuple[int, int]]]:
-    """Split wide pairs into groups whose cells one pass can hold, however many rows differ."""
-    step = max(1, WIDE_BYTES // (48 * max(n_rows, 1)))  # three runs of 16 bytes a cell
+def wide_groups(
+    wide: Sequence[tuple[int, int]], n_rows: int, limit: int
+) -> Iterator[list[tuple[int, int]]]:
+    """Split wide pairs into groups that a pass holds in so many bytes, were no two rows alike."""
+    step = max(1, min(WIDE_BYTES, limit) // (48 * max(n_rows, 1)))  # three runs of 16 bytes a cell
     for low in range(0, len(wide), step):
         yield list(wide[low : low + step])
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain, Rows
 from tanager.codes.hashing import Fold
-from tanager.counts.families import Family, FamilyCounts, count_families
+from tanager.counts.families import Family, FamilyCounts, Trees, count_families
 from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.pairs import (
     PairCells,
@@ -25,12 +25,12 @@ from tanager.counts.pairs import (
 )
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.counts.scores import ConditionalInformation, PairScore
-from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
 
 __all__ = ["Counts"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 DECIMALS = 10  # to which information is rounded, so that ties are ties whatever the summation
 
@@ -72,7 +72,6 @@ class Counts:
         self.folds = folds
         self._left_out: int | None = None
         self._gathered = _Gathered(rows, context, folds)
-        self._trees: dict[Family, ContextTree] = {}
 
     def without(self, fold: int) -> Counts:
         """Return the counts of all rows but those of one fold; no pass is run for it."""
@@ -158,7 +157,7 @@ class Counts:
         dense = counts.dense
         if dense is None:
             dense = np.zeros(counts.arities)
-            dense[tuple(counts.codes)] = counts.cells
+            dense[tuple(counts.codes())] = counts.cells
         return self._select(dense.transpose(1, 2, 0))
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
@@ -169,18 +168,15 @@ class Counts:
         joint = self._gathered.kept_pair(i, j)
         return None if joint is None else self._select(joint)
 
-    def trees(self, structure: Families) -> list[ContextTree]:
-        """Return the context tree of each family of a structure.
+    def trees(self, structure: Families) -> Trees:
+        """Return the context trees of a structure's families, each built when asked for.
 
         Families with at most one parent come from the singles and pairs where
-        those are at hand; the others are counted in one more pass.
+        those are at hand; the others are counted once, and their counts are kept.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        missing = [family for family in families if family not in self._trees]
         n_folds = 1 if self.folds is None else self.folds.n_folds
-        for family, counts in zip(missing, self._gathered.families(missing), strict=True):
-            self._trees[family] = counts.tree(n_folds, self._left_out)
-        return [self._trees[family] for family in families]
+        return Trees(self._gathered.families(families), n_folds, self._left_out)
 
 
 class Families(Protocol):
@@ -217,12 +213,18 @@ class _Gathered:
         found: tuple[Floats, list[Floats]] = self._run(_SinglePass(self._domain), "value counts")
         return found
 
+    @cached_property
+    def _pair_groups(self) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
+        # Each thread has counts of its own, and one more holds their sum.
+        n_copies = int(getattr(self._context.engine, "n_jobs", 1)) + 1
+        return pair_groups(self._domain, self._context.work_limit // n_copies)
+
     def each_pairs(self) -> Iterator[PairCounts]:
         """Iterate over the dense pairs, a pass for each group; kept where one pass holds all."""
         if self._pairs is not None:
             yield self._pairs
             return
-        groups, wide = pair_groups(self._domain)
+        groups, wide = self._pair_groups
         for left, right in groups:
             pairs = self._with_singles(PairPass(self._domain, left, right))
             if len(groups) == 1 and not wide:
@@ -240,7 +242,8 @@ class _Gathered:
 
     def each_wide(self) -> Iterator[tuple[tuple[int, int], PairCells]]:
         """Iterate over the wide pairs and their cells, a pass for each group."""
-        for group in wide_groups(pair_groups(self._domain)[1], self.rows.n_rows):
+        limit = self._context.work_limit
+        for group in wide_groups(self._pair_groups[1], self.rows.n_rows, limit):
             yield from zip(
                 group, self._run(WidePairPass(self._domain, group), "pair counts"), strict=True
             )

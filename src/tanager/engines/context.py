@@ -19,6 +19,8 @@ from tanager.progress import Progress
 
 __all__ = ["FitContext"]
 
+LEAST_WORK = 8 << 20  # with less, a fit would be nothing but passes
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,8 +42,8 @@ class FitContext:
         What a structure learner leaves for a parameter learner of the same fit
         (a table that was learned jointly, say).
     memory_limit : int
-        Bytes of coded rows that may stay in memory; the rest goes to a temporary
-        file. By default half of what is free, at least 256 MiB.
+        Bytes that coded rows and the counts under way may take. By default half of
+        what is free, at least 256 MiB.
     checkpoint : Path or None
         The folder for the state of a fit that may be killed.
     """
@@ -53,6 +55,16 @@ class FitContext:
     carry: dict[str, Any] = field(default_factory=dict)
     memory_limit: int = field(default_factory=default_memory_limit)
     checkpoint: Path | None = None
+
+    @property
+    def rows_limit(self) -> int:
+        """Bytes of rows that may stay in memory; the rest goes to a temporary file."""
+        return self.memory_limit // 2
+
+    @property
+    def work_limit(self) -> int:
+        """Bytes that one kind of counts may take while they are gathered, at least 8 MiB."""
+        return max(LEAST_WORK, self.memory_limit // 4)
 
     def inner(self) -> FitContext:
         """Return a context for a part of the work that reports on its own, and silently."""

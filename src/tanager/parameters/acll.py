@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
-from tanager.parameters.learner import CountLearner
+from tanager.parameters.learner import CountLearner, map_trees
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
 from tanager.structure.acll import check_pseudo_count, family_weights, resolve_constants
 from tanager.structure.acll_constants import Sampler
@@ -76,9 +76,7 @@ class ACLLParameters(CountLearner):
         beta = self._beta(class_counts, context)
         floor = check_pseudo_count(self.pseudo_count)
         context.record("parameters")["beta"] = beta
-        families = context.engine.map(
-            partial(_family, beta=beta, floor=floor), trees, context.progress, "parameters"
-        )
+        families = map_trees(partial(_family, beta=beta, floor=floor), trees, context)
         return Tables(_log_prior(class_counts, beta, floor), tuple(families))
 
     def _beta(self, class_counts: Floats, context: FitContext) -> float:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import Codes
 from tanager.codes.hashing import Sample, smallest_hash
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.learner import Choice, CountLearner
-from tanager.parameters.tables import FamilyTable, TreeTable, log_posterior
+from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import Structure
 
 __all__ = ["FriedmanEstimate", "Laplace", "MEstimate", "MaximumLikelihood"]
 
 Floats = NDArray[np.float64]
+
+TERM_BYTES = 1 << 26  # of the terms of families that are held at a time
 
 
 def additive_table(tree: ContextTree, added: float, *, backoff: bool) -> FamilyTable:
@@ -153,15 +158,34 @@ class MEstimate(CountLearner):
         bound = smallest_hash(seed, n_holdout, (chunk.indices for chunk in rows.chunks()))
         rest = Counts(rows.subset(Sample(seed, bound, inside=False)), context)
         codes, labels, weights = rows.subset(Sample(seed, bound)).gather()[:3]
+        log_joints = self._log_joints(structure, rest, codes, context)
         losses = {}
-        for m in self.candidates:
-            tables = MEstimate(m).from_counts(rest.classes, rest.trees(structure), context)
-            log_prob = log_posterior(tables.log_joint(structure, codes, counts.domain.arities))
-            loss = -log_prob[np.arange(len(labels)), labels]
+        for m, log_joint in zip(self.candidates, log_joints, strict=True):
+            loss = -log_posterior(log_joint)[np.arange(len(labels)), labels]
             losses[m] = float(np.average(loss, weights=_positive(weights)))
         best = min(losses, key=lambda m: losses[m])
         context.record("parameters").update(m=best, holdout_log_loss=losses)
         return MEstimate(best)
+
+    def _log_joints(
+        self, structure: Structure, counts: Counts, codes: Codes, context: FitContext
+    ) -> Floats:
+        """Return the log-joint of coded rows under every candidate, (n, n_rows, n_classes).
+
+        Each family's tree is built once for all candidates, some families at a time.
+        """
+        log_joints = np.repeat(
+            MEstimate(1.0).log_prior(counts.classes)[None, None], len(self.candidates), 0
+        ).repeat(codes.shape[1], 1)
+        trees, arities = counts.trees(structure), counts.domain.arities
+        work = partial(_candidate_terms, self.candidates, structure, trees, codes, arities)
+        n_families = len(structure.selected)
+        step = max(1, TERM_BYTES // max(1, log_joints.nbytes))
+        for first in range(0, n_families, step):
+            some = range(first, min(first + step, n_families))
+            for terms in context.engine.map(work, some, context.progress, "parameters"):
+                log_joints += terms
+        return log_joints
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
@@ -238,6 +262,22 @@ class FriedmanEstimate(CountLearner):
         """Return the log frequencies of the classes."""
         frequencies = np.maximum(class_counts / class_counts.sum(), self.least)
         return np.log(frequencies / frequencies.sum())
+
+
+def _candidate_terms(
+    candidates: Sequence[float],
+    structure: Structure,
+    trees: Sequence[ContextTree],
+    codes: Codes,
+    arities: NDArray[np.int64],
+    at: int,
+) -> Floats:
+    """Return log P(x | y, parents) of one family under every m, (n, n_rows, n_classes)."""
+    tree, members = trees[at], family_members(structure, at)
+    out = np.zeros((len(candidates), codes.shape[1], tree.context_arities[0]))
+    for m, terms in zip(candidates, out, strict=True):
+        MEstimate(m).family(tree).add_terms(codes, arities, members, terms)
+    return out
 
 
 def _positive(weights: Floats | None) -> Floats | None:

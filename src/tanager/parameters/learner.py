@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,9 @@ from tanager.parameters.folds import folds_of_rows, judging_folds
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import Structure
 
-__all__ = ["Choice", "CountLearner", "ParameterLearner"]
+__all__ = ["Choice", "CountLearner", "ParameterLearner", "map_trees"]
+
+Result = TypeVar("Result")
 
 
 class ParameterLearner(BaseEstimator, ABC):
@@ -151,7 +154,7 @@ class CountLearner(ParameterLearner):
         context: FitContext,
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
-        families = context.engine.map(self.family, trees, context.progress, "parameters")
+        families = map_trees(self.family, trees, context)
         return Tables(self.log_prior(class_counts), tuple(families))
 
     @abstractmethod
@@ -161,3 +164,17 @@ class CountLearner(ParameterLearner):
     @abstractmethod
     def log_prior(self, class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Estimate the class prior."""
+
+
+def map_trees(
+    function: Callable[[ContextTree], Result], trees: Sequence[ContextTree], context: FitContext
+) -> list[Result]:
+    """Apply a function to every tree; each is built when it is its turn, and then dropped."""
+    work = partial(_apply_at, function, trees)
+    return context.engine.map(work, range(len(trees)), context.progress, "parameters")
+
+
+def _apply_at(
+    function: Callable[[ContextTree], Result], trees: Sequence[ContextTree], at: int
+) -> Result:
+    return function(trees[at])

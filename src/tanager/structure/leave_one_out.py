@@ -18,9 +18,10 @@ these features is kept for the next ones.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +29,25 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
+from tanager.engines.keeping import Store
 
 __all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "Task", "Tries", "mean_losses"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-States = dict[int, Floats]  # by the index of a chunk's first row: its rows' odds or posteriors
+States = dict[int, Any]  # by the index of a chunk's first row: where its rows' `State` is kept
+
+
+class State(NamedTuple):
+    """The odds (n_rows, max_k + 1) or posteriors (n_rows, max_k + 1, n_classes) of a chunk."""
+
+    rows: Floats
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.rows.shape[0])
+
 
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
 SMOOTHING = 1.0  # m of the m-estimate
@@ -171,8 +185,8 @@ class LeaveOneOut:
     tries : Tries
     before : dict, optional
         The chunks' odds or posteriors after the earlier features.
-    keep : bool
-        Whether those after these features are wanted.
+    store : Store, optional
+        Where those after these features are kept; None: nobody wants them.
 
     Notes
     -----
@@ -184,11 +198,18 @@ class LeaveOneOut:
     task: Task
     tries: Tries
     before: States | None = None
-    keep: bool = False
+    store: Store | None = None
     n_features: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.n_features = self.tries.level_start.shape[0] - 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A store is of one process. In another the states stay in memory, with the result.
+        return {**self.__dict__, "store": self.store is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, store=Store(sys.maxsize) if state["store"] else None)
 
     def zero(self) -> tuple[Ints, States]:
         """Return the losses of no rows."""
@@ -201,8 +222,10 @@ class LeaveOneOut:
         # An integer weight stands for repeated rows, of which one is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
         # A copy, so that a pass that is tried again starts from the same.
-        before = self.before
-        rows = task.start(chunk, shares) if before is None else before[chunk.start].copy()
+        if self.before is None:
+            rows = task.start(chunk, shares)
+        else:
+            rows = next(self.before[chunk.start].chunks()).rows.copy()
         trie, score = tries[:5], SCORES.index(task.score)
         if task.binary:
             native.score_odds(
@@ -226,8 +249,8 @@ class LeaveOneOut:
                 rows,
                 state[0],
             )
-        if self.keep:
-            state[1][chunk.start] = rows
+        if self.store is not None:
+            state[1][chunk.start] = self.store.keep(State(rows))
         return state
 
     def merge(self, a: tuple[Ints, States], b: tuple[Ints, States]) -> tuple[Ints, States]:

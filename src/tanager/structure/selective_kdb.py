@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts import Counts, Family, build_trees
+from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
+from tanager.engines.keeping import Store
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.kdb import dependence_parents, information_order
@@ -132,11 +133,11 @@ class SelectiveKDB(StructureLearner):
         binary = complete and domain.n_classes == 2 and not rows.weighted
         task = Task(domain, counts.classes, max_k, self.score, self.smoothing, binary)
         sums, states = [], None
-        groups = list(_groups(task, families, rows.n_rows))
+        groups = list(_groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit)))
         for at, group in enumerate(groups):
-            trees = build_trees(rows, group, context)
-            more = at + 1 < len(groups)
-            losses = LeaveOneOut(task, Tries.build(task, group, trees), states, keep=more)
+            trees = build_trees(rows, group, context, most_cells(len(families)))
+            store = Store(context.work_limit) if at + 1 < len(groups) else None
+            losses = LeaveOneOut(task, Tries.build(task, group, trees), states, store)
             del trees
             found, states = context.engine.run(losses, rows, context.progress, "leave-one-out")
             sums.append(found)
@@ -158,8 +159,8 @@ class SelectiveKDB(StructureLearner):
             )
 
 
-def _groups(task: Task, families: list[Family], n_rows: int) -> Iterator[list[Family]]:
-    """Split families, in order, so that the tries of a group stay within GROUP_BYTES or so."""
+def _groups(task: Task, families: list[Family], n_rows: int, limit: int) -> Iterator[list[Family]]:
+    """Split families, in order, so that the tries of a group stay within a limit in bytes or so."""
     group: list[Family] = []
     total = 0
     for feature, parents in families:
@@ -168,7 +169,7 @@ def _groups(task: Task, families: list[Family], n_rows: int) -> Iterator[list[Fa
         for member in (feature, *parents):
             combinations = min(combinations * int(task.domain.arities[member]), n_rows)
             size += combinations * cell_bytes
-        if group and total + size > GROUP_BYTES:
+        if group and total + size > limit:
             yield group
             group, total = [], 0
         group.append((feature, parents))

@@ -232,7 +232,7 @@ class PackedTable:
         self.total_weight = rows.total_weight * self.unit
         packer = _Packer(packing, folds, self.unit)
         self._pieces = context.engine.keep(
-            packer, rows.pieces(), context.memory_limit, Progress(), "pack rows"
+            packer, rows.pieces(), context.rows_limit, Progress(), "pack rows"
         )
 
     def pieces(self) -> Sequence[Piece[PackedRows]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +152,7 @@ class HDP(CountLearner):
         self._check()
         streams = [context.generator(STREAM, at) for at in range(len(trees))]
         learned = context.engine.map(
-            self._estimate, zip(trees, streams, strict=True), context.progress, "parameters"
+            partial(_estimate_at, self, trees), enumerate(streams), context.progress, "parameters"
         )
         self._report([estimate for estimate, _ in learned], context)
         return Tables(self.log_prior(class_counts), tuple(table for _, table in learned))
@@ -158,7 +160,7 @@ class HDP(CountLearner):
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family from its tree."""
         self._check()
-        return self._estimate((tree, FitContext().generator(STREAM, 0)))[1]
+        return self.estimate(tree, FitContext().generator(STREAM, 0))[1]
 
     def log_prior(self, class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Estimate the class prior: one virtual row, spread evenly over the classes."""
@@ -168,10 +170,10 @@ class HDP(CountLearner):
         )
         return log_prior
 
-    def _estimate(
-        self, item: tuple[ContextTree, np.random.Generator]
+    def estimate(
+        self, tree: ContextTree, generator: np.random.Generator
     ) -> tuple[Estimate, FamilyTable]:
-        tree, generator = item
+        """Estimate one family; also return what was found on the way."""
         discount = None if isinstance(self.discount, str) else self.discount
         prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, discount)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
@@ -235,3 +237,13 @@ class HDP(CountLearner):
                 "is from 0 to less than 1 or 'sampled', and other than 0 only with "
                 "inference='gibbs'."
             )
+
+
+def _estimate_at(
+    learner: HDP, trees: Sequence[ContextTree], item: tuple[int, np.random.Generator]
+) -> tuple[Estimate, FamilyTable]:
+    # By number: each tree is built when it is its turn, and then dropped. Of the
+    # estimate only what is reported stays.
+    at, generator = item
+    estimate, table = learner.estimate(trees[at], generator)
+    return replace(estimate, log_prob=np.empty(0), log_escape=np.empty(0)), table

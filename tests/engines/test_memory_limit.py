@@ -1,0 +1,88 @@
+"""A small memory limit: more passes, less memory, the same model."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import tanager
+from tanager.codes import Domain, Rows
+from tanager.counts import build_trees, families
+from tanager.engines import FitContext, LocalEngine, context
+from tanager.structure import Fixed
+
+
+@pytest.fixture
+def no_least(monkeypatch):
+    """Let a limit be as small as it is said."""
+    monkeypatch.setattr(context, "LEAST_WORK", 1)
+
+
+def make_table(n_rows=4000, n_values=40):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, n_rows)
+    X = rng.integers(0, n_values, (n_rows, 6))
+    X[:, 1] = np.where(rng.random(n_rows) < 0.5, X[:, 0], X[:, 1])
+    X[:, 2] = np.where(rng.random(n_rows) < 0.3, y, X[:, 2])
+    return X, y
+
+
+@pytest.mark.parametrize("structure", ["kdb(k=3)", "skdb(max_k=3)"])
+@pytest.mark.parametrize("parameters", ["hdp", "m-estimate"])
+def test_the_model_does_not_depend_on_the_limit(structure, parameters, tmp_path, no_least):
+    X, y = make_table()
+    files, passes = [], []
+    for limit in ("4GB", "400KB"):
+        engine = LocalEngine(2)
+        model = tanager.BayesNetClassifier(
+            structure,
+            parameters,
+            categorical_features="all",
+            engine=engine,
+            memory_limit=limit,
+            random_state=0,
+        ).fit(X, y)
+        files.append(tmp_path / f"{limit}.tanager")
+        tanager.save(model, files[-1])
+        passes.append(engine.n_passes)
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert passes[1] > passes[0]
+
+
+def count_with(limit: int) -> tuple[float, list[object]]:
+    """Count eight families with a cell for every row; return the peak in bytes, and the trees."""
+    rng = np.random.default_rng(1)
+    n_rows, n_features = 20_000, 9
+    domain = Domain(tuple("abcdefghi"), np.full(n_features, 60), 2)
+    codes = rng.integers(0, 60, (n_features, n_rows), np.uint8)
+    rows = Rows.in_memory(domain, codes, rng.integers(0, 2, n_rows, np.uint16), None, 1000)
+    chosen = [(f, tuple(g for g in range(n_features) if g != f)[:4]) for f in range(8)]
+    tracemalloc.start()
+    try:
+        trees = build_trees(rows, chosen, FitContext(LocalEngine(2), memory_limit=limit))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return peak, list(trees)
+
+
+def test_counts_under_way_stay_within_the_limit(no_least):
+    one_family = families.RUN_BYTES * 20_000
+    kept = 8 * 16 * 20_000  # the counts themselves: a key and a number for each cell
+    roomy, expected = count_with(1 << 30)
+    peak, found = count_with(4 * one_family)  # a fourth is for counts under way
+    assert found == expected
+    assert peak < kept + 2 * one_family < roomy
+
+
+def test_partial_fit_adds_to_sparse_counts():
+    X, y = make_table(2000)
+    fixed = Fixed({"x3": ["x4", "x1", "x0"], "x5": ["x3", "x4", "x0"]})
+    parts, whole = (
+        tanager.BayesNetClassifier(fixed, "hdp", categorical_features="all") for _ in range(2)
+    )
+    parts.partial_fit(X, y).partial_fit(X[:500], y[:500])
+    whole.fit(X, y, sample_weight=np.where(np.arange(2000) < 500, 2.0, 1.0))
+    assert parts.network_.tables == whole.network_.tables
