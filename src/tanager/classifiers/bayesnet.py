@@ -137,9 +137,9 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         Threads of the local engine; None is one, -1 is one a core. Results do
         not depend on it.
     memory_limit : str, int or None, default=None
-        Memory that coded rows may take, such as ``"4GB"`` or a number of bytes; the
-        rest goes to a temporary file. None is half of what is free. Results do not
-        depend on it.
+        Memory that rows and counts may take besides the model, such as ``"4GB"`` or a
+        number of bytes; more rows go to a temporary file, more counts take more passes.
+        None is half of what is free. Results do not depend on it.
     checkpoint : path or None, default=None
         A folder for the state of a fit that takes long: one that was killed, and is
         started again on the same rows, goes on from there to the same model. It is

@@ -89,7 +89,7 @@ def fit(
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            "--memory-limit", help="For coded rows: 4GB, 512MiB, … Else half of the free."
+            "--memory-limit", help="For rows and counts: 4GB, 512MiB, … Else half of the free."
         ),
     ] = None,
     checkpoint: Annotated[
