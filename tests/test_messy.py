@@ -313,3 +313,24 @@ def test_a_clean_table_is_not_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(SMALL).fit(GOOD, Y).predict(GOOD)
+
+
+def test_what_is_left_out_is_no_part_of_the_network(labels):
+    rng = np.random.default_rng(0)
+    names = [f"id{i}" for i in rng.permutation(len(labels))]
+    table = {"id": names, "x": rng.normal(size=len(labels)), "z": rng.integers(0, 3, len(labels))}
+    for pair in (("tan", "hdp"), ("auto", "layered")):
+        with pytest.warns(ColumnWarning, match="'id' left out"):
+            clf = BayesNetClassifier(*pair).fit(table, labels)
+        assert clf.structure_.features == ("x", "z")
+        assert clf.feature_importances_[0] == 0.0
+
+
+def test_a_target_that_names_the_rows_is_warned_of():
+    with pytest.warns(ColumnWarning, match="has 30 classes in 40 rows"):
+        BayesNetClassifier("naive", "laplace").fit({"a": ["x", "y"] * 20}, [*range(30), *range(10)])
+
+
+def test_complex_numbers_are_refused_in_one_line(fitted):
+    with pytest.raises(DataError, match=r"^Complex data not supported\. Pass the real"):
+        fitted.predict(np.ones((3, 2)) * 1j)

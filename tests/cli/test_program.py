@@ -214,12 +214,12 @@ def test_drawing_a_graph_as_text_hints_at_export(folder, tmp_path, said):
     [
         (["fit"], "Missing"),
         (["nonsense"], "No such command"),
-        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-s", "tanne"], "structure='tanne'"),
+        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-s", "tanne"], "--structure 'tanne'"),
         (
             ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-s", "kdb(q=2)"],
             "has no option 'q'. Its options: adjusted, k",
         ),
-        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--missing", "drop"], "missing='drop'"),
+        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--missing", "drop"], "--missing 'drop'"),
         (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--drop", "nix"], "'nix'"),
         (["predict", "{m}", "{t}", "-o", "{tmp}/p.doc"], "'.doc'"),
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),

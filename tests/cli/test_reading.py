@@ -15,6 +15,7 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.cli.app import run
 from tanager.errors import ConfigurationError, DataError
+from tanager.network import Network
 from tanager.sources import open_source
 from tanager.sources.text import TextStyle
 
@@ -165,5 +166,115 @@ def test_a_table_is_opened_without_some_columns(frame, tmp_path):
     assert tanager.open_table(path, drop="city").names == ("n", "y")
     clf = BayesNetClassifier("naive", "laplace").fit(tanager.open_table(path, drop=["city"]), "y")
     assert list(clf.feature_names_in_) == ["n"]
-    with pytest.raises(DataError, match="drop names 'town'"):
+    with pytest.raises(ConfigurationError, match="drop names 'town'"):
         tanager.open_table(path, drop="town")
+
+
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory):
+    """Days before months or months before days, '?' for missing, codes that look like numbers."""
+    rng = np.random.default_rng(1)
+    y = rng.choice(["no", "yes"], 80)
+    day = [f"{d:02d}/{m:02d}/2024" for d, m in rng.integers(1, 13, (80, 2))]
+    size = [str(v) for v in rng.integers(100, 140, 80)]
+    size[3] = size[7] = "?"
+    table = pd.DataFrame({"day": day, "size": size, "kind": rng.integers(1, 4, 80)})
+    table = table.assign(born=[f"2024{m:02d}0{d}" for m, d in rng.integers(1, 9, (80, 2))], y=y)
+    path = tmp_path_factory.mktemp("messy") / "messy.csv"
+    table.to_csv(path, index=False)
+    return path
+
+
+PAIR = ("-s", "naive", "-p", "laplace")
+READING = (
+    *("--dates", "day=%d/%m/%Y", "--dates", "born=%Y%m%d", "--na-values", "?"),
+    *("--categorical", "kind"),
+)
+
+
+def test_dates_in_doubt_are_asked_for_and_then_read(messy, tmp_path, capfd):
+    model = tmp_path / "m.tanager"
+    fit = ["fit", str(messy), "-t", "y", *PAIR, "-o", str(model)]
+    assert run([*fit, "--dates", "day"]) == 2
+    assert "may be written as %d/%m/%Y or as %m/%d/%Y. Say which" in capfd.readouterr().err
+    assert run([*fit, *READING]) == 0
+    columns = {c.name: c for c in Network.load(model).codebook.columns}
+    assert columns["day"].temporal
+    assert columns["born"].temporal
+    assert columns["size"].kind == "numeric"
+    assert columns["kind"].kind == "categorical"
+    for command in ("predict", "score", "explain", "report"):
+        line = [command, str(model), str(messy), "--na-values", "?"]
+        line += ["-o", str(tmp_path / "o.html"), "-t", "y"] if command == "report" else []
+        assert run(line) == 0
+    assert run(["predict", str(model), str(messy)]) == 1
+    assert "Name texts that mean missing (--na-values)" in capfd.readouterr().err
+    assert run(["predict", str(model), str(messy), "--dates", "day"]) == 2
+    assert "The model remembers how its columns are read" in capfd.readouterr().err
+
+
+def test_a_column_that_the_model_does_not_know_can_be_dropped(frame, tmp_path):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.assign(extra=1).to_csv(tmp_path / "new.csv", index=False)
+    model = str(fit(tmp_path, tmp_path / "t.csv"))
+    new = str(tmp_path / "new.csv")
+    assert run(["predict", model, new]) == 1
+    assert run(["predict", model, new, "--drop", "extra"]) == 0
+
+
+def test_audit_says_what_the_options_do(messy, capfd):
+    assert run(["audit", str(messy), "-t", "y", "--drop", "born", *READING[:2], "--json"]) == 0
+    columns = {c["column"]: c for c in json.loads(capfd.readouterr().out)["columns"]}
+    assert columns["day"]["action"] == "read as dates"
+    assert "born" not in columns
+    assert run(["audit", str(messy), "-t", "label"]) == 2
+    assert run(["audit", str(messy), "-t", "y", "--categorical", "nope"]) == 2
+
+
+def test_evaluate_and_compare_read_the_table_as_fit_does(messy, tmp_path, capfd):
+    arguments = [str(messy), "-t", "y", "--rounds", "1", *READING]
+    run_file = tmp_path / "run.jsonl"
+    raw = "sklearn.tree.DecisionTreeClassifier@raw"
+    with_ = ["--with", "naive/laplace", "--with", raw, "--with", "categorical-nb"]
+    assert run(["compare", *arguments, *with_, "--run", str(run_file)]) == 0
+    assert run(["evaluate", *arguments, *PAIR]) == 0
+    dataset = json.loads(run_file.read_text().splitlines()[0])["experiment"]["datasets"][0]
+    assert dataset["na_values"] == ["?"]
+    assert dataset["dates"] == ["day=%d/%m/%Y", "born=%Y%m%d"]
+    capfd.readouterr()
+    assert run(["evaluate", *arguments[:5], *PAIR]) == 0
+    note = capfd.readouterr().err
+    assert note.count("'size' read as numbers") == 1
+    assert "--categorical" in note
+    toml = tmp_path / "e.toml"
+    toml.write_text(
+        'classifiers = ["naive/laplace"]\n[protocol]\nrounds = 1\n[datasets.messy]\n'
+        f'path = "{messy}"\ntarget = "y"\nna_values = ["?"]\ncategorical = ["kind"]\n'
+        'dates = ["day=%d/%m/%Y"]\n'
+    )
+    assert run(["compare", str(toml), "--run", str(tmp_path / "other.jsonl")]) == 0
+
+
+def test_standard_input_can_be_evaluated(messy, monkeypatch, capfd):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(messy.read_bytes())))
+    assert run(["evaluate", "-", "-t", "y", "--rounds", "1", *PAIR]) == 0
+    assert "on standard input" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--dates", "size"), "--dates names 'size', and no text of it"),
+        (("--dates", "day=%d-%b"), "Allowed: ISO"),
+        (("--dates", "nope"), "--dates names 'nope', which is not a feature"),
+        (("--drop", "nope"), "--drop names 'nope'"),
+        (("--drop", "y"), "--drop names the target"),
+        (("--encoding", "utf9"), "--encoding 'utf9' is not known"),
+        (("--bins", "foo"), "--bins 'foo' is not known"),
+        (("--jobs", "0"), "--jobs 0 has no meaning"),
+    ],
+)
+def test_mistakes_are_told_in_the_options_words(messy, tmp_path, capfd, arguments, said):
+    line = ["fit", str(messy), "-t", "y", *PAIR, "-o", str(tmp_path / "m.tanager"), *arguments]
+    assert run(line) in (1, 2)
+    assert said in capfd.readouterr().err

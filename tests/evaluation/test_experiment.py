@@ -191,7 +191,7 @@ def test_absent_tables_are_named_with_a_guess(folder):
 
 
 def test_a_missing_target_names_the_columns(small):
-    with pytest.raises(DataError, match="length, width, colour, class"):
+    with pytest.raises(DataError, match="'length', 'width', 'colour', 'class'"):
         Dataset("x", small.source, target="y").load()
 
 

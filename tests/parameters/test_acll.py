@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 
+from tanager import BayesNetClassifier, load, save
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import ACLLParameters
-from tanager.structure import Structure
+from tanager.structure import Fixed, Structure
 from tests.oracles.acll import acll, prior, theta
 
 
@@ -87,3 +88,15 @@ def test_errors_say_what_is_allowed():
     for learner in (ACLLParameters("gaussian"), ACLLParameters(pseudo_count=-1)):
         with pytest.raises(ConfigurationError):
             learn(learner, make_rows(0))
+
+
+def test_a_model_with_many_values_is_saved_and_loaded(tmp_path):
+    """Families too wide for dense tables have contexts that never answer: they sum to one too."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    a = [f"a{v}" for v in rng.integers(0, 150, 400)]
+    b = [f"{v}-{a[i]}" for i, v in enumerate(rng.integers(0, 2, 400))]
+    clf = BayesNetClassifier(Fixed({"b": ["a"]}), "acll").fit({"a": a, "b": b}, y)
+    save(clf, tmp_path / "m.tanager")
+    rows = {"a": a[:9], "b": b[:9]}
+    assert np.array_equal(load(tmp_path / "m.tanager").predict_proba(rows), clf.predict_proba(rows))

@@ -3,31 +3,46 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tanager.codes import Codebook
 from tanager.errors import ColumnWarning
 
-__all__ = ["warn_of_columns"]
+__all__ = ["tell_findings", "warn_of_columns"]
 
 MOST = 8  # columns named in a warning
+MANY_CLASSES = 20  # from which on a target may name the rows
 
 
-def warn_of_columns(codebook: Codebook, record: Mapping[str, Any]) -> None:
-    """Warn of the columns that are read otherwise than written, and of a single class."""
-    acted = [f for f in record.get("audit", ()) if f["action"] != "none"]
-    if acted:
-        shown = "; ".join(f"{f['column']!r} {f['action']} ({f['reason']})" for f in acted[:MOST])
-        more = f"; and {len(acted) - MOST} more" if len(acted) > MOST else ""
+def tell_findings(findings: Iterable[Mapping[str, Any]]) -> str:
+    """Return one sentence of the columns that are read otherwise than written; "" without any."""
+    acted = [f for f in findings if f["action"] != "none"]
+    if not acted:
+        return ""
+    shown = "; ".join(f"{f['column']!r} {f['action']} ({f['reason']})" for f in acted[:MOST])
+    more = f"; and {len(acted) - MOST} more" if len(acted) > MOST else ""
+    return (
+        f"Columns that are not what they seem: {shown}{more}. To take a column as it is, name "
+        "it in categorical_features, or pass audit=False. All findings are in "
+        "info_['codes']['audit']."
+    )
+
+
+def warn_of_columns(codebook: Codebook, record: Mapping[str, Any], n_rows: int) -> None:
+    """Warn of the columns that are read otherwise than written, and of a strange target."""
+    text = tell_findings(record.get("audit", ()))
+    if text:
+        warnings.warn(text, ColumnWarning, stacklevel=4)
+    n_classes = len(codebook.classes)
+    if n_classes > MANY_CLASSES and n_classes > n_rows / 2:
         warnings.warn(
-            f"Columns that are not what they seem: {shown}{more}. To take a column as it is, name "
-            "it in categorical_features, or pass audit=False. All findings are in "
-            "info_['codes']['audit'].",
+            f"The target {codebook.target.name!r} has {n_classes:,} classes in {n_rows:,} rows: it "
+            "names the rows rather than their kind, and little can be learned. Check the target.",
             ColumnWarning,
             stacklevel=4,
         )
-    if len(codebook.classes) == 1:
+    if n_classes == 1:
         warnings.warn(
             f"The target has one class only, {str(codebook.classes[0])!r}: every row will be "
             "predicted so. Check the target, or pass rows of other classes.",

@@ -80,6 +80,16 @@ def _dropped(structure: Structure, limited: Structure) -> list[tuple[str, str]]:
     return [(p, f) for f, parents in before.items() for p in parents if p not in after[f]]
 
 
+def _leave_out(structure: Structure, codebook: Codebook, context: FitContext) -> Structure:
+    """Return the structure without the columns that the audit leaves out."""
+    names = codebook.domain.names
+    left = {at for at, name in enumerate(names) if codebook.leaves_out(name)}
+    # Tables that were learned together with the structure would no longer fit it.
+    if not left.intersection(structure.selected) or context.carry:
+        return structure
+    return structure if left.issuperset(structure.selected) else structure.without(left)
+
+
 def _grouped(counts: Counts) -> Counts:
     """Return the counts of groups of values, as parents are read."""
     pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
@@ -110,6 +120,9 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         the last, such as ``{"size": ["S", "M", "L"]}``. Neighbours then say similar
         things. pandas' ordered categories, Arrow's ordered dictionaries and polars'
         enums have an order already. A value that is not in the list is an error.
+    dates : None, names, or mapping of names to styles, default=None
+        Columns of text that are dates. The audit finds most by itself; this is for
+        those in doubt: ``dates={"paid": "%d/%m/%Y"}``.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
@@ -187,6 +200,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         *,
         categorical_features: str | Sequence[Any] = "from_dtype",
         ordered: Mapping[Any, Sequence[Any]] | None = None,
+        dates: str | Sequence[str] | Mapping[str, str] | None = None,
         missing: str = "value",
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
@@ -202,6 +216,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.parameters = parameters
         self.categorical_features = categorical_features
         self.ordered = ordered
+        self.dates = dates
         self.missing = missing
         self.bins = bins
         self.class_weight = class_weight
@@ -439,6 +454,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         with context.stage("structure") as record:
             read = _grouped(counts) if learner.groups_parents else counts
             structure = learn_structure(structure_learner, read, context, store)
+            structure = _leave_out(structure, codebook, context)
             context.carry["structure_learner"] = structure_learner
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
             record["mutual_information"] = dict(informed)
@@ -493,9 +509,10 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 missing=self.missing,
                 bins=self._bins(),
                 audit=self.audit,
+                dates=self.dates,
                 context=context,
             )
-        warn_of_columns(codebook, context.info["codes"])
+        warn_of_columns(codebook, context.info["codes"], rows.n_rows)
         return codebook, rows
 
     def _bins(self) -> str | int:

@@ -43,6 +43,8 @@ def as_table(X: Any) -> Any:
     """
     if has_names(X) or isinstance(X, list | tuple):
         return X
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        return X  # refused where it is opened, without printing all of it
     try:
         return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
     except ValueError as error:

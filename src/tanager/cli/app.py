@@ -17,6 +17,7 @@ import typer
 
 from tanager import __version__
 from tanager.cli import audit, demo, draw, export, fit, laboratory, predict, report, score, show
+from tanager.cli.words import in_options
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
 
@@ -85,7 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
     """Say a warning of Tanager's in one line; others as Python does."""
     if category.__module__.partition(".")[0] == "tanager":
-        _say(f"note: {message}")
+        _say(in_options(f"note: {message}"))
     else:
         filename, line = place[0], place[1]
         print(warnings.formatwarning(message, category, filename, line), end="", file=sys.stderr)
@@ -116,12 +117,14 @@ def _tell(error: BaseException) -> int:
             return USAGE
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "tanager"
-        _say(f"{error.format_message()} Try '{command} --help'.")
+        text = error.format_message().rstrip()
+        text += "" if text.endswith((".", "?", "!")) else "."
+        _say(f"{text}{_hint(error)} Try '{command} --help'.")
         return USAGE
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, TanagerError):
-        _say(str(error))
+        _say(in_options(str(error)))
         return USAGE if isinstance(error, ConfigurationError) else FAILED
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -131,11 +134,19 @@ def _tell(error: BaseException) -> int:
         _say("out of memory. Use fewer parents, fewer columns, or files instead of one table.")
         return FAILED
     if isinstance(error, ModuleNotFoundError):
-        extra = "export" if str(error.name).startswith("onnx") else "report"
-        _say(f"{error}. Install it, for example with: pip install 'tanager[{extra}]'")
+        package = str(error.name).partition(".")[0]
+        _say(f"this needs {package}, which is not installed. Install it: pip install {package}")
         return FAILED
     _say(f"{type(error).__name__}: {error}. Run again with --debug to see where.")
     return FAILED
+
+
+def _hint(error: BaseException) -> str:
+    """Say why an option that other commands have is not there."""
+    option = getattr(error, "option_name", None)
+    if option in ("--categorical", "--dates"):
+        return " The model remembers how its columns are read: the option is one of fit."
+    return ""
 
 
 def _say(text: str) -> None:

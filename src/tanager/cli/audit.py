@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import (
+    Categorical,
     Data,
+    Dates,
     Decimal,
+    Drop,
     Encoding,
     Json,
     NaValues,
@@ -16,6 +19,7 @@ from tanager.cli.console import (
     open_data,
     print_json,
 )
+from tanager.errors import ConfigurationError, listed
 
 if TYPE_CHECKING:
     from tanager.codes.audit import ColumnSheet
@@ -36,6 +40,9 @@ def audit(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    drop: Drop = None,
+    categorical: Categorical = None,
+    dates: Dates = None,
     as_json: Json = False,
 ) -> None:
     """Look at the columns of a table: types, gaps, ids, dates and numbers written as text.
@@ -44,8 +51,25 @@ def audit(
     or take it as it is. Reads up to 100,000 rows of files.
     """
     from tanager.codes.audit import describe_columns
+    from tanager.codes.dates import as_date_styles, read_dates
 
-    sheets = describe_columns(open_data(data, na_values, encoding, decimal), target)
+    table = open_data(data, na_values, encoding, decimal, drop)
+    if target is not None and target not in table.names:
+        raise ConfigurationError(
+            f"--target names {target!r}, which the table does not have. "
+            f"Its columns are: {listed(table.names)}."
+        )
+    features = [name for name in table.names if name != target]
+    taken = features if categorical == ["all"] else categorical or []
+    strange = [name for name in taken if name not in features]
+    if strange:
+        raise ConfigurationError(
+            f"--categorical names {listed(strange)}, which is not a feature. "
+            f"The features are: {listed(features)}."
+        )
+    table = table.as_text(as_date_styles(dates))
+    asked = read_dates(table, features, dates)
+    sheets = describe_columns(table, target, categorical=taken, dates=asked)
     if as_json:
         print_json({"columns": [sheet.to_json() for sheet in sheets]})
         return
@@ -54,7 +78,10 @@ def audit(
         table.add_row(*_cells(sheet))
     out = console()
     out.print(table)
-    out.print("To overrule: --categorical COLUMN takes it as it is, --drop COLUMN leaves it out.")
+    out.print(
+        "To overrule: --categorical COLUMN takes it as it is, --dates COLUMN as dates, "
+        "--drop COLUMN leaves it out."
+    )
 
 
 def _cells(sheet: ColumnSheet) -> list[str]:

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bins",
+    "Categorical",
     "Data",
+    "Dates",
     "Decimal",
+    "Drop",
     "Encoding",
     "Json",
     "Model",
@@ -32,6 +35,7 @@ __all__ = [
     "open_data",
     "print_json",
     "read_bins",
+    "read_categorical",
     "watching",
 ]
 
@@ -46,10 +50,27 @@ Data = Annotated[
 ]
 NaValues = Annotated[
     list[str] | None,
-    typer.Option("--na-values", help="CSV: a cell that means missing, as '?'; may be repeated."),
+    typer.Option("--na-values", help="A text that means missing, as '?'; may be repeated."),
 ]
 Encoding = Annotated[str, typer.Option("--encoding", help="CSV: such as latin-1 or cp1252.")]
 Decimal = Annotated[str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,")]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--categorical", help="A column to take as categories, as it is; may be repeated. Or: all."
+    ),
+]
+Dates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dates",
+        help="A column of text that is dates; may be repeated. In doubt with how they are "
+        "written: --dates when=%d/%m/%Y",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Bins = Annotated[
     str,
@@ -76,12 +97,26 @@ def console(*, stderr: bool = False) -> Console:
     return Terminal(stderr=stderr, highlight=False, width=None if stream.isatty() else 160)
 
 
-def open_data(data: list[str], na_values: list[str] | None, encoding: str, decimal: str) -> Source:
+def open_data(
+    data: list[str],
+    na_values: list[str] | None,
+    encoding: str,
+    decimal: str,
+    drop: list[str] | None = None,
+) -> Source:
     """Open the table that a command was given."""
-    from tanager.sources import open_source
-    from tanager.sources.text import TextStyle
+    from tanager.sources import open_table
 
-    return open_source(list(data), style=TextStyle(tuple(na_values or ()), encoding, decimal))
+    return open_table(
+        list(data), na_values=na_values or (), encoding=encoding, decimal=decimal, drop=drop or ()
+    )
+
+
+def read_categorical(names: list[str] | None) -> str | list[str]:
+    """Return what ``--categorical`` says, as `BayesNetClassifier` takes it."""
+    if not names:
+        return "from_dtype"
+    return "all" if names == ["all"] else names
 
 
 def print_json(content: Any) -> None:

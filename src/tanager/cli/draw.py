@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tanager.atomic import replacing, write_text
-from tanager.cli.console import Model
+from tanager.cli.console import Model, human_size
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
 
@@ -56,6 +56,7 @@ def draw(
         from tanager.report import plot_table
 
         save_figure(plot_table(network, table, sort=sort), output)
+    print(f"{output}: {human_size(output.stat().st_size)}")
 
 
 def save_figure(ax: Any, output: Path) -> None:

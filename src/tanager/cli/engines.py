@@ -34,7 +34,8 @@ def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
         from distributed import Client
     except ImportError as error:
         raise ConfigurationError(
-            "--engine dask needs Dask's distributed. Install it with: pip install 'tanager[dask]'."
+            "--engine dask needs Dask's distributed. Install it: pip install 'dask[dataframe]' "
+            "distributed."
         ) from error
     try:
         local = {"threads_per_worker": 1, "dashboard_address": ":0"} if scheduler is None else {}

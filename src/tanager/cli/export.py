@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tanager.cli.console import Model
+from tanager.cli.console import Model, human_size
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
 
@@ -135,6 +135,7 @@ def export(
 
     written = _FORMATS[kind].write(Network.load(model), options)
     _write(output, written)
+    print(f"{output}: {human_size(output.stat().st_size)}")
 
 
 def _choose(output: Path, kind: str | None) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tanager.cli.console import (
     Bins,
+    Categorical,
     Data,
+    Dates,
     Decimal,
+    Drop,
     Encoding,
     Json,
     NaValues,
@@ -21,13 +23,11 @@ from tanager.cli.console import (
     open_data,
     print_json,
     read_bins,
+    read_categorical,
 )
 from tanager.cli.engines import open_engine
 from tanager.cli.safety import Force, check_output, is_model
 from tanager.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from tanager.sources import Source
 
 __all__ = ["register"]
 
@@ -55,16 +55,9 @@ def fit(
             "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
         ),
     ] = "layered",
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--categorical",
-            help="A numeric column of categories; may be repeated. Or: all.",
-        ),
-    ] = None,
+    drop: Drop = None,
+    categorical: Categorical = None,
+    dates: Dates = None,
     ordered: Annotated[
         list[str] | None,
         typer.Option(
@@ -127,7 +120,8 @@ def fit(
     estimator = BayesNetClassifier(
         structure,
         parameters,
-        categorical_features=_categorical(categorical),
+        categorical_features=read_categorical(categorical),
+        dates=dates,
         ordered=read_orders(ordered),
         missing=missing,
         bins=read_bins(bins),
@@ -139,32 +133,13 @@ def fit(
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
     )
-    table = open_data(data, na_values, encoding, decimal)
+    if drop and (target in drop or weight in drop):
+        raise ConfigurationError("--drop names the target or the weight. Drop another column.")
+    table = open_data(data, na_values, encoding, decimal, drop)
     with cluster as estimator.engine:
-        estimator.fit(_source(table, target, weight, drop or ()), target, sample_weight=weight)
+        estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
     _report(estimator, output, time.perf_counter() - start, as_json=as_json)
-
-
-def _source(source: Source, target: str, weight: str | None, drop: Sequence[str]) -> Source:
-    from tanager.sources import open_source
-
-    absent = [name for name in drop if name not in source.names]
-    if absent:
-        raise ConfigurationError(
-            f"--drop names {', '.join(map(repr, absent))}, which the table does not have. "
-            f"Its columns: {', '.join(source.names)}."
-        )
-    if target in drop or (weight is not None and weight in drop):
-        raise ConfigurationError("--drop names the target or the weight. Drop another column.")
-    kept = [name for name in source.names if name not in drop]
-    return open_source(source, columns=kept)
-
-
-def _categorical(names: list[str] | None) -> Any:
-    if not names:
-        return "from_dtype"
-    return "all" if names == ["all"] else names
 
 
 def read_orders(texts: list[str] | None) -> dict[str, list[str]] | None:

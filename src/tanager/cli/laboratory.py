@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import Bins, Json, read_bins
+from tanager.cli.console import (
+    Bins,
+    Categorical,
+    Dates,
+    Decimal,
+    Drop,
+    Encoding,
+    Json,
+    NaValues,
+    read_bins,
+)
 from tanager.cli.safety import Force, check_output, is_cells, is_page, is_run
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
 if TYPE_CHECKING:
-    from tanager.evaluation import Experiment, Results
+    from tanager.evaluation import Dataset, Experiment, Results
     from tanager.progress import Progress
 
 __all__ = ["register"]
 
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
+PACKED = (".gz", ".zst", ".bz2")
 
 Run = Annotated[
     Path | None,
@@ -35,7 +47,6 @@ Folds = Annotated[int, typer.Option(help="Folds of a round.")]
 Stratified = Annotated[bool, typer.Option("--stratified", help="Every fold its share of classes.")]
 Seed = Annotated[int, typer.Option(help="Decides folds and random states.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="Column that no classifier sees.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Table of cells: .parquet or .csv.")
 ]
@@ -68,6 +79,11 @@ def compare(
         typer.Option("--with", help="tan/hdp, kdb(k=2)/m-estimate, random-forest, ..."),
     ] = None,
     drop: Drop = None,
+    categorical: Categorical = None,
+    dates: Dates = None,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     rounds: Rounds = 5,
     folds: Folds = 2,
     stratified: Stratified = False,
@@ -89,7 +105,7 @@ def compare(
     Exit code 1 if a classifier failed; the others' results stand.
     """
     _check_outputs(sources, run, output, html, force=force)
-    from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+    from tanager.evaluation import Contender, CrossValidation, Experiment
 
     if any(path.suffix == ".toml" for path in sources):
         if len(sources) > 1 or classifiers:
@@ -100,14 +116,18 @@ def compare(
         run = run or Path(f"{sources[0].stem}.run.jsonl")
     else:
         experiment = Experiment(
-            [Dataset(path.stem, path, target, tuple(drop or ())) for path in sources],
+            [
+                _dataset(path, target, drop, categorical, dates, na_values, encoding, decimal)
+                for path in sources
+            ],
             [Contender.of(use) for use in classifiers or [DEFAULT_PAIR, "random-forest"]],
             CrossValidation(rounds, folds, stratified=stratified),
             seed=seed,
             bins=read_bins(bins),
             name="comparison",
         )
-    results = _run(experiment, run, jobs, retry_failed=retry_failed)
+    noted = not any(path.suffix == ".toml" for path in sources)
+    results = _run(experiment, run, jobs, retry_failed=retry_failed, note=noted)
     if output is not None:
         results.write(output)
     if html is not None:
@@ -122,11 +142,29 @@ def compare(
 
 
 def evaluate(
-    source: Annotated[Path, typer.Argument(metavar="DATA", help="Parquet, Arrow or CSV.")],
+    source: Annotated[Path, typer.Argument(metavar="DATA", help="A file or folder of a table.")],
     target: Target,
-    structure: Annotated[str, typer.Option(help="Structure learner.")] = "auto",
-    parameters: Annotated[str, typer.Option(help="Parameter learner.")] = "layered",
+    structure: Annotated[
+        str, typer.Option("--structure", "-s", help="Which features condition which.")
+    ] = "auto",
+    parameters: Annotated[
+        str, typer.Option("--parameters", "-p", help="The probability tables.")
+    ] = "layered",
     drop: Drop = None,
+    categorical: Categorical = None,
+    dates: Dates = None,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    missing: Annotated[
+        str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
+    ] = "value",
+    balanced: Annotated[
+        bool, typer.Option("--balanced", help="Let every class count alike in the prior.")
+    ] = False,
+    audit: Annotated[
+        bool, typer.Option(help="Read dates and numbers written as text; leave out ids.")
+    ] = True,
     rounds: Rounds = 5,
     folds: Folds = 2,
     stratified: Stratified = False,
@@ -140,17 +178,25 @@ def evaluate(
 ) -> None:
     """Estimate by cross-validation how well a classifier will do on a table."""
     _check_outputs([source], run, output, None, force=force)
-    from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+    from tanager.evaluation import Contender, CrossValidation, Experiment
 
+    use = f"{structure}/{parameters}"
+    given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity
+    if missing != "value":
+        given["missing"] = missing
+    if balanced:
+        given["class_weight"] = "balanced"
+    if not audit:
+        given["audit"] = False
     experiment = Experiment(
-        [Dataset(source.stem, source, target, tuple(drop or ()))],
-        [Contender.of(f"{structure}/{parameters}")],
+        [_dataset(source, target, drop, categorical, dates, na_values, encoding, decimal)],
+        [Contender(use, use, given)],
         CrossValidation(rounds, folds, stratified=stratified),
         seed=seed,
         bins=read_bins(bins),
         name=f"{source.stem} by {structure}/{parameters}",
     )
-    results = _run(experiment, run, jobs, retry_failed=False)
+    results = _run(experiment, run, jobs, retry_failed=False, note=audit)
     if output is not None:
         results.write(output)
     _refuse_failures(results)
@@ -209,6 +255,37 @@ def reproduce(
             print(f"written: {', '.join(map(str, pages))}", file=sys.stderr)
 
 
+def _dataset(
+    path: Path,
+    target: str,
+    drop: list[str] | None,
+    categorical: list[str] | None,
+    dates: list[str] | None,
+    na_values: list[str] | None,
+    encoding: str,
+    decimal: str,
+) -> Dataset:
+    """Return a table as the options describe it; ``-`` is standard input."""
+    from tanager.evaluation import Dataset
+    from tanager.sources.text import TextStyle
+
+    if str(path) == "-":
+        from tanager.sources.whole import save_stdin
+
+        path, name = save_stdin(), "standard input"
+    else:
+        name = Path(path.stem).stem if path.suffix in PACKED else path.stem
+    return Dataset(
+        name,
+        path,
+        target,
+        tuple(drop or ()),
+        style=TextStyle(tuple(na_values or ()), encoding, decimal),
+        categorical=tuple(categorical or ()),
+        dates=tuple(dates or ()),
+    )
+
+
 def _check_outputs(
     inputs: list[Path], run: Path | None, output: Path | None, html: Path | None, *, force: bool
 ) -> None:
@@ -220,9 +297,24 @@ def _check_outputs(
         check_output(run, inputs, ours=is_run, kind="run file", option="--run")
 
 
-def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:
+def _run(
+    experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool, note: bool
+) -> Results:
+    if note:
+        experiment.check()
+        for dataset in experiment.datasets:
+            _note_columns(dataset)
     with live_progress(experiment) as progress:
         return experiment.run(run, n_jobs=jobs, progress=progress, retry_failed=retry_failed)
+
+
+def _note_columns(dataset: Dataset) -> None:
+    """Say once what every fit of the experiment does about the columns."""
+    from tanager.classifiers.audit import tell_findings
+
+    text = tell_findings(dataset.findings())
+    if text:
+        warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
 
 
 @contextmanager

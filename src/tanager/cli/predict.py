@@ -13,6 +13,7 @@ import typer
 from tanager.cli.console import (
     Data,
     Decimal,
+    Drop,
     Encoding,
     Json,
     Model,
@@ -62,6 +63,7 @@ def predict(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    drop: Drop = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
     force: Force = False,
     as_json: Json = False,
@@ -87,7 +89,7 @@ def predict(
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
-    source = network.codebook.complete(open_data(data, na_values, encoding, decimal))
+    source = network.codebook.complete(open_data(data, na_values, encoding, decimal, drop))
     kept = _kept(source, keep or ())
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
     source = network.codebook.read_as_trained(source, features)

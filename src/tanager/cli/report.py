@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import human_size
-from tanager.cli.safety import Force, check_output, is_page
+from tanager.cli.console import Decimal, Drop, Encoding, NaValues, human_size, open_data
+from tanager.cli.safety import Force, check_output, is_page, is_run
 from tanager.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from tanager.sources import Source
 
 __all__ = ["register"]
 
@@ -55,6 +58,10 @@ def report(
     learning_curve: Annotated[
         bool, typer.Option("--learning-curve", help="Fit again on parts of DATA.")
     ] = False,
+    na_values: NaValues = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    drop: Drop = None,
     force: Force = False,
 ) -> None:
     """Write a page: of a model, to see it, ask it and trust it; or of a comparison.
@@ -72,18 +79,28 @@ def report(
                 f"{subject} is no model file. The page of a comparison takes its run file alone; "
                 "DATA, --target, --card, --rows and --learning-curve are for the page of a model."
             )
+        if not is_run(subject):
+            raise ConfigurationError(
+                f"{subject} is neither a model file nor the run file of a comparison. Models are "
+                "written by tanager fit, run files by tanager compare --run."
+            )
         from tanager.evaluation import Results
         from tanager.report import write_report
 
         write_report(Results.read(subject), html)
     else:
-        _write_model_page(subject, data, target, html, card, title, folds, rows, learning_curve)
+        if data and target is None:
+            raise ConfigurationError("DATA needs --target: the column of the true classes.")
+        if target is not None and not data:
+            raise ConfigurationError("--target names a column of DATA: give the rows too.")
+        table = open_data(data, na_values, encoding, decimal, drop) if data else None
+        _write_model_page(subject, table, target, html, card, title, folds, rows, learning_curve)
     print(f"{html}: {human_size(html.stat().st_size)}")
 
 
 def _write_model_page(
     model: Path,
-    data: list[str] | None,
+    data: Source | None,
     target: str | None,
     html: Path,
     card: Path | None,
@@ -94,14 +111,10 @@ def _write_model_page(
 ) -> None:
     from tanager.report import write_model_report
 
-    if data and target is None:
-        raise ConfigurationError("DATA needs --target: the column of the true classes.")
-    if target is not None and not data:
-        raise ConfigurationError("--target names a column of DATA: give the rows too.")
     write_model_report(
         model,
         html,
-        list(data) if data else None,
+        data,
         target,
         title=title,
         notes=card.read_text(encoding="utf-8") if card is not None else None,

@@ -70,7 +70,9 @@ def _files(inputs: Iterable[str | Path]) -> Iterator[Path]:
     for given in inputs:
         path = Path(given)
         if path.is_dir():
-            yield from (p for p in path.rglob("*") if p.is_file())
+            from tanager.sources.files import is_table_file
+
+            yield from (p for p in path.rglob("*") if p.is_file() and is_table_file(p))
         elif path.exists():
             yield path
         else:

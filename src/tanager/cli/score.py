@@ -9,6 +9,7 @@ import typer
 from tanager.cli.console import (
     Data,
     Decimal,
+    Drop,
     Encoding,
     Json,
     Model,
@@ -45,6 +46,7 @@ def score(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    drop: Drop = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +61,7 @@ def score(
     network = Network.load(model)
     column = target if target is not None else network.codebook.target.name
     probabilities, labels = _predict(
-        network, open_data(data, na_values, encoding, decimal), column, jobs
+        network, open_data(data, na_values, encoding, decimal, drop), column, jobs
     )
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)

@@ -10,6 +10,7 @@ import typer
 from tanager.cli.console import (
     Data,
     Decimal,
+    Drop,
     Encoding,
     Json,
     Model,
@@ -96,6 +97,7 @@ def explain(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    drop: Drop = None,
     as_json: Json = False,
 ) -> None:
     """Explain one row: how each feature moves the odds between two classes."""
@@ -106,7 +108,7 @@ def explain(
     network = Network.load(model)
     explanation = explain_row(
         network,
-        _read_row(network, open_data(data, na_values, encoding, decimal), row),
+        _read_row(network, open_data(data, na_values, encoding, decimal, drop), row),
         target=target,
         against=against,
     )

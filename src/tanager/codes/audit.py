@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tanager.codes.reading import DATE_STYLES, NUMBER_STYLES, Reading, is_text, parse_texts
+from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, is_text, parse_texts
 from tanager.sources import Source
 
-__all__ = ["ColumnSheet", "Finding", "audit_columns", "describe_columns", "judge_texts"]
+__all__ = [
+    "ColumnSheet",
+    "Finding",
+    "audit_columns",
+    "describe_columns",
+    "judge_texts",
+    "sample_texts",
+]
 
 AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole
 NEAR_UNIQUE = 0.9  # distinct texts a row, from which a column names its rows
@@ -85,12 +92,28 @@ class ColumnSheet:
         return asdict(self)
 
 
-def describe_columns(table: Source, target: str | None = None) -> list[ColumnSheet]:
-    """Describe every column, with what a fit does about it."""
+def describe_columns(
+    table: Source,
+    target: str | None = None,
+    *,
+    categorical: Collection[str] = (),
+    dates: Mapping[str, Reading] | None = None,
+) -> list[ColumnSheet]:
+    """Describe every column, with what a fit does about it.
+
+    `categorical` and `dates` are the features that the user has spoken for.
+    """
     import pyarrow.compute as pc
 
+    asked = dates or {}
     features = [name for name in table.names if name != target]
-    findings = {finding.column: finding for finding in audit_columns(table, features, ())}
+    kept = [*categorical, *asked]
+    findings = {finding.column: finding for finding in audit_columns(table, features, kept)}
+    for name, reading in asked.items():
+        style = f"as asked, written as {reading.style}"
+        findings[name] = Finding(name, "dates", "read as dates", style, reading)
+    for name in categorical:
+        findings[name] = Finding(name, "categories", "taken as categories", "as asked")
     parts: dict[str, list[pa.Array]] = {name: [] for name in table.names}
     for batch in _sample(table, list(table.names)):
         for name, array in zip(table.names, batch.columns, strict=True):
@@ -186,7 +209,18 @@ def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _judge_chunks(name: str, chunks: list[pa.Array]) -> Finding | None:
-    known, distinct = 0, None
+    known, distinct = _distinct_texts(chunks)
+    return None if len(distinct) == 0 else judge_texts(name, distinct, known)
+
+
+def sample_texts(table: Source, column: str) -> pa.Array:
+    """Return the distinct texts of a column, as far as the audit looks."""
+    return _distinct_texts([batch.column(0) for batch in _sample(table, [column])])[1]
+
+
+def _distinct_texts(chunks: list[pa.Array]) -> tuple[int, pa.Array]:
+    """Return how many rows have a text, and the distinct ones."""
+    known, distinct = 0, pa.array([], pa.string())
     for chunk in chunks:
         known += len(chunk) - chunk.null_count
         if pa.types.is_dictionary(chunk.type):
@@ -194,12 +228,8 @@ def _judge_chunks(name: str, chunks: list[pa.Array]) -> Finding | None:
             values = chunk.dictionary.take(pa.array(used))
         else:
             values = chunk.drop_null()
-        values = values.cast(pa.string())
-        values = values if distinct is None else pa.concat_arrays([distinct, values])
-        distinct = values.unique()
-    if distinct is None or len(distinct) == 0:
-        return None
-    return judge_texts(name, distinct, known)
+        distinct = pa.concat_arrays([distinct, values.cast(pa.string())]).unique()
+    return known, distinct
 
 
 def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
@@ -221,7 +251,7 @@ def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
 
 def _judge_dates(name: str, distinct: pa.Array) -> Finding | None:
     good = []
-    for style in DATE_STYLES:
+    for style in AUDITED_DATES:
         strays = _strays(distinct, "date", style, LEAST_DATES)
         if strays is not None:
             good.append((style, strays))

@@ -147,8 +147,10 @@ class Codebook(Frozen):
 
     def may_lack(self, name: str) -> bool:
         """Return whether a table to be coded may do without a feature."""
-        if self.missing == "marginalize":
-            return True
+        return self.missing == "marginalize" or self.leaves_out(name)
+
+    def leaves_out(self, name: str) -> bool:
+        """Return whether the values of a feature are not read at all."""
         return name in self.readings and self.readings[name].kind == "nothing"
 
     def encode_fragment(self, fragment: Fragment, names: Sequence[str]) -> Iterator[Codes]:

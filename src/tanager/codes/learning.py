@@ -15,6 +15,7 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.coding import code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins, learn_cuts
+from tanager.codes.dates import as_date_styles, read_dates
 from tanager.codes.distinct import check_arity, sort_values
 from tanager.codes.orders import arrange_values, feature_index, has_order, read_orders
 from tanager.codes.raw import RawRows
@@ -49,6 +50,7 @@ def learn_codebook(
     missing: str = "value",
     bins: str | int = "mdl",
     audit: bool = False,
+    dates: Any = None,
     context: FitContext,
     max_sample: int = MAX_SAMPLE,
 ) -> tuple[Codebook, Rows]:
@@ -80,6 +82,9 @@ def learn_codebook(
         Whether columns that are not what they seem are read as what they are, or
         left out; see `audit_columns`. What was found is in
         ``context.info["codes"]["audit"]``.
+    dates : None, str, sequence of str, or mapping of str to str
+        Columns of text that are dates, with their styles where those are in doubt;
+        see `as_date_styles`.
     context : FitContext
     max_sample : int
         The most rows of files from which cut points are learned.
@@ -107,14 +112,8 @@ def learn_codebook(
     check_bins(bins)
     table = open_source(source)
     features = find_features(table, target, sample_weight)
-    readings: dict[str, Reading] = {}
-    if audit:
-        table = table.hash_text()
-        spoken_for = _spoken_for(features, categorical_features, ordered)
-        findings = audit_columns(table, features, spoken_for)
-        context.record("codes")["audit"] = [finding.to_json() for finding in findings]
-        readings = {f.column: f.reading for f in findings if f.reading is not None}
-        table = ReadSource(table, readings) if readings else table
+    spoken_for = _spoken_for(features, categorical_features, ordered)
+    table, readings = _read_columns(table, features, spoken_for, dates, audit, context)
     categorical = _categorical_mask(table, features, categorical_features)
     orders = read_orders(table, features, ordered)
     categorical = [one or at in orders for at, one in enumerate(categorical)]
@@ -145,6 +144,27 @@ def learn_codebook(
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
     return codebook, rows
+
+
+def _read_columns(
+    table: Source,
+    features: list[str],
+    spoken_for: list[str],
+    dates: Any,
+    audit: bool,
+    context: FitContext,
+) -> tuple[Source, dict[str, Reading]]:
+    """Return the table as it is read, and the columns that are not read as they are written."""
+    readings: dict[str, Reading] = {}
+    if dates is not None:
+        table = table.as_text(as_date_styles(dates))
+        readings = read_dates(table, features, dates)
+    if audit:
+        table = table.hash_text()
+        findings = audit_columns(table, features, [*readings, *spoken_for])
+        context.record("codes")["audit"] = [finding.to_json() for finding in findings]
+        readings |= {f.column: f.reading for f in findings if f.reading is not None}
+    return (ReadSource(table, readings) if readings else table), readings
 
 
 def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:

@@ -14,6 +14,7 @@ from tanager.sources import Fragment, Source
 from tanager.sources.source import BATCH_ROWS
 
 __all__ = [
+    "AUDITED_DATES",
     "DATE_STYLES",
     "NUMBER_STYLES",
     "CompletedSource",
@@ -42,7 +43,10 @@ NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
 }
 _CLOTHES = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # what a number may wear: a currency, a percent sign
 _ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
-DATE_STYLES = ("ISO", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
+# The audit looks for the first six; the others must be asked for, since digits alone are
+# more often a number or a code, and 03-04-2020 may be March or April.
+AUDITED_DATES = ("ISO", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
+DATE_STYLES = (*AUDITED_DATES, "%m-%d-%Y", "%Y%m%d")
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,7 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
     except pa.ArrowInvalid as error:
         raise DataError(
             f"Column {name!r} held numbers or booleans in training and holds text now: {error}. "
-            "Convert it back, or fit again."
+            "Name texts that mean missing (na_values), convert the column back, or fit again."
         ) from error
 
 

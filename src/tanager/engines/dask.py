@@ -42,7 +42,7 @@ TRIES = 4  # of work whose workers are lost on the way
 INLINE = 1 << 16  # bytes that are sent with every task; more is sent once
 PLACED_SECONDS = 2.0  # for which it is taken as known where rows are
 SMALL = 1 << 25  # bytes of rows for which the way to the workers costs more than the work
-INSTALL = "Install it with: pip install 'tanager[dask]'."
+INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
 
 
 class DaskEngine:

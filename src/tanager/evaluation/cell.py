@@ -95,7 +95,8 @@ class Bench:
         seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
                    .generate_state(1)[0] >> 1)  # fmt: skip
         self._warm_up(contender, rows.train, rows.y)
-        estimator = contender.build(seed, self.experiment.bins)
+        columns = self.experiment.dataset(cell.dataset).column_options()
+        estimator = contender.build(seed, self.experiment.bins, columns)
         with self._one_thread(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             reset_peak_memory()

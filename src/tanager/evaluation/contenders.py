@@ -28,7 +28,10 @@ ENCODINGS = ("onehot", "ordinal", "raw")
 
 # Options of `BayesNetClassifier` that say what is compared. Where a fit runs, and which files
 # it keeps, is the comparison's own affair, and none of an experiment file's.
-OPTIONS = ("audit", "bins", "categorical_features", "class_weight", "missing", "random_state")
+OPTIONS = (
+    *("audit", "bins", "categorical_features", "class_weight", "dates", "missing"),
+    *("ordered", "random_state"),
+)
 
 _CHECKPOINT = re.compile(r"checkpoint\s*=(?!\s*None\b)")  # also of a learner within a learner
 
@@ -145,20 +148,24 @@ class Contender:
         classifiers' results stand without it.
         """
         if self.is_pair:
-            self._build_pair("auto")
+            self._build_pair("auto", {})
             return
         path, _ = parse_call(self._expanded.rpartition("@")[0])
         if importlib.util.find_spec(path.partition(".")[0]) is not None:
-            self._build_imported("auto")
+            self._build_imported("auto", {})
 
-    def build(self, seed: int, bins: str | int = "auto") -> Any:
+    def build(
+        self, seed: int, bins: str | int = "auto", columns: Mapping[str, Any] | None = None
+    ) -> Any:
         """Make a fresh estimator that takes an Arrow table and class codes.
 
         Numbers are cut into `bins`, unless the contender's options say how. With
         "auto" each Tanager classifier cuts as it would alone, and other people's
-        see the bins of the default one.
+        see the bins of the default one. `columns` are the options of
+        `BayesNetClassifier` that say what the table's columns are.
         """
-        estimator = self._build_pair(bins) if self.is_pair else self._build_imported(bins)
+        make = self._build_pair if self.is_pair else self._build_imported
+        estimator = make(bins, columns or {})
         unset = {
             key: seed
             for key, value in estimator.get_params().items()
@@ -166,14 +173,15 @@ class Contender:
         }
         return estimator.set_params(**unset)
 
-    def _build_pair(self, bins: str | int) -> Any:
+    def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         from tanager.classifiers import BayesNetClassifier
         from tanager.parameters import resolve_pair
 
         structure, parameters = resolve_pair(*split_pair(self.use))
-        return BayesNetClassifier(structure, parameters, **{"bins": bins, **self.options})
+        options = {"bins": bins, **columns, **self.options}
+        return BayesNetClassifier(structure, parameters, **options)
 
-    def _build_imported(self, bins: str | int) -> Any:
+    def _build_imported(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         from tanager.evaluation.encoding import Encoded
         from tanager.parameters import Pooled
 
@@ -198,7 +206,7 @@ class Contender:
             estimator = factory(**options)
         except TypeError as error:
             raise ConfigurationError(f"classifier {self.use!r}: {error}.") from error
-        return Encoded(estimator, encoding, own)
+        return Encoded(estimator, encoding, own, dict(columns))
 
 
 def split_pair(text: str) -> tuple[str, str]:

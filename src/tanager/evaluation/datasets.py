@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError, DataError
-from tanager.sources import open_source
+from tanager.codes.audit import audit_columns
+from tanager.codes.dates import as_date_styles
+from tanager.errors import ConfigurationError, DataError, listed
+from tanager.sources import Source, open_source
+from tanager.sources.text import TextStyle
 
 __all__ = ["DATA_VARIABLE", "Dataset", "Loaded", "data_folder", "find_dataset", "shipped_names"]
 
@@ -59,6 +62,12 @@ class Dataset:
         The column to predict.
     drop : tuple of str
         Columns that no classifier sees.
+    style : TextStyle, optional
+        How the texts of a file are meant; see `tanager.open_table`.
+    categorical : tuple of str
+        Columns that every classifier takes as categories, as they are; or ("all",).
+    dates : tuple of str
+        Columns of text that are dates, each as ``name`` or ``name=style``.
     train_rows : int, optional
         Where the table comes with its own division: the first `train_rows` rows
         train, the rest test, once, whatever the protocol.
@@ -76,19 +85,48 @@ class Dataset:
     target: str = "class"
     drop: tuple[str, ...] = ()
     train_rows: int | None = None
+    style: TextStyle | None = None
+    categorical: tuple[str, ...] = ()
+    dates: tuple[str, ...] = ()
 
-    def check(self) -> None:
-        """Refuse a table that is not there, or has no such columns; reads no more than names."""
-        source = self.source
-        opened = open_source(_existing(source) if isinstance(source, str | Path) else source)
+    def check(self) -> int:
+        """Refuse a table that is not there, or has no such columns; return its number of rows."""
+        opened = self.open()
         self._check_columns(opened.names)
+        return opened.n_rows
+
+    def open(self) -> Source:
+        """Open the table; reads no more than names and types."""
+        source = _existing(self.source) if isinstance(self.source, str | Path) else self.source
+        return open_source(source, style=self.style).as_text(as_date_styles(self.dates))
+
+    def findings(self) -> list[dict[str, Any]]:
+        """Return what the audit says of the columns, as a fit will see them; reads a sample."""
+        table = self.open()
+        features = [name for name in table.names if name not in (self.target, *self.drop)]
+        every = self.categorical == ("all",)
+        kept = features if every else [*self.categorical, *as_date_styles(self.dates)]
+        return [finding.to_json() for finding in audit_columns(table, features, kept)]
+
+    def column_options(self) -> dict[str, Any]:
+        """Return what is said of the columns, as options of `BayesNetClassifier`."""
+        options: dict[str, Any] = {}
+        if self.categorical:
+            every = self.categorical == ("all",)
+            options["categorical_features"] = "all" if every else list(self.categorical)
+        if self.dates:
+            options["dates"] = list(self.dates)
+        return options
 
     def _check_columns(self, names: Sequence[str]) -> None:
-        missing = [c for c in (self.target, *self.drop) if c not in names]
+        spoken_of = () if self.categorical == ("all",) else self.categorical
+        wanted = (self.target, *self.drop, *spoken_of, *as_date_styles(self.dates))
+        missing = [name for name in wanted if name not in names]
         if missing:
+            hint = "Name the target." if missing[0] == self.target else "Check the spelling."
             raise DataError(
-                f"dataset {self.name!r} has no column {missing[0]!r}. "
-                f"Its columns: {', '.join(names[:20])}."
+                f"dataset {self.name!r} has no column {missing[0]!r}. {hint} "
+                f"Its columns: {listed(names)}."
             )
 
     def load(self) -> Loaded:
@@ -96,7 +134,7 @@ class Dataset:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        table = _read(self.source)
+        table = _read(self.open())
         self._check_columns(table.column_names)
         target = pc.cast(table.column(self.target).combine_chunks(), pa.string())
         if target.null_count:
@@ -116,6 +154,11 @@ class Dataset:
     def fingerprint(self) -> str:
         """Digest of the content, so that a changed file is another dataset."""
         parts = [self.target, *self.drop, str(self.train_rows)]
+        # Said only where it differs from the usual, so that older run files stay valid.
+        if self.style is not None and self.style != TextStyle():
+            parts.append(repr(self.style))
+        if self.categorical or self.dates:
+            parts.append(repr((self.categorical, self.dates)))
         return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]
 
     def describe(self) -> dict[str, Any]:
@@ -126,6 +169,11 @@ class Dataset:
             facts["drop"] = list(self.drop)
         if self.train_rows is not None:
             facts["train_rows"] = self.train_rows
+        for key in ("categorical", "dates"):
+            if getattr(self, key):
+                facts[key] = list(getattr(self, key))
+        if self.style is not None and self.style != TextStyle():
+            facts |= asdict(self.style)
         return facts
 
 
@@ -133,7 +181,7 @@ def _read(source: Any) -> Any:
     """Read a whole table into memory, by the same road as `BayesNetClassifier.fit`."""
     import pyarrow as pa
 
-    opened = open_source(_existing(source) if isinstance(source, str | Path) else source)
+    opened = open_source(source)
     return pa.Table.from_batches(list(opened.batches()), schema=opened.schema)
 
 

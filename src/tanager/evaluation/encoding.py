@@ -26,16 +26,25 @@ class Encoded(ClassifierMixin, BaseEstimator):
         as they are, categories as codes, missing and unseen values as NaN.
     bins : "mdl" or int
         How numbers are cut, as in `BayesNetClassifier`; not used with ``"raw"``.
+    columns : mapping, optional
+        `categorical_features` and `dates`, as in `BayesNetClassifier`.
     """
 
-    def __init__(self, estimator: Any, encoding: str = "onehot", bins: str | int = "mdl") -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        encoding: str = "onehot",
+        bins: str | int = "mdl",
+        columns: Mapping[str, Any] | None = None,
+    ) -> None:
         self.estimator = estimator
         self.encoding = encoding
         self.bins = bins
+        self.columns = columns
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Encoded:
         """Learn the encoding, then the classifier."""
-        self.encoder_: _Encoder = _ENCODERS[self.encoding](self.bins)
+        self.encoder_: _Encoder = _ENCODERS[self.encoding](self.bins, self.columns or {})
         matrix = self.encoder_.fit(X, y).transform(X)
         self.estimator_ = clone(self.estimator)
         if "min_categories" in self.estimator_.get_params():
@@ -59,8 +68,8 @@ class _Encoder(Interface):
 
     arities: NDArray[np.int64] | None
 
-    def __init__(self, bins: str | int) -> None:
-        """Remember how numbers are cut."""
+    def __init__(self, bins: str | int, columns: Mapping[str, Any]) -> None:
+        """Remember how numbers are cut, and what is said of the columns."""
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Encoder:
         """Learn from the training rows."""
@@ -74,15 +83,16 @@ class _OrdinalEncoder:
 
     arities: NDArray[np.int64] | None = None
 
-    def __init__(self, bins: str | int) -> None:
+    def __init__(self, bins: str | int, columns: Mapping[str, Any]) -> None:
         self.bins = bins
+        self.columns = columns
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _OrdinalEncoder:
         from tanager.codes import learn_codebook
         from tanager.engines import FitContext
 
         self.codebook, _ = learn_codebook(
-            table, y, bins=self.bins, audit=True, context=FitContext()
+            table, y, bins=self.bins, audit=True, context=FitContext(), **self.columns
         )
         self.arities = self.codebook.domain.arities + 1
         return self
@@ -112,16 +122,36 @@ class _RawEncoder:
 
     arities: NDArray[np.int64] | None = None
 
-    def __init__(self, bins: str | int) -> None:
+    def __init__(self, bins: str | int, columns: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Cut nothing."""
+        self.columns = columns
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _RawEncoder:  # noqa: ARG002
+        from tanager.codes.dates import read_dates
+        from tanager.sources import open_source
+
         self.values: dict[str, Any] = {}
-        for name in table.column_names:
-            column = table.column(name).combine_chunks()
-            if not _is_number(column.type):
+        names = table.column_names
+        asked = self.columns.get("categorical_features", ())
+        categorical = names if asked == "all" else asked
+        self.readings = read_dates(open_source(table), names, self.columns.get("dates"))
+        for name in names:
+            column = self._read(table, name)
+            if name in categorical or not _is_number(column.type):
                 self.values[name] = _as_text(column).drop_null().unique().sort()
         return self
+
+    def _read(self, table: Any, name: str) -> Any:
+        """Return a column; dates and times as seconds since 1970."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = table.column(name).combine_chunks()
+        if name in self.readings:
+            column = self.readings[name].read(column)
+        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+            column = pc.cast(column, pa.timestamp("s"), safe=False).cast(pa.int64())
+        return column
 
     def transform(self, table: Any) -> NDArray[np.float64]:
         import pyarrow as pa
@@ -129,7 +159,7 @@ class _RawEncoder:
 
         matrix = np.empty((len(table), table.num_columns))
         for j, name in enumerate(table.column_names):
-            column = table.column(name).combine_chunks()
+            column = self._read(table, name)
             if name in self.values:
                 column = pc.index_in(_as_text(column), self.values[name])
             numbers = pc.cast(column, pa.float64(), safe=False)  # as near as a float can be

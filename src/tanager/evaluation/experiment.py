@@ -171,7 +171,9 @@ class Experiment:
         for contender in self.contenders:
             contender.check()
         for dataset in self.datasets:
-            dataset.check()
+            n_rows = dataset.check()
+            if dataset.train_rows is None:
+                self.protocol.check(n_rows)
 
     def describe(self) -> dict[str, Any]:
         """Return the description for reports and run files, as plain data."""

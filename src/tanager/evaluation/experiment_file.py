@@ -18,6 +18,7 @@ from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
 from tanager.evaluation.metrics import DEFAULT_METRICS
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
+from tanager.sources.text import TextStyle
 
 __all__ = ["read_experiment_file"]
 
@@ -196,7 +197,8 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
     if isinstance(entry.values[name], str):
         return Dataset(name, file.parent / entry.values[name])
     facts = entry.table(name)
-    facts.refuse_unknown("path", "target", "drop", "train_rows")
+    reading = ("categorical", "dates", "decimal", "encoding", "na_values")
+    facts.refuse_unknown("path", "target", "drop", "train_rows", *reading)
     path = facts.scalar("path", "text", None)
     if path is None:
         base = find_dataset(name, data_folder(data))
@@ -207,6 +209,13 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
         target=facts.scalar("target", "text", base.target),
         drop=facts.texts("drop", base.drop),
         train_rows=facts.scalar("train_rows", "a whole number", base.train_rows),
+        style=TextStyle(
+            facts.texts("na_values", ()),
+            facts.scalar("encoding", "text", "utf-8"),
+            facts.scalar("decimal", "text", "."),
+        ),
+        categorical=facts.texts("categorical", ()),
+        dates=facts.texts("dates", ()),
     )
 
 

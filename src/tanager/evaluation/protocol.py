@@ -53,6 +53,9 @@ class Protocol(Interface):
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over (round, fold)."""
 
+    def check(self, n_rows: int) -> None:
+        """Refuse a table of too few rows."""
+
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
         """Divide the rows for one place."""
 
@@ -109,13 +112,17 @@ class CrossValidation:
             for fold in range(self.folds):
                 yield round_, fold
 
-    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
-        """Divide the rows for one place of the protocol."""
-        n_rows = len(labels)
+    def check(self, n_rows: int) -> None:
+        """Refuse a table of too few rows."""
         if n_rows < self.folds:
             raise ConfigurationError(
                 f"folds={self.folds} needs as many rows; the table has {n_rows}. Use fewer folds."
             )
+
+    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
+        """Divide the rows for one place of the protocol."""
+        n_rows = len(labels)
+        self.check(n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
         if self.stratified:
             order = order[np.argsort(labels[order], kind="stable")]
@@ -173,15 +180,23 @@ class LearningCurve:
             for size in range(len(self.sizes)):
                 yield round_, size
 
+    def check(self, n_rows: int) -> None:
+        """Refuse a table of too few rows for the least size; of the others each place tells."""
+        n_test = max(1, round(n_rows * self.test_share))
+        self._check_size(min(self.sizes), n_rows, n_test)
+
+    def _check_size(self, size: int, n_rows: int, n_test: int) -> None:
+        if size > n_rows - n_test:
+            raise ConfigurationError(
+                f"sizes has {size}, but only {n_rows - n_test} of {n_rows} rows are "
+                "left to train. Use smaller sizes or a smaller test_share."
+            )
+
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
         """Take the first rows of a shuffle to train and the last to test."""
         n_rows = len(labels)
         n_test = max(1, round(n_rows * self.test_share))
-        if self.sizes[fold] > n_rows - n_test:
-            raise ConfigurationError(
-                f"sizes has {self.sizes[fold]}, but only {n_rows - n_test} of {n_rows} rows are "
-                "left to train. Use smaller sizes or a smaller test_share."
-            )
+        self._check_size(self.sizes[fold], n_rows, n_test)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
         train, test = order[: self.sizes[fold]], order[n_rows - n_test :]
         return Split(round_, fold, np.sort(train), np.sort(test))

@@ -107,9 +107,10 @@ def _log_prior(class_counts: Floats, beta: float, floor: float) -> Floats:
 
 
 def _family(tree: ContextTree, *, beta: float, floor: float) -> FamilyTable:
-    """Estimate one family; only full contexts count, the others never answer."""
+    """Estimate one family; only full contexts count, the others never answer, and are uniform."""
     cells = family_weights(tree, beta, floor)
-    log_prob, log_escape = np.zeros(tree.n_cells), np.zeros(tree.n_nodes)
+    uniform = -np.log(tree.arity)
+    log_prob, log_escape = np.full(tree.n_cells, uniform), np.full(tree.n_nodes, uniform)
     weight = cells.weight[cells.cell, cells.label]
     log_mass = cells.log_mass[cells.context[cells.cell], cells.label]
     full = slice(int(tree.level_cell[-2]), None)

@@ -54,8 +54,7 @@ def page_environment() -> Any:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ConfigurationError(
-            "a report needs Jinja2, which is not installed. "
-            "Install Tanager with its extra: pip install 'tanager[report]'."
+            "a report needs Jinja2, which is not installed. Install it: pip install jinja2."
         ) from error
     return Environment(
         loader=PackageLoader("tanager.report"),

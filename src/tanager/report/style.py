@@ -85,8 +85,7 @@ def _matplotlib() -> Any:
         import matplotlib as mpl
     except ImportError as error:
         raise ConfigurationError(
-            "pictures need matplotlib, which is not installed. "
-            "Install Tanager with its extra: pip install 'tanager[report]'."
+            "pictures need matplotlib, which is not installed. Install it: pip install matplotlib."
         ) from error
     return mpl
 

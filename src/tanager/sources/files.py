@@ -25,7 +25,7 @@ from tanager.sources.styled import apply_style
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
 
-__all__ = ["FileSource", "open_files"]
+__all__ = ["FileSource", "is_table_file", "open_files"]
 
 # Suffix (after .gz, .bz2, .zst are taken off, which only CSV may have) to format.
 FORMATS = {
@@ -211,7 +211,7 @@ def _expand(path: str) -> list[tuple[Path, Path | None]]:
     """Return the files of a path, glob or folder, each with the folder it was found in."""
     place = Path(path)
     if place.is_dir():
-        found = [p for p in sorted(place.rglob("*")) if p.is_file() and _suffix(p) in FORMATS]
+        found = [p for p in sorted(place.rglob("*")) if p.is_file() and is_table_file(p)]
         if not found:
             raise DataError(
                 f"No Parquet, Arrow or CSV file in the folder {path}. "
@@ -265,6 +265,11 @@ def read_folders(
         for row, number in zip(values, numbers.to_pylist(), strict=True):
             row[name] = number
     return values, pa.schema(kinds)
+
+
+def is_table_file(path: Path) -> bool:
+    """Return whether a file in a folder is taken for a part of the table, by its ending."""
+    return _suffix(path) in FORMATS
 
 
 def _suffix(path: Path) -> str:

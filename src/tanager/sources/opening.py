@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError, listed
+from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources.dask_frames import is_dask_frame, open_dask
 from tanager.sources.source import (
     ArraySource,
@@ -125,7 +125,7 @@ def open_table(
     left_out = [drop] if isinstance(drop, str) else list(drop)
     absent = [name for name in left_out if name not in source.names]
     if absent:
-        raise DataError(
+        raise ConfigurationError(
             f"drop names {listed(absent)}, which the table does not have. "
             f"Its columns are: {listed(source.names)}."
         )

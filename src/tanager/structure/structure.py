@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import prod
@@ -79,6 +79,24 @@ class Structure:
             kept[feature] = parents
         shorter = tuple(kept[feature] for feature in self.selected)
         return Structure(self.names, self.selected, shorter)
+
+    def without(self, features: Collection[int]) -> Structure:
+        """Return the structure without some features, by their indices; a moral one stays so.
+
+        >>> chain = Structure.from_parents("abc", [(), (0,), (0, 1)])
+        >>> chain.without([1]).parent_indices
+        ((), (0,))
+        """
+        left = [at for at, feature in enumerate(self.selected) if feature not in features]
+        smaller = Structure(
+            self.names,
+            tuple(self.selected[at] for at in left),
+            tuple(
+                tuple(parent for parent in self.parent_indices[at] if parent not in features)
+                for at in left
+            ),
+        )
+        return smaller.shortened(1) if self.is_moral() and not smaller.is_moral() else smaller
 
     def within(self, domain: Domain, limit: int) -> Structure:
         """Return the structure without the last parents of tables of more than `limit` numbers."""

@@ -1,0 +1,48 @@
+"""The library's names in messages, as the command line calls them."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["in_options"]
+
+# What a parameter of the library is called here; `bins=foo` becomes `--bins foo`.
+_PARAMETERS = {
+    "bins": "--bins",
+    "decimal": "--decimal",
+    "encoding": "--encoding",
+    "engine": "--engine",
+    "folds": "--folds",
+    "memory_limit": "--memory-limit",
+    "missing": "--missing",
+    "n_jobs": "--jobs",
+    "parameters": "--parameters",
+    "rounds": "--rounds",
+    "seed": "--seed",
+    "structure": "--structure",
+}
+_PHRASES = (
+    ("name it in categorical_features", "give it as --categorical"),
+    ("categorical_features", "--categorical"),
+    ("drop names", "--drop names"),
+    ("dates names", "--dates names"),
+    ("dates: ", "--dates: "),
+    ("na_values", "--na-values"),
+    ("pass audit=False", "pass --no-audit"),
+    ("All findings are in info_['codes']['audit'].", "All findings: tanager audit DATA."),
+    ("Name the target.", "Name the target with --target."),
+    ("unknowns=False", "--complete-rows"),
+    ("sample_weight", "--weight"),
+)
+_GIVEN = re.compile(rf"(?<![\w(-])({'|'.join(_PARAMETERS)})=(?=\S)")
+
+
+def in_options(text: str) -> str:
+    """Return a message of the library in words of the command line.
+
+    >>> in_options("bins='foo' is not known. Or pass audit=False.")
+    "--bins 'foo' is not known. Or pass --no-audit."
+    """
+    for library, here in _PHRASES:
+        text = re.sub(rf"(?<![-\w]){re.escape(library)}", here, text)
+    return _GIVEN.sub(lambda found: f"{_PARAMETERS[found.group(1)]} ", text)
