@@ -11,7 +11,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torture import concurrency, faults, mutated_files, numbers, same
+from torture import (
+    concurrency,
+    disks,
+    interrupts,
+    kills,
+    mutated_files,
+    numbers,
+    same,
+    write_faults,
+)
 from torture.campaign import Budget, Part, Tally
 from torture.page import write_page
 
@@ -26,8 +35,10 @@ PARTS: dict[str, tuple[Part, int, float]] = {
     "models": (mutated_files.models, 1_000, 0.4),
     "inputs": (mutated_files.inputs, 1_000, 0.4),
     "experiments": (mutated_files.experiments, 300, 0.1),
-    "kills": (faults.kills, 40, 0.1),
-    "disks": (faults.disks, 1, 0.0),
+    "kills": (kills.kills, 40, 0.05),
+    "interrupts": (interrupts.interrupts, 35, 0.05),
+    "writers": (write_faults.write_faults, 2, 0.0),
+    "disks": (disks.disks, 1, 0.0),
     "concurrency": (concurrency.concurrency, 1, 0.0),
 }
 

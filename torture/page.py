@@ -17,6 +17,8 @@ _TITLES = {
     "inputs": "Mutated tables",
     "experiments": "Mutated experiment files",
     "kills": "Kills",
+    "interrupts": "Ctrl-C",
+    "writers": "Failing writes",
     "disks": "Disks and files",
     "concurrency": "Threads and processes",
 }
@@ -36,10 +38,20 @@ _WHAT = {
     "same limits.",
     "experiments": "TOML with wrong types, deep nests, long keys, import paths: refused, or run. "
     "The same limits.",
-    "kills": "kill -9 at random moments of saving, predicting, comparing and checkpointed "
-    "training: the old file or the new one, whole; a resumed run equal to an undisturbed one; "
-    "what a killed writer left is gone after the next write.",
-    "disks": "Writes that fail in the middle, a full disk, no home, no place for a cache, tables "
+    "kills": "kill -9 at random moments of saving, predicting, comparing, and of fits and "
+    "trainings with a checkpoint: the old file or the new one, whole; a resumed run equal to an "
+    "undisturbed one; what a killed writer left is gone after the next write.",
+    "interrupts": "Ctrl-C at random moments of the same, of fits in threads and of fits on a Dask "
+    "cluster: the work stops, no temporary file is left at once, no thread goes on, and the same "
+    "process then gives the same results as before.",
+    "writers": "The C library's write, fsync, rename and creation of a file fail at the 1st, 2nd, "
+    "3rd, 5th and 9th call, with no room left (ENOSPC) or a broken disk (EIO), or write half: for "
+    "models, predictions, cells, every export, pictures, pages, run files, checkpoints and kept "
+    "rows. The old file or the new one, whole; an error of one line; no temporary file; a "
+    "repetition gives what an undisturbed run gives. And all of them while the clock of the day "
+    "goes back by an hour at every look.",
+    "disks": "Writes that fail in the middle, a full disk, a read-only folder, no home, no place "
+    "for a cache, tables "
     "that grow, shrink, vanish or change between passes: one line of error and no file, or the "
     "right model.",
     "concurrency": "Predictions from 16 threads, fits from 8, a fork after a fit, joblib, two "

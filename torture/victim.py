@@ -72,6 +72,29 @@ def _writes(mode: object) -> bool:
     return isinstance(mode, str) and any(mark in mode for mark in "wax+")
 
 
+class Importers:
+    """Notes, first among the finders of modules, who asks for each top-level module."""
+
+    def __init__(self) -> None:
+        import tanager
+
+        self._own = str(Path(tanager.__file__).parent)
+        self.asked: dict[str, str] = {}
+
+    def find_spec(self, name: str, _path: Any, _target: Any = None) -> None:
+        """Note the file that asks, and leave the finding to the others."""
+        frame = sys._getframe(1)
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is not None:
+            self.asked.setdefault(name.partition(".")[0], frame.f_code.co_filename)
+
+    def is_a_library(self, name: str) -> bool:
+        """Whether an installed package asked for the module, and not Tanager."""
+        asked = self.asked.get(name, "")
+        return "site-packages" in asked and not asked.startswith(self._own)
+
+
 class Watch:
     """Notes what a file must never cause, through Python's audit events."""
 
@@ -79,6 +102,8 @@ class Watch:
         self.armed = False
         self.seen: list[str] = []
         self._modules: set[str] = set()
+        self._importers = Importers()
+        sys.meta_path.insert(0, self._importers)
         sys.addaudithook(self._hear)
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -95,10 +120,14 @@ class Watch:
         self.armed = True
 
     def disarm(self) -> list[str]:
-        """Stop listening; return what was heard, and which modules a file brought in."""
+        """Stop listening; return what was heard, and which modules a file brought in.
+
+        What a library imports for itself, late, is its own affair: no file named it.
+        """
         self.armed = False
         new = {name.partition(".")[0] for name in set(sys.modules) - self._modules}
         new = {name for name in new - _PACKAGES if not name.startswith("_")}
+        new = {name for name in new if not self._importers.is_a_library(name)}
         return [*self.seen, *(f"import {name}" for name in sorted(new))]
 
     @staticmethod

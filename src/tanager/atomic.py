@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -16,7 +18,9 @@ try:
 except ImportError:  # a platform without advisory locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["replacing", "write_text"]
+__all__ = ["remove_abandoned", "replacing", "write_text"]
+
+_TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
 @contextmanager
@@ -44,7 +48,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     final = _destination(path)
     old = _facts(final)
-    _remove_left_over(final)
+    remove_abandoned(final.parent, final.name)
     part = final.with_name(f".{final.name[:200]}.{secrets.token_hex(4)}.part")
     handle = None
     try:
@@ -64,6 +68,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             _keep_permissions(part, old)
         part.replace(final)
         _sync_folder(final.parent)
+    except OSError as error:
+        # Name the file that was asked for: the temporary one says nothing to anybody.
+        if error.filename in (str(part), part) or (error.filename is None and _is_disk(error)):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
@@ -106,17 +115,22 @@ def _facts(final: Path) -> os.stat_result | None:
     return old
 
 
-def _remove_left_over(final: Path) -> None:
-    """Remove temporary files of writers that were killed: theirs is the lock that nobody holds."""
+def remove_abandoned(folder: Path, name: str | None = None) -> None:
+    """Remove temporary files of writers that were killed: theirs is the lock that nobody holds.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str, optional
+        Of the file they were to become; by default of any file of the folder.
+    """
     if fcntl is None:
         return
-    start = f".{final.name[:200]}."
-    with suppress(OSError), os.scandir(final.parent) as entries:
+    wanted = None if name is None else name[:200]
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            name = entry.name
-            if not (name.startswith(start) and name.endswith(".part")):
-                continue
-            if len(name) != len(start) + 8 + len(".part"):
+            found = _TEMPORARY.fullmatch(entry.name)
+            if found is None or wanted not in (None, found[1]):
                 continue
             with suppress(OSError):
                 _remove_unlocked(Path(entry.path))
@@ -129,6 +143,11 @@ def _remove_unlocked(part: Path) -> None:
         part.unlink()
     finally:
         os.close(handle)
+
+
+def _is_disk(error: OSError) -> bool:
+    """Whether an error can only come from writing."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def _keep_permissions(part: Path, old: os.stat_result) -> None:

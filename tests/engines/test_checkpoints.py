@@ -14,6 +14,7 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.classifiers import checkpoints
 from tanager.engines import LocalEngine
+from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
 from tests.engines.test_processes import make_table
 
@@ -70,6 +71,24 @@ def test_a_killed_fit_goes_on_to_the_same_model(tmp_path, structure, parameters,
     found = fit(checkpoint=folder, **options)
     assert model_bytes(found, tmp_path) == expected
     assert list(folder.iterdir()) == []
+
+
+def test_a_finished_fit_leaves_nothing_that_killed_ones_left(tmp_path, monkeypatch):
+    """A kill between two stages leaves passes of the first; one during a write, half a file."""
+    options = {"structure": "tan", "parameters": "laplace", "checkpoint": tmp_path / "state"}
+
+    def die(_):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalEngine, "end", die)
+        with pytest.raises(Killed):
+            fit(**options)
+    assert list((tmp_path / "state").glob("passes-structure-*.npz"))
+    (tmp_path / "state" / ".passes-structure-000000002.npz.0123abcd.part").write_bytes(b"half")
+    (tmp_path / "state" / "notes.txt").write_text("of the user")
+    fit(**options)
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["notes.txt"]
 
 
 def test_a_killed_training_goes_on_to_the_same_model(tmp_path, monkeypatch):

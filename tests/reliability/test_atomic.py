@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tanager.atomic import replacing, write_text
+from tanager.atomic import remove_abandoned, replacing, write_text
 from tanager.errors import ConfigurationError
 
 
@@ -144,3 +144,43 @@ def test_an_interruption_while_writing_leaves_the_old_file(tmp_path, error):
         write_half()
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert path.read_text() == "old"
+
+
+def test_abandoned_files_of_a_folder_are_removed_and_no_others(tmp_path):
+    write_text(tmp_path / "b", "x")
+    for name in (".a.0123abcd.part", ".c d.89abcdef.part"):
+        (tmp_path / name).write_text("half")
+    kept = [".a.0123abcg.part", "a.0123abcd.part", ".a.part", "b"]
+    for name in kept[:3]:
+        (tmp_path / name).write_text("of somebody else")
+    with replacing(tmp_path / "live") as part:
+        remove_abandoned(tmp_path)
+        assert part.exists()
+        assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, part.name])
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    with (
+        pytest.raises(OSError, match=r"No space left on device: .*model\.tanager") as caught,
+        replacing(tmp_path / "model.tanager"),
+    ):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.filename == str(tmp_path / "model.tanager")
+
+    def refuse(self, target):
+        raise OSError(errno.EIO, "Input/output error", str(self), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        write_text(tmp_path / "model.tanager", "x")
+    assert (caught.value.filename, caught.value.filename2) == (
+        str(tmp_path / "model.tanager"),
+        None,
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_from_elsewhere_keeps_its_own_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "out"):
+        (tmp_path / "absent").read_bytes()
+    assert caught.value.filename == str(tmp_path / "absent")

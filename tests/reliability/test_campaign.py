@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torture import model_mutations, mutated_files, numbers, same
+from torture import model_mutations, mutated_files, numbers, same, write_faults
 from torture.campaign import Budget, Tally
 
 ROOT = Path(__file__).parents[2]
@@ -39,12 +39,42 @@ def test_numbers_at_the_edge_give_probabilities_or_typed_errors(pair):
         assert outcome in ("probabilities", "refused"), f"{case.name}: {message}"
 
 
-def test_killed_writers_leave_whole_files():
-    command = [sys.executable, "-m", "torture", "--alone", "--parts", "kills", "--cases", "4"]
+@pytest.mark.parametrize(("part", "cases"), [("kills", 5), ("interrupts", 6)])
+def test_stopped_writers_leave_whole_files(part, cases):
+    command = [sys.executable, "-m", "torture", "--alone", "--parts", part, "--cases", str(cases)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["failures"] == []
-    assert result["tried"] == 4
+    assert result["tried"] == cases
+
+
+def test_failing_writes_leave_whole_files(tmp_path):
+    if write_faults.build_shim(tmp_path) is None:
+        pytest.skip("needs Linux and a C compiler")
+    tally = Tally()
+    write_faults.write_faults(Budget(1), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.facts["writers"] == 25
+    assert tally.outcomes["refused"] > 80
+
+
+def test_what_a_library_imports_late_is_not_put_down_to_a_file():
+    code = """
+import sys
+from torture.victim import Importers
+importers = Importers()
+sys.meta_path.insert(0, importers)
+for name in ("antigravity_absent", "yaml_absent"):
+    library = "/lib/site-packages/numba/config.py"
+    source = importers._own + "/x.py" if name.startswith("anti") else library
+    try:
+        exec(compile(f"import {name}", source, "exec"))
+    except ImportError:
+        pass
+print(importers.is_a_library("antigravity_absent"), importers.is_a_library("yaml_absent"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "True"], done.stderr
 
 
 def test_model_files_of_every_kind_are_attacked():

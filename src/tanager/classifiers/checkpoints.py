@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tanager import __version__
-from tanager.atomic import write_text
+from tanager.atomic import remove_abandoned, write_text
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
@@ -101,11 +101,12 @@ class FitCheckpoint:
         self._journal.end()
 
     def clear(self) -> None:
-        """Remove everything: the fit is done."""
+        """Remove everything, also what killed fits left of other stages: the fit is done."""
         self._journal.end()
-        for pattern in ("training-*.npz", "structure.json", "checkpoint.json"):
+        for pattern in ("passes-*.npz", "training-*.npz", "structure.json", "checkpoint.json"):
             for path in self.folder.glob(pattern):
                 path.unlink()
+        remove_abandoned(self.folder)
 
     def _refuse_others(self) -> None:
         found = self._read("checkpoint.json")

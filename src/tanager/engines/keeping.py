@@ -122,12 +122,16 @@ class Store:
     def _write(self, array: np.ndarray[Any, Any]) -> _Place:
         with self._lock:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - kept open
+                # Without a buffer: a full disk is told here, not when the file is read or closed.
+                self._file = tempfile.TemporaryFile(prefix="tanager-", buffering=0)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
             place = _Place(array.dtype, array.shape, self.file_used)
             self.file_used += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
             self._file.seek(place.offset)
-            self._file.write(np.ascontiguousarray(array).data)
+            left = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            while left.size:
+                left = left[self._file.write(left.data) :]
+            self._file.truncate(max(self.file_used, _ALIGNMENT))
             self._map = None  # of a shorter file
         return place
 
@@ -135,8 +139,6 @@ class Store:
         """Return an array of the file, read-only."""
         with self._lock:
             if self._map is None or len(self._map) < place.offset + place.n_bytes:
-                self._file.flush()
-                self._file.truncate(max(self.file_used, _ALIGNMENT))
                 self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
             mapped = self._map
         flat = np.frombuffer(mapped, place.dtype, int(np.prod(place.shape)), place.offset)

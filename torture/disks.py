@@ -1,15 +1,11 @@
-"""Kills, full disks, files that change: the old file or the new one, whole; the same results."""
+"""Full disks, folders without permission, files that change: an error, or the right file."""
 
 from __future__ import annotations
 
 import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,194 +15,9 @@ import pyarrow as pa
 from torture.campaign import Budget, Tally
 from torture.concurrency import data
 
-__all__ = ["disks", "kills"]
+__all__ = ["disks"]
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def kills(budget: Budget, tally: Tally, folder: Path) -> None:
-    """Kill -9 at random moments of saving, predicting, comparing and training."""
-    scenes = [_Saving(folder / "saving"), _Predicting(folder / "predicting"),
-              _Comparing(folder / "comparing"), _Training(folder / "training")]  # fmt: skip
-    while budget.more():
-        rng = random.Random(f"kill-{budget.seed}-{budget.case}")
-        scene = scenes[budget.case % len(scenes)]
-        died = _kill_during(scene.work, rng.uniform(0.0, scene.seconds))
-        problem = scene.look()
-        name = type(scene).__name__[1:].lower()
-        if problem is None:
-            tally.add(f"{name}, {'killed' if died else 'finished first'}")
-        else:
-            tally.fail(f"{name}: {problem}", seed=budget.seed, case=budget.case)
-
-
-def _kill_during(work: Callable[[], None], after: float) -> bool:
-    """Fork, work in the child, kill it after some seconds; whether it was still at work."""
-    child = os.fork()
-    if child == 0:
-        try:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            work()
-        finally:
-            os._exit(0)
-    time.sleep(after)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
-
-
-class _Saving:
-    """One of two models is saved to one path, again and again."""
-
-    seconds = 0.25
-
-    def __init__(self, folder: Path) -> None:
-        import tanager
-        from tanager import BayesNetClassifier
-
-        folder.mkdir()
-        self.folder, self.path = folder, folder / "model.tanager"
-        X, y = data(0)
-        self.models = [BayesNetClassifier("kdb", p).fit(X, y) for p in ("laplace", "hdp")]
-        self.rows, self.known = X[:20], [m.predict_proba(X[:20]) for m in self.models]
-        tanager.save(self.models[0], self.path)
-
-    def work(self) -> None:
-        import tanager
-
-        while True:
-            for model in self.models:
-                tanager.save(model, self.path)
-
-    def look(self) -> str | None:
-        import tanager
-
-        p = tanager.load(self.path).predict_proba(self.rows)
-        if not any(np.array_equal(p, known) for known in self.known):
-            return "the file is neither the old model nor the new one"
-        left = [f for f in self.folder.iterdir() if f != self.path]
-        if len(left) > 1:
-            return f"{len(left)} temporary files are left"
-        tanager.save(self.models[0], self.path)
-        if [f for f in self.folder.iterdir() if f != self.path]:
-            return "the next write left what the killed one left"
-        return None
-
-
-class _Predicting:
-    """The command line writes predictions to one file, again and again."""
-
-    seconds = 0.5
-
-    def __init__(self, folder: Path) -> None:
-        import pyarrow.parquet as pq
-
-        import tanager
-        from tanager import BayesNetClassifier
-
-        folder.mkdir()
-        self.folder, self.path = folder, folder / "out.parquet"
-        X, y = data(0)
-        table = pa.table({f"x{i}": X[:, i] for i in range(5)})
-        pq.write_table(table, folder / "t.parquet")
-        tanager.save(BayesNetClassifier("tan", "laplace").fit(table, y), folder / "m")
-        self._predict()
-        self.whole = pq.read_table(self.path)
-        self.files = {f.name for f in folder.iterdir()}
-
-    def _predict(self) -> None:
-        from tanager.cli.app import run
-
-        out = os.dup(1)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        run(["predict", str(self.folder / "m"), str(self.folder / "t.parquet"), "-o",
-             str(self.path)])  # fmt: skip
-        sys.stdout.flush()
-        os.dup2(out, 1)
-        os.close(out)
-
-    def work(self) -> None:
-        while True:
-            self._predict()
-
-    def look(self) -> str | None:
-        import pyarrow.parquet as pq
-
-        if not pq.read_table(self.path).equals(self.whole):
-            return "the predictions are not whole"
-        self._predict()
-        if {f.name for f in self.folder.iterdir()} != self.files:
-            return "the next write left what the killed one left"
-        return None
-
-
-class _Comparing:
-    """An experiment with a run file is killed and run again to its end."""
-
-    seconds = 1.5
-
-    def __init__(self, folder: Path) -> None:
-        from tanager.evaluation import CrossValidation, Dataset, Experiment
-
-        folder.mkdir()
-        self.path = folder / "run.jsonl"
-        X, y = data(1, 200)
-        table = pa.table({**{f"x{i}": X[:, i] for i in range(5)}, "class": y})
-        uses = ["naive/laplace", "tan/hdp"]
-        self.experiment = Experiment([Dataset("d", table)], uses, CrossValidation(5, 2), seed=1)
-        self.expected = self._numbers(self.experiment.run())
-
-    @staticmethod
-    def _numbers(results: Any) -> list[Any]:
-        names = ("classifier", "round", "fold", "status", *results.metrics)
-        return [[r.get(name) for name in names] for r in results.records]
-
-    def work(self) -> None:
-        self.experiment.run(self.path)
-
-    def look(self) -> str | None:
-        from tanager.evaluation import Results
-
-        if self.path.exists() and self.path.read_bytes().count(b"\n"):
-            _ = Results.read(self.path).records  # a torn file can be looked at
-        found = self._numbers(self.experiment.run(self.path))
-        self.path.unlink()
-        return None if found == self.expected else "the resumed run has other numbers"
-
-
-class _Training:
-    """A training with a checkpoint is killed and run again to its end."""
-
-    seconds = 1.5
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.folder, self.path = folder, folder / "run.npz"
-        self.X, self.y = data(2, 300)
-        self.expected = self._fit(None)
-
-    def _fit(self, checkpoint: Path | None) -> Any:
-        from tanager import BayesNetClassifier
-        from tanager.parameters import Hybrid
-        from tanager.training import Training
-
-        training = Training(epochs=60, checkpoint=checkpoint, checkpoint_every=2)
-        learner = Hybrid(training=training)
-        clf = BayesNetClassifier("tan", learner, random_state=0).fit(self.X, self.y)
-        return clf.predict_proba(self.X[:50])
-
-    def work(self) -> None:
-        self._fit(self.path)
-
-    def look(self) -> str | None:
-        found = self._fit(self.path)
-        left = [f.name for f in self.folder.iterdir() if f != self.path]
-        self.path.unlink()
-        for name in left:
-            (self.folder / name).unlink()
-        if len(left) > 1:
-            return f"left: {left}"
-        return None if np.array_equal(found, self.expected) else "the resumed training differs"
 
 
 def disks(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG001
@@ -226,12 +37,33 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 limit = {limit}
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+if {plain}:
+    from torture.disks import give_up_rights
+    give_up_rights()
 sys.exit(run({command!r}))
 """
 
 
-def _program(command: list[str], limit: int = 0, **environment: str) -> subprocess.CompletedProcess:
-    code = _SAVE.format(root=str(ROOT), limit=limit, command=command)
+def give_up_rights() -> None:
+    """Give up what lets root write where permissions forbid it (Linux)."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # of version 3, for this process
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice 32 bits
+    if library.capget(header, sets) != 0:
+        raise OSError(ctypes.get_errno(), "the rights of the process cannot be read")
+    overriding = 1 << 1 | 1 << 2 | 1 << 3  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+    sets[0] &= ~overriding
+    sets[1] &= ~overriding
+    if library.capset(header, sets) != 0:
+        raise OSError(ctypes.get_errno(), "the rights of the process cannot be given up")
+
+
+def _program(
+    command: list[str], limit: int = 0, *, plain: bool = False, **environment: str
+) -> subprocess.CompletedProcess:
+    code = _SAVE.format(root=str(ROOT), limit=limit, command=command, plain=plain)
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False,
         env={**os.environ, **environment},
@@ -311,11 +143,21 @@ def _read_only(folder: Path, tally: Tally) -> None:
     out = folder / "locked" / "out"
     out.mkdir()
     out.chmod(0o555)
-    if os.geteuid() == 0:
+    is_root = os.geteuid() == 0
+    if is_root and not sys.platform.startswith("linux"):
         tally.facts["a read-only folder"] = "not tried: root may write everywhere"
         return
     for name, command in _commands(table, model, out).items():
-        _whole_or_absent(f"{name}, read-only folder", _program(command), out, tally)
+        done = _program(command, plain=is_root)
+        tally.check(done.returncode == 1, f"{name}, read-only folder: code {done.returncode}")
+        _whole_or_absent(f"{name}, read-only folder", done, out, tally)
+    home = folder / "locked" / "home"
+    home.mkdir(mode=0o555)
+    (folder / "locked" / "written").mkdir()
+    command = _commands(table, model, folder / "locked" / "written")["fit"]
+    done = _program(command, plain=is_root, HOME=str(home), XDG_CACHE_HOME=str(home),
+                    NUMBA_CACHE_DIR=str(home), MPLCONFIGDIR=str(home))  # fmt: skip
+    tally.check(done.returncode == 0, f"no writable cache: {done.stderr[-200:]}")
 
 
 def _without_home(folder: Path, tally: Tally) -> None:

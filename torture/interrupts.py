@@ -1,0 +1,87 @@
+"""Ctrl-C at random moments: the work stops, files are whole, and the process is as before."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from torture.campaign import Budget, Tally
+from torture.scenes import (
+    Checkpointing,
+    Comparing,
+    Distributing,
+    Fitting,
+    Predicting,
+    Saving,
+    Scene,
+    Training,
+)
+
+__all__ = ["interrupts"]
+
+PATIENCE = 60.0  # for threads of a stopped fit to end; the machine may be busy
+
+
+def interrupts(budget: Budget, tally: Tally, folder: Path) -> None:
+    """Ctrl-C while saving, predicting, comparing, fitting and training, also on a cluster."""
+    kinds = [Saving, Predicting, Comparing, Training, Checkpointing, Fitting]
+    kinds += [Distributing] if find_spec("distributed") is not None and budget.cases > 6 else []
+    scenes: list[Scene] = [kind(folder / kind.__name__) for kind in kinds]
+    n_threads, longest = threading.active_count(), 0.0
+    try:
+        while budget.more():
+            rng = random.Random(f"interrupt-{budget.seed}-{budget.case}")
+            scene = scenes[budget.case % len(scenes)]
+            stopped, seconds = _interrupt_during(scene.work, rng.uniform(0.0, scene.seconds))
+            longest = max(longest, seconds)
+            problem = _look(scene, n_threads)
+            if problem is None:
+                tally.add(f"{scene.name}, {'stopped' if stopped else 'finished first'}")
+            else:
+                tally.fail(f"{scene.name}: {problem}", seed=budget.seed, case=budget.case)
+    finally:
+        for scene in scenes:
+            scene.close()
+    tally.facts["longest until the work stopped, seconds"] = round(longest, 2)
+
+
+def _look(scene: Scene, n_threads: int) -> str | None:
+    left = scene.temporary()
+    if left:
+        return f"temporary files are left: {left}"
+    end = time.monotonic() + PATIENCE
+    while threading.active_count() > n_threads:
+        if time.monotonic() > end:
+            return f"threads go on: {[thread.name for thread in threading.enumerate()]}"
+        time.sleep(0.05)
+    try:
+        return scene.look()
+    except Exception as error:
+        return f"the next call fails: {type(error).__name__}: {error}"
+
+
+def _interrupt_during(work: Callable[[], None], after: float) -> tuple[bool, float]:
+    """Send Ctrl-C to this process; return whether work stopped, and how long that took."""
+    sent: list[float] = []
+
+    def send() -> None:
+        sent.append(time.monotonic())
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    timer = threading.Timer(after, send)
+    stopped = False
+    try:
+        timer.start()
+        work()
+        timer.cancel()
+        timer.join()
+        time.sleep(0.01)  # a signal that is on its way arrives here
+    except KeyboardInterrupt:
+        stopped = True
+    timer.join()
+    return stopped, time.monotonic() - sent[0] if stopped and sent else 0.0

@@ -1,0 +1,305 @@
+"""A disk that is full or broken, for everything that writes; and a clock that goes backwards.
+
+    python -m torture.write_faults FOLDER SEED
+
+A process under `shim.c` (LD_PRELOAD) in which chosen calls of the C library fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torture.campaign import Budget, Tally
+
+__all__ = ["build_shim", "write_faults"]
+
+ROOT = Path(__file__).resolve().parent.parent
+CALLS = {"write": 0, "sync": 1, "rename": 2, "create": 3}
+ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "half a write": 0}
+_SHORT = {"write": "ENOSPC", "sync": "EIO", "rename": "EIO", "create": "ENOSPC"}
+PLACES = (1, 2, 3, 5, 9)  # which of the calls fails; a writer may have fewer
+EXPORTS = ("bif", "xml", "dot", "sql", "json", "js", "mjs", "h", "onnx")
+
+
+def write_faults(budget: Budget, tally: Tally, folder: Path) -> None:
+    """ENOSPC and EIO on write, sync, rename and creation, for every writer."""
+    shim = build_shim(folder)
+    if shim is None:
+        tally.facts["failing calls"] = "not tried: no C compiler, or no LD_PRELOAD here"
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "torture.write_faults", str(folder), str(budget.cases)],
+        env={**os.environ, "LD_PRELOAD": str(shim), "MPLBACKEND": "agg"},
+        stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        tally.fail(f"the process under the shim ended with code {done.returncode}")
+        return
+    found = json.loads(done.stdout.splitlines()[-1])
+    for outcome, n in found["outcomes"].items():
+        if outcome != "failed":
+            tally.outcomes[outcome] += n
+    for failure in found["failures"]:
+        tally.fail(**failure)
+    tally.facts.update(found["facts"])
+
+
+def build_shim(folder: Path) -> Path | None:
+    """Compile the library of failing calls; None where that cannot be done."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        return None
+    target = folder / "shim.so"
+    source = Path(__file__).with_name("shim.c")
+    command = [compiler, "-O1", "-shared", "-fPIC", "-o", str(target), str(source), "-ldl"]
+    return target if subprocess.run(command, check=False).returncode == 0 else None
+
+
+class Writer(NamedTuple):
+    """Something that writes.
+
+    `work` writes to the path; `again`, where there is one, says whether a repetition
+    without faults gives what an undisturbed run gives.
+    """
+
+    name: str
+    work: Callable[[Path], Any]
+    again: Callable[[Path], bool] | None = None
+
+
+class CommandError(OSError):
+    """The command line ended with an error, told in one line."""
+
+
+def _command(*arguments: Any) -> None:
+    from tanager.cli.app import run
+
+    heard = io.StringIO()
+    with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
+        code = run([str(argument) for argument in arguments])
+    lines = [line for line in heard.getvalue().splitlines() if not line.startswith("tanager: note")]
+    if code:
+        if len(lines) != 1 or "Traceback" in lines[0]:
+            raise AssertionError(f"code {code}, and not one line of error: {lines[:5]}")
+        raise CommandError(errno.EIO, lines[0])
+
+
+def writers(place: Path) -> Iterator[Writer]:
+    """Iterate over everything in Tanager that writes a file."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    import tanager
+    from tanager import BayesNetClassifier
+    from tanager.classifiers import checkpoints
+    from tanager.evaluation import CrossValidation, Dataset, Experiment
+    from tanager.parameters import Hybrid
+    from tanager.report import write_model_report, write_report
+    from tanager.training import Training
+    from torture.concurrency import data
+
+    checkpoints.SECONDS = 0.0  # writes after every pass
+    X, y = data(5, 200)
+    table = pa.table({**{f"x{i}": X[:, i] for i in range(5)}, "y": y})
+    rows, model = place / "t.parquet", place / "m.tanager"
+    pq.write_table(table, rows)
+    clf = BayesNetClassifier("tan", "laplace").fit(table, "y")
+    tanager.save(clf, model)
+    experiment = Experiment(
+        [Dataset("d", table, "y")], ["naive/laplace", "tan/laplace"], CrossValidation(1, 2), seed=1
+    )
+    results = experiment.run()
+    yield Writer("a model", lambda path: tanager.save(clf, path))
+    yield Writer("a network", lambda path: clf.network_.save(path))
+    for ending in ("csv", "parquet", "arrow"):
+        yield Writer(
+            f"predictions, {ending}",
+            lambda path, e=ending: _command(
+                "predict", model, rows, "-o", path.with_suffix(f".{e}")
+            ),
+        )
+        if ending != "arrow":
+            yield Writer(
+                f"cells, {ending}", lambda path, e=ending: results.write(path.with_suffix(f".{e}"))
+            )
+    for ending in EXPORTS:
+        yield Writer(
+            f"export, {ending}",
+            lambda path, e=ending: _command("export", model, "-o", path.with_suffix(f".{e}")),
+        )
+    for ending in ("svg", "png", "dot"):
+        yield Writer(
+            f"a picture, {ending}",
+            lambda path, e=ending: _command("draw", model, "-o", path.with_suffix(f".{e}")),
+        )
+    yield Writer("the page of a comparison", lambda path: write_report(results, path))
+    yield Writer("the page of a model", lambda path: write_model_report(clf, path))
+
+    def numbers(found: Any) -> list[Any]:
+        names = ("classifier", "round", "fold", "status", *found.metrics)
+        return [[record.get(name) for name in names] for record in found.records]
+
+    yield Writer(
+        "a run file",
+        lambda path: experiment.run(path),
+        lambda path: numbers(experiment.run(path)) == numbers(results),
+    )
+
+    def train(path: Path | None) -> Any:
+        training = Training(epochs=4, checkpoint=path, checkpoint_every=1)
+        fitted = BayesNetClassifier("tan", Hybrid(training=training), random_state=0).fit(X, y)
+        return fitted.predict_proba(X[:30])
+
+    trained = train(None)
+    yield Writer(
+        "the checkpoint of a training", train, lambda path: np.array_equal(train(path), trained)
+    )
+
+    def check(path: Path | None) -> Any:
+        fitted = BayesNetClassifier("tan", "discriminative(tol=0.01)", checkpoint=path)
+        return fitted.fit(X, y).predict_proba(X[:30])
+
+    checked = check(None)
+    yield Writer(
+        "the checkpoint of a fit",
+        check,
+        lambda path: np.array_equal(check(path), checked) and not list(path.iterdir()),
+    )
+
+    def keep(path: Path) -> Any:
+        tempfile.tempdir = str(path.parent)
+        try:
+            fitted = BayesNetClassifier("tan", "laplace", memory_limit=1).fit(str(rows), "y")
+        finally:
+            tempfile.tempdir = None
+        return fitted.predict_proba(X[:30])
+
+    known = clf.predict_proba(X[:30])
+    yield Writer("kept rows", keep, lambda path: np.array_equal(keep(path), known))
+
+
+def _attack(writer: Writer, out: Path, tally: Tally, *, whole: bool) -> None:
+    """Let every kind of call fail, with and without a file that is there before."""
+    from tanager.errors import TanagerError
+
+    library = ctypes.CDLL(None)
+    new = _written(writer, out)
+    stable = writer.again is None and _written(writer, out) == new
+    for call, number in CALLS.items():
+        for error, code in ERRORS.items():
+            if code == 0 and call != "write":
+                continue
+            if not whole and error != _SHORT[call]:
+                continue
+            for at in PLACES if whole else PLACES[:1]:
+                _clear(out)
+                old = at % 2 == 1 and writer.again is None
+                if old:
+                    for name in new:
+                        (out / name).write_bytes(b"the old file")
+                library.fault_arm(number, code, at, int(code == errno.ENOSPC), str(out).encode())
+                raised = None
+                try:
+                    writer.work(out / "new")
+                except (TanagerError, OSError) as caught:
+                    raised = caught
+                except Exception as caught:
+                    raised = AssertionError(f"{type(caught).__name__}: {caught}")
+                if library.fault_disarm() == 0:
+                    break  # so many calls there are not
+                what = f"{writer.name}: {error} at {call} {at}"
+                problem = _look(writer, out, new if stable else None, raised, old=old)
+                if problem is None:
+                    tally.add("refused" if raised is not None else "done in spite of it")
+                else:
+                    tally.fail(f"{what}: {problem}")
+
+
+def _look(
+    writer: Writer,
+    out: Path,
+    new: dict[str, bytes] | None,
+    raised: BaseException | None,
+    *,
+    old: bool,
+) -> str | None:
+    if isinstance(raised, AssertionError):
+        return f"not an error of the project: {raised}"
+    found = {path.name: path for path in out.rglob("*") if path.is_file()}
+    left = [name for name in found if name.endswith(".part") or name.startswith("tanager-")]
+    if left:
+        return f"temporary files are left: {left}"
+    if writer.again is not None:
+        return None if writer.again(out / "new") else "a repetition gives something else"
+    contents = {name: path.read_bytes() for name, path in found.items()}
+    if raised is None:
+        return None if new is None or contents == new else "no error, and not the right file"
+    if old and all(content == b"the old file" for content in contents.values()) and contents:
+        return None
+    if not old and not contents:
+        return None
+    # The rename was done and only the sync of the folder failed: the new file is whole.
+    return None if new is not None and contents == new else "neither the old file nor the new one"
+
+
+def _written(writer: Writer, out: Path) -> dict[str, bytes]:
+    _clear(out)
+    writer.work(out / "new")
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+def _clear(out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+
+
+def _clock(place: Path, tally: Tally) -> None:
+    """Let the clock of the day go back by an hour at every look."""
+    library = ctypes.CDLL(None)
+    for writer in writers(place):
+        out = place / "out"
+        expected = _written(writer, out)
+        stable = _written(writer, out) == expected
+        library.clock_back(ctypes.c_long(3600))
+        first = time.time()
+        found = _written(writer, out)
+        backwards = time.time() < first
+        library.clock_back(ctypes.c_long(0))
+        good = backwards and (not stable or found == expected)
+        good = good and (writer.again is None or writer.again(out / "new"))
+        tally.check(good, f"{writer.name}: the clock goes backwards, and the file differs")
+
+
+def main() -> None:
+    """Attack every writer; print the tally as JSON."""
+    warnings.simplefilter("ignore")
+    place, cases = Path(sys.argv[1]) / "writers", int(sys.argv[2])
+    place.mkdir()
+    tally = Tally(say=lambda text: print(f"   {text}", file=sys.stderr, flush=True))
+    names = []
+    for writer in writers(place):
+        names.append(writer.name)
+        _attack(writer, place / "out", tally, whole=cases > 1)
+    if cases > 1:
+        _clock(place, tally)
+    tally.facts["writers"] = len(names)
+    print(json.dumps(tally.to_json()))
+
+
+if __name__ == "__main__":
+    main()
