@@ -9,6 +9,7 @@ from tanager.additive.bases import basis
 from tanager.additive.fitting import Fit, Settings, fit_scores
 from tanager.additive.joining import Columns
 from tanager.additive.rows import LocatedTable
+from tanager.additive.steps import Signs
 from tanager.additive.terms import Terms, by_class
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Fit",
     "LocatedTable",
     "Settings",
+    "Signs",
     "Terms",
     "basis",
     "by_class",

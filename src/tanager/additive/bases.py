@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SMOOTHNESS", "basis"]
+__all__ = ["SMOOTHNESS", "basis", "basis_variances"]
 
 Floats = NDArray[np.float64]
 
@@ -51,9 +51,15 @@ def basis(arity: int, n_ordered: int) -> Floats | None:
         return None
     j, b = np.arange(n_ordered), np.arange(n_ordered)
     waves = np.cos(np.pi * j * (b[:, None] + 0.5) / n_ordered) * np.where(j == 0, 1, np.sqrt(2.0))
-    rough = (2 * n_ordered * np.sin(np.pi * j / (2 * n_ordered))) ** 2
-    variance = 1.0 / (1.0 + SMOOTHNESS * rough)
+    variance = basis_variances(n_ordered)
     out = np.eye(arity)
     out[:n_ordered, :n_ordered] = waves * np.sqrt(variance / variance.sum())
     out.setflags(write=False)
     return out
+
+
+def basis_variances(n_ordered: int) -> Floats:
+    """Return about how much each cosine varies, the constant first, shape (n_ordered,)."""
+    rough = (2 * n_ordered * np.sin(np.pi * np.arange(n_ordered) / (2 * n_ordered))) ** 2
+    variances: Floats = 1.0 / (1.0 + SMOOTHNESS * rough)
+    return variances

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tanager.additive.descent import minimise
 from tanager.additive.rows import LocatedTable
+from tanager.additive.steps import minimise_within
 from tanager.additive.terms import Terms
 from tanager.threads import one_blas_thread
 
@@ -102,7 +103,12 @@ def fit_scores(
     first = np.zeros(shape) if start is None else start / scale
     # A step that is safe for one table is too long for the sum of many.
     first_step = 1.0 / (1.0 + len(terms.families)) ** 0.5
-    found = minimise(objective, first.ravel(), **settings._asdict(), first_step=first_step)
+    if terms.steps is None:
+        found = minimise(objective, first.ravel(), **settings._asdict(), first_step=first_step)
+    else:
+        # The bounds are zero or infinite, and so are those of scaled parameters.
+        bounds = terms.steps.low, terms.steps.high
+        found = minimise_within(objective, first.ravel(), *bounds, **settings._asdict())
     free = found.at.reshape(shape) * scale
     return Fit(free, found.value, found.iterations, found.evaluations, found.converged)
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tanager.additive.bases import basis
 from tanager.additive.joining import Columns, Joint, join_families, weigh_joints
+from tanager.additive.steps import Signs, TableSteps, fill_order, monotone_axis, step_matrix
 from tanager.codes import Rows
 from tanager.engines import FitContext
 
@@ -46,6 +47,9 @@ class Terms:
         Training rows, and those that will be asked about.
     context : FitContext
         Its engine looks which joint values the rows have.
+    signs : Signs
+        Of the columns along which scores rise or fall; a family has at most one
+        of them.
 
     Attributes
     ----------
@@ -62,6 +66,8 @@ class Terms:
         second's score less the first's.
     joint : Joint
         The tables that rows read.
+    steps : TableSteps or None
+        The scores that rise or fall, with the bounds of the parameters.
     """
 
     def __init__(
@@ -70,8 +76,10 @@ class Terms:
         columns: Columns,
         rows: Rows,
         context: FitContext,
+        signs: Signs | None = None,
     ) -> None:
         self.families = tuple(families)
+        self._signs: Signs = signs or {}
         self.columns = columns
         n_classes = rows.domain.n_classes
         self.n_classes = n_classes
@@ -79,8 +87,15 @@ class Terms:
         tables = join_families(self.families, columns, rows.n_rows)
         weighed = weigh_joints(tables, columns, rows, context)
         self._masses = _family_masses(self.families, tables, weighed)
+        for at, family in enumerate(self.families):
+            axis = monotone_axis(family, self._signs)
+            if axis is not None:
+                self._masses[at] = fill_order(
+                    self._masses[at], axis, columns.n_ordered[family[axis]]
+                )
         self._lay_out(columns)
         self.mass[0] = rows.total_weight
+        self.steps = self._find_steps() if self._signs else None
         self.joint = Joint(self.families, columns, tables, weighed, self)
 
     def _lay_out(self, columns: Columns) -> None:
@@ -124,7 +139,26 @@ class Terms:
         if len(family) > 1:
             return None
         column = family[0]
-        return basis(int(self.columns.arities[column]), self.columns.n_ordered[column])
+        arity, n_ordered = int(self.columns.arities[column]), self.columns.n_ordered[column]
+        if column in self._signs:
+            return step_matrix(arity, n_ordered, smooth=True)
+        return basis(arity, n_ordered)
+
+    def _find_steps(self) -> TableSteps:
+        """Return the cells whose scores rise or fall."""
+        steps = TableSteps(self.n_cells, self.n_columns)
+        for at, family in enumerate(self.families):
+            axis = monotone_axis(family, self._signs)
+            if axis is None:
+                continue
+            signs, n_ordered = self._signs[family[axis]], self.columns.n_ordered[family[axis]]
+            if len(family) == 1:
+                steps.bound(self.starts[at] + np.arange(n_ordered)[None], signs)
+                continue
+            places = np.moveaxis(self._places[at].reshape(self.shape(at)), axis, -1)
+            cells = places[..., :n_ordered].reshape(-1, n_ordered)
+            steps.add(self.starts[at] + cells[cells[:, 0] < self._size(at)], signs)
+        return steps
 
     def shape(self, at: int) -> tuple[int, ...]:
         """Return the arities of a family's members."""
@@ -151,6 +185,8 @@ class Terms:
         if len(self._bases):
             part = free[self._ordered].reshape(*self._bases.shape[:2], free.shape[1])
             out[self._ordered] = np.matmul(self._bases, part).reshape(-1, free.shape[1])
+        if self.steps is not None:
+            self.steps.expand(out)
         return out
 
     def expand(self, free: Floats) -> Floats:
@@ -167,6 +203,8 @@ class Terms:
             part = slopes[self._ordered].reshape(*self._bases.shape[:2], slopes.shape[1])
             back = np.matmul(self._transposed, part)
             slopes[self._ordered] = back.reshape(-1, slopes.shape[1])
+        if self.steps is not None:
+            self.steps.pull(slopes)
         slopes[self._blank] = 0.0
         return slopes
 
@@ -179,6 +217,8 @@ class Terms:
         out = self.mass.copy()
         part = out[self._ordered].reshape(self._bases.shape[:2])
         out[self._ordered] = np.einsum("fij,fi->fj", self._bases**2, part).ravel()
+        if self.steps is not None:
+            self.steps.pull_mass(out)
         return out
 
     def carry(self, free: Floats, other: Terms) -> Floats:

@@ -21,6 +21,7 @@ from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, fingerprint, has_names
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.lazy import lazy_for_dask
+from tanager.classifiers.monotone import read_signs
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import (
     Codebook,
@@ -123,6 +124,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     dates : None, names, or mapping of names to styles, default=None
         Columns of text that are dates. The audit finds most by itself; this is for
         those in doubt: ``dates={"paid": "%d/%m/%Y"}``.
+    monotonic : mapping or None, default=None
+        Features along which the class rises (+1) or falls (-1): with two classes the
+        probability of the second, whatever the other features are. With more, a
+        mapping from a class to a sign, such as ``{"age": {"high": +1}}``: the odds of
+        that class against each other class. For ``parameters="layered"``.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
@@ -201,6 +207,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         categorical_features: str | Sequence[Any] = "from_dtype",
         ordered: Mapping[Any, Sequence[Any]] | None = None,
         dates: str | Sequence[str] | Mapping[str, str] | None = None,
+        monotonic: Mapping[Any, Any] | None = None,
         missing: str = "value",
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
@@ -217,6 +224,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self.categorical_features = categorical_features
         self.ordered = ordered
         self.dates = dates
+        self.monotonic = monotonic
         self.missing = missing
         self.bins = bins
         self.class_weight = class_weight
@@ -446,6 +454,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         """From coded rows to a network."""
         check_class_weight(self.class_weight, codebook.classes)
         structure_learner, learner = resolve_pair(self.structure, self.parameters)
+        context.carry["signs"] = self._signs(learner, codebook)
         counts = Counts(rows, context)
         store = None
         if self.checkpoint is not None:
@@ -514,6 +523,15 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             )
         warn_of_columns(codebook, context.info["codes"], rows.n_rows)
         return codebook, rows
+
+    def _signs(self, learner: ParameterLearner, codebook: Codebook) -> Mapping[int, Any]:
+        """Return along which features classes rise or fall."""
+        signs = read_signs(self.monotonic, codebook)
+        if signs and not learner.takes_signs:
+            raise ConfigurationError(
+                f"monotonic has no meaning for parameters={self.parameters!r}. Use 'layered'."
+            )
+        return signs
 
     def _bins(self) -> str | int:
         if self.bins == "auto":

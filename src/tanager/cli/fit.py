@@ -65,6 +65,14 @@ def fit(
             help="A column's categories from the first to the last: size=S,M,L; may be repeated.",
         ),
     ] = None,
+    monotonic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--monotonic",
+            help="A column along which the second class rises or falls: age=+1, price=-1; or, with "
+            "more classes, age=high:+1. May be repeated.",
+        ),
+    ] = None,
     missing: Annotated[
         str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
     ] = "value",
@@ -123,6 +131,7 @@ def fit(
         categorical_features=read_categorical(categorical),
         dates=dates,
         ordered=read_orders(ordered),
+        monotonic=read_monotonic(monotonic),
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
@@ -157,6 +166,28 @@ def read_orders(texts: list[str] | None) -> dict[str, list[str]] | None:
                 "first to the last with commas between them, such as size=S,M,L."
             )
         found[name] = [value.strip() for value in values.split(",")]
+    return found or None
+
+
+def read_monotonic(texts: list[str] | None) -> dict[str, Any] | None:
+    """Return what --monotonic asks for.
+
+    >>> read_monotonic(["age=+1", "price=low:-1,high:+1"])
+    {'age': 1, 'price': {'low': -1, 'high': 1}}
+    """
+    found: dict[str, Any] = {}
+    signs = {"+1": 1, "1": 1, "+": 1, "-1": -1, "-": -1}
+    for text in texts or ():
+        name, equals, asked = text.rpartition("=")
+        parts = [part.strip().rpartition(":") for part in asked.split(",")]
+        good = all(sign in signs for _, _, sign in parts)
+        if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
+            raise ConfigurationError(
+                f"--monotonic {text!r}. Allowed: a column, an equals sign, and +1 or -1, such as "
+                "age=+1; or classes with their signs, such as age=low:-1,high:+1."
+            )
+        by_class = {label: signs[sign] for label, colon, sign in parts if colon}
+        found[name] = by_class or signs[parts[0][2]]
     return found or None
 
 

@@ -42,12 +42,15 @@ class ParameterLearner(BaseEstimator, ABC):
     groups_parents : bool
         Whether it reads parents by groups of their values; then structures are
         learned on the groups too.
+    takes_signs : bool
+        Whether it can make classes rise or fall along features.
     """
 
     preferred_bins: ClassVar[str | int] = "mdl"
     preferred_structure: ClassVar[str] = "tan"
     max_table: ClassVar[int | None] = None
     groups_parents: ClassVar[bool] = False
+    takes_signs: ClassVar[bool] = False
 
     @abstractmethod
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:

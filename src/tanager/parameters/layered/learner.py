@@ -97,6 +97,7 @@ class Layered(ParameterLearner):
     preferred_structure = "ktree"
     max_table = 1 << 16
     groups_parents = True
+    takes_signs = True
 
     def __init__(
         self,

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from tanager.additive import Fit, LocatedTable, Settings, Terms, by_class, fit_scores
 from tanager.codes import Rows, group_codes
+from tanager.parameters.layered.monotone import apart, project_tables
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
-from tanager.parameters.tables import log_posterior
+from tanager.parameters.tables import Tables, log_posterior
+from tanager.structure import Structure
 
 __all__ = ["Generative", "Member", "Smooth", "Trial", "climb", "under_parents"]
 
@@ -198,9 +200,8 @@ class Generative(Member):
         """Answer for the left-out rows by tables of the others."""
         said = []
         for part, rows in zip(trial.parts, trial.held, strict=True):
-            structure = part.structure.shortened(self.depth)
             counts = part.grouped_counts
-            tables = self.learner.learn(structure, counts, part.context.inner())
+            structure, tables = self._tables(part)
             held = group_codes(rows.gather().codes, part.groups)
             said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
         self.held_out = np.concatenate(said)
@@ -208,12 +209,18 @@ class Generative(Member):
 
     def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
         """Return the tables' logarithms."""
-        structure = part.structure.shortened(self.depth)
-        tables = self.learner.learn(structure, part.grouped_counts, part.context.inner())
+        structure, tables = self._tables(part)
         out = []
         for feature, table in zip(structure.selected, tables.families, strict=True):
             out.append(np.take(table.to_dense().log_prob, part.groups[feature], axis=-2))
         return tables.log_prior, out
+
+    def _tables(self, part: Part) -> tuple[Structure, Tables]:
+        """Learn the tables of a part."""
+        structure = apart(part.structure.shortened(self.depth), part.signs)
+        counts = part.grouped_counts
+        tables = self.learner.learn(structure, counts, part.context.inner())
+        return structure, project_tables(structure, tables, counts, part.signs)
 
     def record(self) -> dict[str, Any]:
         """Return the learner and the depth."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Columns, LocatedTable, Terms
+from tanager.additive import Columns, LocatedTable, Signs, Terms
 from tanager.codes import Fold, Groups, Rows, group_rows, learn_groups
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -41,6 +41,12 @@ class Part:
     context: FitContext
     fold: Fold | None = None
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
+
+    @property
+    def signs(self) -> Signs:
+        """Of the features along which classes rise or fall."""
+        signs: Signs = self.context.carry.get("signs", {})
+        return signs
 
     @classmethod
     def of(cls, rows: Rows, structure: Structure, context: FitContext) -> Part:
@@ -97,16 +103,21 @@ class Part:
             families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
             for feature, parents in self.interactions(depth):
                 families.append(tuple(n_features + one for one in (*parents, feature)))
-            self._terms[depth] = Terms(families, self.columns, self.rows, self.context)
+            signs = {one: sign for at, sign in self.signs.items() for one in (at, n_features + at)}
+            self._terms[depth] = Terms(families, self.columns, self.rows, self.context, signs)
         return self._terms[depth]
 
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Return each feature with its first, first two, ... up to `depth` parents."""
+        """Return each feature with its first, first two, ... up to `depth` parents.
+
+        A table is left out where classes would have to rise or fall along two of its features.
+        """
         pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
         return [
             (feature, parents[:number])
             for feature, parents in pairs
             for number in range(1, min(depth, len(parents)) + 1)
+            if sum(one in self.signs for one in (feature, *parents[:number])) <= 1
         ]
 
     def located(self, depth: int) -> LocatedTable:

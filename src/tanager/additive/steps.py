@@ -1,0 +1,187 @@
+r"""Scores that never fall, or never rise, along the order of a feature.
+
+The scores of k ordered values, other members of a family being what they are,
+are a level and k - 1 steps,
+
+.. math:: s_b = z_0 \sigma_0 + \sum_{j=1}^{k-1} z_j \sigma (1[b \ge j] - (k - j) / k)
+
+with independent z of variance one. Where every step has one sign, the score
+rises or falls; and sums of such scores do, whatever the other features are. A
+table of the feature and others loses nothing by this: where the sum of a curve
+and tables rises, the least slope over the tables' contexts can be moved to the
+curve, and all of them rise.
+
+What must hold for the probability of a class to rise is that its score rises
+against that of each other class. To all classes' scores the same may be added,
+so the other classes' steps are at most zero; with one class that rises and one
+that falls, those of all others are zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.additive.bases import basis_variances
+from tanager.additive.descent import REMEMBERED, Descent
+
+__all__ = [
+    "Signs",
+    "TableSteps",
+    "column_bounds",
+    "fill_order",
+    "minimise_within",
+    "monotone_axis",
+    "step_matrix",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+TRACE = 1e-30  # of a row, where none has a value but rows have others of the order
+# By column: the sign of each class, shape (n_classes,); 0 where nothing is asked.
+Signs = Mapping[int, NDArray[np.int8]]
+
+
+@lru_cache(maxsize=256)
+def step_matrix(arity: int, n_ordered: int, *, smooth: bool) -> Floats:
+    """Return the scores of unit parameters, shape (arity, arity): a level, then steps.
+
+    Parameters
+    ----------
+    arity : int
+        Number of values.
+    n_ordered : int
+        How many of them, from the first, stand in order; the others are free.
+    smooth : bool
+        Whether the level's share of the variance is that of a smooth curve, or
+        that of free scores.
+
+    Examples
+    --------
+    >>> step_matrix(3, 3, smooth=False).round(2).tolist()
+    [[0.58, -0.82, -0.41], [0.58, 0.41, -0.41], [0.58, 0.41, 0.82]]
+    """
+    variances = basis_variances(n_ordered) if smooth else np.ones(n_ordered)
+    level = variances[0] / variances.sum()
+    out = np.eye(arity)
+    part = out[:n_ordered, :n_ordered]
+    part[:, 0] = np.sqrt(level)
+    if n_ordered > 1:
+        j, b = np.arange(1, n_ordered), np.arange(n_ordered)
+        after = (n_ordered - j) / n_ordered
+        spread = (after * (1.0 - after)).sum()
+        part[:, 1:] = ((b[:, None] >= j) - after) * np.sqrt((1.0 - level) / spread)
+    out.setflags(write=False)
+    return out
+
+
+def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floats]:
+    """Return the least and the greatest step of each column of scores.
+
+    >>> low, high = column_bounds(np.array([0, 1, 0], np.int8), 3)
+    >>> low.tolist(), high.tolist()
+    ([-inf, 0.0, -inf], [0.0, inf, 0.0])
+    """
+    if n_columns == 1:  # the second class's score less the first's
+        known = np.array([signs[1] or -signs[0]])
+    else:
+        known = signs.astype(np.int64)
+        others = known == 0
+        if others.any() and known.any():
+            both = known.max() > 0 > known.min()
+            low = np.where(known > 0, 0.0, np.where(known < 0, -np.inf, 0.0))
+            high = np.where(known > 0, np.inf, 0.0)
+            if not both:
+                rising = known.max() > 0
+                low[others] = -np.inf if rising else 0.0
+                high[others] = 0.0 if rising else np.inf
+            return low, high
+    return np.where(known > 0, 0.0, -np.inf), np.where(known < 0, 0.0, np.inf)
+
+
+def monotone_axis(family: Sequence[int], signs: Signs) -> int | None:
+    """Return the axis of the member of a family along which its scores rise or fall."""
+    axes = [axis for axis, column in enumerate(family) if column in signs]
+    return axes[0] if axes else None
+
+
+def fill_order(mass: Floats, axis: int, n_ordered: int) -> Floats:
+    """Return the weight of joint values, with a trace along the order where any value has some."""
+    out = mass.copy()
+    inside = np.moveaxis(out, axis, -1)[..., :n_ordered]
+    inside[...] = np.where((inside > 0).any(axis=-1, keepdims=True), np.maximum(inside, TRACE), 0.0)
+    return out
+
+
+class TableSteps:
+    """The cells of tables whose scores are levels and steps.
+
+    Attributes
+    ----------
+    low, high : ndarray of float64, shape (n_cells, n_columns)
+        Bounds of all parameters; infinite where there are none.
+    """
+
+    def __init__(self, n_cells: int, n_columns: int) -> None:
+        self._parts: list[tuple[Ints, Floats]] = []
+        self.low = np.full((n_cells, n_columns), -np.inf)
+        self.high = np.full((n_cells, n_columns), np.inf)
+
+    def bound(self, cells: Ints, signs: NDArray[np.int8]) -> None:
+        """Give the steps at some cells, shape (n_contexts, n_ordered), their sign."""
+        low, high = column_bounds(signs, self.low.shape[1])
+        self.low[cells[:, 1:]] = low
+        self.high[cells[:, 1:]] = high
+
+    def add(self, cells: Ints, signs: NDArray[np.int8]) -> None:
+        """Make the scores at some cells, shape (n_contexts, n_ordered), levels and steps."""
+        n_ordered = cells.shape[1]
+        self._parts.append((cells, step_matrix(n_ordered, n_ordered, smooth=False)))
+        self.bound(cells, signs)
+
+    def expand(self, values: Floats) -> None:
+        """Turn parameters into scores, in place."""
+        for cells, matrix in self._parts:
+            values[cells] = np.einsum("bj,njc->nbc", matrix, values[cells])
+
+    def pull(self, slopes: Floats) -> None:
+        """Turn derivatives by scores into those by parameters, in place."""
+        for cells, matrix in self._parts:
+            slopes[cells] = np.einsum("bj,nbc->njc", matrix, slopes[cells])
+
+    def pull_mass(self, mass: Floats) -> None:
+        """Turn second derivatives by scores, (n_cells,), into those by parameters, in place."""
+        for cells, matrix in self._parts:
+            mass[cells] = mass[cells] @ (matrix * matrix)
+
+
+def minimise_within(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    max_iter: int,
+    tol: float,
+) -> Descent:
+    """Minimise a convex function of a vector within bounds, as `minimise` does without.
+
+    SciPy's L-BFGS-B: Byrd, Lu, Nocedal and Zhu (1995), DOI 10.1137/0916069.
+    """
+    from scipy.optimize import Bounds, minimize
+
+    options = {"maxiter": max_iter, "ftol": tol, "gtol": 1e-6, "maxcor": REMEMBERED}
+    bounds = Bounds(low.ravel(), high.ravel())
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
+    return Descent(
+        np.asarray(found.x, np.float64),
+        float(found.fun),
+        int(found.nit),
+        int(found.nfev),
+        bool(found.status == 0),
+    )
