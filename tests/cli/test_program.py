@@ -298,6 +298,22 @@ def test_the_order_of_categories_is_said_on_the_command_line(tmp_path, said):
     assert run([*fit, *learners, "--ordered", "size"]) == 2
 
 
+def test_monotone_effects_are_asked_for_on_the_command_line(tmp_path, said):
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 60, 80)
+    lines = [f"{a},{'yes' if rng.random() < 0.5 else 'no'}" for a in age]
+    (tmp_path / "t.csv").write_text("\n".join(["age,y", *lines]) + "\n")
+    fit = ["fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m.tanager", "--monotonic"]
+    assert call(*fit, "age=+1") == 0
+    chances = tanager.load(tmp_path / "m.tanager").predict_proba(np.arange(20.0, 60)[:, None])
+    assert np.diff(chances[:, 1]).min() > -1e-12
+    said()
+    assert call("show", tmp_path / "m.tanager") == 0
+    assert "yes rises along age" in said().out
+    assert call(*fit, "age=up") == 2
+    assert call(*fit, "age=maybe:+1") == 2
+
+
 def test_a_thousand_columns(tmp_path):
     rng = np.random.default_rng(0)
     names = ",".join(f"c{i}" for i in range(1000))

@@ -526,12 +526,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
 
     def _signs(self, learner: ParameterLearner, codebook: Codebook) -> Mapping[int, Any]:
         """Return along which features classes rise or fall."""
-        signs = read_signs(self.monotonic, codebook)
-        if signs and not learner.takes_signs:
+        if self.monotonic and not learner.takes_signs:
             raise ConfigurationError(
                 f"monotonic has no meaning for parameters={self.parameters!r}. Use 'layered'."
             )
-        return signs
+        return read_signs(self.monotonic, codebook)
 
     def _bins(self) -> str | int:
         if self.bins == "auto":

@@ -166,6 +166,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         },
         "history": [str(edit) for edit in network.history],
         "readings": {name: _how(reading) for name, reading in codebook.readings.items()},
+        "monotonic": _monotonic(header, [str(label) for label in codebook.classes]),
         "n_features": codebook.domain.n_features,
         "n_selected": len(structure.selected),
         "n_edges": sum(map(len, structure.parent_indices)),
@@ -202,6 +203,17 @@ def _how(reading: Reading) -> str:
     return f"read as {reading.kind}s{style}"
 
 
+def _monotonic(header: dict[str, Any], classes: list[str]) -> dict[str, str]:
+    """Say of each feature that was asked about which class rises or falls along it."""
+    stored = (header.get("estimator") or {}).get("monotonic")
+    found = {}
+    for name, asked in stored.get("$map", []) if isinstance(stored, dict) else []:
+        pairs = asked.get("$map", []) if isinstance(asked, dict) else [[classes[-1], asked]]
+        words = [f"{label} {'rises' if sign > 0 else 'falls'}" for label, sign in pairs]
+        found[str(name)] = ", ".join(words)
+    return found
+
+
 def _describe(header: dict[str, Any], axis: str) -> str:
     """Return a learner as its text: ``kdb`` or ``KDB(k=2)``."""
     stored = (header.get("estimator") or {}).get(axis)
@@ -230,6 +242,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
     if facts["rows"]:
         lines.append(f"rows        {facts['rows']:,} in the fit")
     lines += [f"column      {name} {how}" for name, how in facts["readings"].items()]
+    lines += [f"monotonic   {how} along {name}" for name, how in facts["monotonic"].items()]
     lines += [f"edited      {edit}" for edit in facts["history"]]
     for line in lines:
         out.print(line, markup=False)

@@ -1,0 +1,102 @@
+"""Scores that rise or fall: their transform, their bounds, their optimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import Bounds, minimize
+
+from tanager.additive import LocatedRows, Settings, Terms, fit_scores
+from tanager.additive.bases import basis
+from tanager.additive.fitting import CLASS_PRECISION
+from tanager.additive.steps import column_bounds, step_matrix
+from tanager.codes import Domain
+
+FAMILIES = [(0,), (1,), (2,), (0, 1), (1, 0, 2), (2, 0)]
+
+
+def make_problem(n_classes: int, signs, n_rows: int = 80):
+    """Three features, the second ordered, with a value that does not stand in the order."""
+    generator = np.random.default_rng(n_rows)
+    arities = np.array([3, 5, 2])
+    codes = np.stack([generator.integers(0, a, n_rows) for a in arities]).astype(np.uint8)
+    codes[1, (codes[1] == 2) & (codes[0] == 1)] = 0  # a hole along the order
+    labels = generator.integers(0, n_classes, n_rows).astype(np.uint16)
+    domain = Domain(("a", "b", "c"), arities, n_classes, (0, 4, 0))
+    return Terms(FAMILIES, domain, codes, {1: np.array(signs, np.int8)}), codes, labels
+
+
+@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("k", [2, 3, 8, 32])
+def test_steps_span_all_scores_and_vary_as_free_or_smooth_ones(k, smooth):
+    matrix = step_matrix(k + 1, k, smooth=smooth)
+    assert np.linalg.matrix_rank(matrix) == k + 1
+    assert (matrix @ matrix.T).diagonal()[:k].mean() == pytest.approx(1.0)
+    np.testing.assert_array_equal(matrix[k, :k], 0.0)
+    steps = np.diff(matrix[:k, :k], axis=0)
+    # Parameter j moves the scores up once, between values j - 1 and j.
+    assert (np.abs(steps[:, 0]) < 1e-12).all()
+    moved = steps[:, 1:]
+    np.testing.assert_allclose(moved, np.diag(moved.diagonal()), atol=1e-12)
+    assert (moved.diagonal() > 0).all()
+    if smooth and k > 2:
+        level = (matrix[:k, 0] ** 2).mean()
+        assert level == pytest.approx((basis(k, k)[:, 0] ** 2).mean())
+
+
+def test_pull_is_the_transpose_of_expand():
+    terms, _, _ = make_problem(3, [1, 0, 0])
+    generator = np.random.default_rng(2)
+    free, slopes = generator.normal(size=(2, terms.n_cells, 3))
+    free[terms._blank] = 0.0
+    left = float((terms.expand(free) * slopes).sum())
+    right = float((free * terms.pull(slopes.copy())).sum())
+    assert left == pytest.approx(right, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "signs", [[0, 1], [0, -1], [-1, 0], [0, 0, 1], [0, -1, 0], [1, 0, -1], [0, 1, 0, -1]]
+)
+def test_the_optimum_is_that_of_a_general_solver(signs):
+    n_classes = len(signs)
+    terms, codes, labels = make_problem(n_classes, signs)
+    cells = terms.locate(codes)
+    rows = LocatedRows(cells, labels, np.zeros(0))
+    strengths = [0.5, 1.0, 2.0]
+    fit = fit_scores(terms, rows, strengths, settings=Settings(3000, 1e-13))
+    half = 0.5 if terms.n_columns == 1 else 1.0
+    precision = np.array([CLASS_PRECISION, *strengths])[terms.depths + 1][:, None] * half
+    low, high = column_bounds(np.array(signs, np.int8), terms.n_columns)
+
+    def slow(vector):
+        free = vector.reshape(terms.n_cells, terms.n_columns)
+        scores = terms.expand(free)
+        total = scores[0] + scores[terms.starts + cells.astype(int)].sum(axis=1)
+        if terms.n_columns == 1:
+            total = np.concatenate([0 * total, total], axis=1)
+        own = total[np.arange(len(labels)), labels]
+        loss = (np.logaddexp.reduce(total, axis=1) - own).sum()
+        return loss + 0.5 * (precision * free * free).sum()
+
+    bounds = Bounds(terms.steps.low.ravel(), terms.steps.high.ravel())
+    # No feasible direction goes down: small steps of single parameters, within the bounds.
+    best = slow(fit.free.ravel())
+    assert best == pytest.approx(fit.objective, rel=1e-9)
+    for at in range(fit.free.size):
+        for step in (1e-3, -1e-3):
+            moved = fit.free.ravel().copy()
+            moved[at] = np.clip(moved[at] + step, bounds.lb[at], bounds.ub[at])
+            assert slow(moved) >= best - 1e-7
+    if n_classes == 2:
+        start = np.zeros(fit.free.size)
+        found = minimize(slow, start, method="SLSQP", bounds=bounds, options={"maxiter": 500})
+        assert best <= found.fun + 1e-5
+    for family, scores in zip(FAMILIES, terms.family_scores(terms.expand(fit.free)), strict=True):
+        if 1 not in family:
+            continue
+        axis = family.index(1)
+        steps = np.diff(np.take(scores, range(4), axis=axis), axis=axis)
+        for c, sign in enumerate(signs):
+            # Against every other class: so the probability rises, too.
+            assert (sign * (steps[..., c, None] - steps)).min() >= -1e-12
+    assert (low <= high).all()
