@@ -71,6 +71,12 @@ class Discriminative(ParameterLearner):
         Whether tables under fewer parents (none, the first, ...) join the terms,
         each with a weight per feature whose prior is centred at 0. For
         ``form="weighted"``.
+    smooth : float, "cv" or None
+        Precision of a prior on the differences of neighbours along every ordered
+        feature (numbers, dates, ordered categories), so that nearby intervals say
+        similar things: of the scores of ``form="direct"``, along the feature and its
+        parents; of the corrections of ``form="weighted"``. None for no such prior.
+        It wants fine intervals: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -134,6 +140,7 @@ class Discriminative(ParameterLearner):
         crossfit: int | str = "auto",
         correction: float | str | None = None,
         prefixes: bool = False,
+        smooth: float | str | None = None,
         objective: str = "cll",
         fit_prior: bool = True,
         unseen: str = "coarser",
@@ -149,6 +156,7 @@ class Discriminative(ParameterLearner):
         self.crossfit = crossfit
         self.correction = correction
         self.prefixes = prefixes
+        self.smooth = smooth
         self.objective = objective
         self.fit_prior = fit_prior
         self.unseen = unseen
@@ -197,7 +205,7 @@ class Discriminative(ParameterLearner):
         return fill_tables(
             problem.layout,
             scores,
-            problem.layout.counts(problem.trees),
+            problem.seen(),
             problem.base,
             self.unseen,
             normalized=normalized,
@@ -213,10 +221,11 @@ class Discriminative(ParameterLearner):
                 raise ConfigurationError(f"Discriminative: {name}={given!r}. Allowed: {choices}.")
         if self.form != "weighted":
             self._check_weighted_only()
-        for name in ("l2", "correction"):
+        self._check_smooth()
+        for name in ("l2", "correction", "smooth"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
-            if not (number or given == "cv" or (name == "correction" and given is None)):
+            if not (number or given == "cv" or (name != "l2" and given is None)):
                 raise ConfigurationError(
                     f"Discriminative: {name}={given!r}. Allowed: a number of at least 0, or 'cv'."
                 )
@@ -231,6 +240,16 @@ class Discriminative(ParameterLearner):
             raise ConfigurationError(
                 f"Discriminative: max_iter={self.max_iter!r}, tol={self.tol!r}. "
                 "Allowed: at least one iteration, and a tolerance of at least 0."
+            )
+
+    def _check_smooth(self) -> None:
+        if self.smooth is None or self.form == "direct":
+            return
+        if self.form != "weighted" or self.correction is None:
+            raise ConfigurationError(
+                f"Discriminative: smooth={self.smooth!r} with form={self.form!r}. Free scores and "
+                "corrections can be smooth. Hint: use form='direct', or form='weighted' with a "
+                "correction."
             )
 
     def _check_weighted_only(self) -> None:
@@ -263,6 +282,8 @@ class _Choice(Choice):
         self.learner = clone(learner).set_params(l2=strengths.l2)
         if learner.correction is not None:
             self.learner.set_params(correction=strengths.correction)
+        if learner.smooth is not None:
+            self.learner.set_params(smooth=strengths.smooth)
         self._problem = problem
         self._trial = trial
         self._strengths = strengths

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,13 @@ class ObjectivePass:
         return loss, self._packing.pull(state.slopes / (self._scale * self._unit))
 
 
+class Prior(Protocol):
+    """What is added to the loss: a function of the free parameters."""
+
+    def value(self, free: Floats) -> tuple[float, Floats]:
+        """Return the penalty and its gradient."""
+
+
 @dataclass(frozen=True)
 class Penalty:
     """A Gaussian prior: half of strength times squared distance from a centre.
@@ -129,7 +136,7 @@ class Objective:
     pass_ : ObjectivePass
     rows : PackedTable
     context : FitContext
-    penalty : Penalty or None
+    penalty : Prior or None
     frozen : ndarray of bool, shape (n_free,), or None
         Parameters that keep their first value.
 
@@ -147,7 +154,7 @@ class Objective:
         pass_: ObjectivePass,
         rows: PackedTable,
         context: FitContext,
-        penalty: Penalty | None = None,
+        penalty: Prior | None = None,
         frozen: NDArray[np.bool_] | None = None,
     ) -> None:
         self._form = form

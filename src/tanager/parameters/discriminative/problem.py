@@ -23,6 +23,13 @@ from tanager.parameters.discriminative.objective import (
     minimise,
 )
 from tanager.parameters.discriminative.rows import PackedTable, Packing
+from tanager.parameters.discriminative.smoothness import (
+    SmoothPenalty,
+    by_class,
+    cell_pairs,
+    reached,
+    value_pairs,
+)
 from tanager.parameters.folds import N_FOLDS, folds_of_rows, with_folds
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout
@@ -44,10 +51,11 @@ FOLDS_KEY = 6_001  # names the random stream of the folds
 
 
 class Strengths(NamedTuple):
-    """Precisions of the Gaussian priors on weights or scores, and on corrections."""
+    """Precisions of the Gaussian priors: on weights or scores, corrections, and differences."""
 
     l2: float
     correction: float
+    smooth: float = 0.0
 
 
 class Logs(NamedTuple):
@@ -102,7 +110,7 @@ class Problem:
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
         n_crossfit = _n_crossfit(options)
-        if n_crossfit or "cv" in (options.l2, options.correction):
+        if n_crossfit or "cv" in (options.l2, options.correction, options.smooth):
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
             counts = with_folds(counts, n_folds, FOLDS_KEY, context)
         trees = list(counts.trees(structure))
@@ -275,15 +283,32 @@ class Problem:
             warn=not rough,
         )
 
-    def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
+    def _penalty(self, form: Form, strengths: Strengths) -> Penalty | SmoothPenalty | None:
         centre = form.generative
         if self.options.towards == "zero":
             centre = np.zeros(form.n_free)
-        if not isinstance(form, Weighted) or form.n_corrections == 0:
-            return Penalty(strengths.l2, centre) if strengths.l2 else None
-        strength = np.full(form.n_free, strengths.correction)
-        strength[: form.n_weights] = strengths.l2
-        return Penalty(strength, centre)
+        first, strength = 0, np.full(form.n_free, strengths.l2)
+        if isinstance(form, Weighted) and form.n_corrections:
+            first = form.n_weights
+            strength[first:] = strengths.correction
+        if not strengths.smooth:
+            return Penalty(strength, centre) if strength.any() else None
+        pairs = first + by_class(self.pairs, self.layout.n_classes)
+        return SmoothPenalty(Penalty(strength, centre), strengths.smooth, pairs)
+
+    @cached_property
+    def pairs(self) -> NDArray[np.int64]:
+        """Neighbouring cells, or values where the corrections are smooth, (2, n_pairs)."""
+        if self.options.form == "direct":
+            return cell_pairs(self.layout)
+        return value_pairs(self.layout)
+
+    def seen(self) -> Floats:
+        """Return how often each cell was seen, with a trace where neighbours speak for it."""
+        counts = self.layout.counts(self.trees)
+        if self.options.smooth is None or self.options.form != "direct":
+            return counts
+        return reached(self.pairs, counts)
 
     def _frozen(self, form: Form) -> NDArray[np.bool_] | None:
         """Return the class parameters where they are not to move."""

@@ -23,17 +23,19 @@ GRID = tuple(MIDDLE * 10.0 ** (power / 2) for power in range(-6, 7))
 def choose_strengths(trial: Trial) -> Strengths:
     """Return the priors' strengths; those given as "cv" have the least held-out loss.
 
-    With both to choose, they are chosen in turn: the correction's under the
-    middle strength of the other, then the other's under it.
+    With several to choose, they are chosen in turn, each under what was chosen
+    before and the middle strength of those that come later: the correction's, the
+    smoothness, then that of the ridge.
     """
     options = trial.problem.options
-    l2, correction = options.l2, options.correction
+    l2, correction, smooth = options.l2, options.correction, options.smooth
     fixed = Strengths(
-        MIDDLE if isinstance(l2, str) else float(l2),
-        MIDDLE if isinstance(correction, str) else float(correction or 0.0),
+        *(MIDDLE if isinstance(one, str) else float(one or 0.0) for one in (l2, correction, smooth))
     )
     if correction == "cv":
         fixed = _climb(trial, [fixed._replace(correction=s) for s in GRID])
+    if smooth == "cv":
+        fixed = _climb(trial, [fixed._replace(smooth=s) for s in GRID])
     if l2 == "cv":
         fixed = _climb(trial, [fixed._replace(l2=s) for s in GRID])
     return fixed
