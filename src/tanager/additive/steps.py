@@ -175,9 +175,7 @@ def minimise_within(
 
     options = {"maxiter": max_iter, "ftol": tol, "gtol": 1e-6, "maxcor": REMEMBERED}
     bounds = Bounds(low.ravel(), high.ravel())
-    found = minimize(
-        objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-    )
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return Descent(
         np.asarray(found.x, np.float64),
         float(found.fun),

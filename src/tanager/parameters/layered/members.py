@@ -101,7 +101,7 @@ class Smooth(Member):
     def __init__(self, depth: int, settings: Settings, shallower: Smooth | None = None) -> None:
         self.depth = depth
         self.settings = settings
-        self.place = FIRST if shallower is None else shallower.place
+        self.place: int = FIRST if shallower is None else shallower.place
         self.passes = 0
         self._shallower = shallower
         self._converged = False
