@@ -12,6 +12,8 @@ import pytest
 
 import tanager
 from tanager import BayesNetClassifier
+from tanager.additive import joining
+from tanager.parameters.layered import learner as layered
 from tests.engines.test_processes import make_table
 
 MODELS = [
@@ -88,6 +90,28 @@ def test_two_dask_workers_give_the_same_file(
     engine = DaskEngine(dask_client, small=0)
     found = model_bytes(tmp_path, places["folder"], structure, parameters, engine=engine)
     assert found == expected(structure, parameters)
+
+
+@pytest.fixture
+def _many_rows(monkeypatch):
+    """Let the default take these rows for many: it then leaves them where they are."""
+    monkeypatch.setattr(layered, "MANY_ROWS", 0)
+    monkeypatch.setattr(joining, "ROWS_PER_VALUE", 0.05)
+
+
+@pytest.mark.usefixtures("_many_rows")
+def test_many_rows_give_the_default_the_same_file(dask_client, places, tmp_path):
+    from tanager.engines.dask import DaskEngine
+
+    given = "ktree(max_parents=2)", "layered(max_iter=3)"
+    expected = model_bytes(tmp_path, places["memory"], *given)
+    for place in ("batches", "csv"):
+        assert model_bytes(tmp_path, places[place], *given) == expected
+    spilled = model_bytes(tmp_path, places["folder"], *given, n_jobs=2, memory_limit=1)
+    assert spilled == expected
+    engine = DaskEngine(dask_client, small=0)
+    assert model_bytes(tmp_path, places["folder"], *given, engine=engine) == expected
+    assert engine.n_passes > 30
 
 
 def test_a_killed_worker_changes_nothing(dask_client, places, expected, tmp_path):

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families within them
 
-MOST_JOINT = 1 << 13  # joint values of a joined table: some such tables stay in the cache
+MOST_JOINT = 1 << 12  # scores of a joined table: some such tables stay in the cache
 ROWS_PER_VALUE = 8  # fewer rows do not repay the joining
 LOOK_BACK = 16  # tables that are looked at for each family
 MOST_WEIGHED = 1 << 23  # joint values that one pass weighs
@@ -70,10 +70,14 @@ class Columns(NamedTuple):
 
 
 def join_families(
-    families: Sequence[tuple[int, ...]], columns: Columns, n_rows: int
+    families: Sequence[tuple[int, ...]], columns: Columns, n_rows: int, n_scores: int
 ) -> list[JoinedTable]:
-    """Put each family into the table that it enlarges least; each for itself where rows are few."""
-    cap = min(MOST_JOINT, n_rows // ROWS_PER_VALUE)
+    """Put each family into the table that it enlarges least; each for itself where rows are few.
+
+    `n_scores` is how many scores a joint value has.
+    """
+    most = n_rows // ROWS_PER_VALUE
+    cap = min(MOST_JOINT // n_scores, most)
 
     def size(members: set[int]) -> int:
         return prod(int(columns.arities[c]) + 1 for c in members)
@@ -84,14 +88,14 @@ def join_families(
     for at in order:
         members = set(families[at])
         best, growth = -1, np.inf
-        if size(members) <= cap:
+        if size(members) <= most:
             found = {place for column in members for place in near.get(column, [])[-LOOK_BACK:]}
             found.update(range(max(len(joined) - LOOK_BACK, 0), len(joined)))
             for place in sorted(found):
                 held = joined[place][0]
-                grown = size(held | members)
-                if grown <= cap and grown / size(held) < growth:
-                    best, growth = place, grown / size(held)
+                grown, ratio = size(held | members), size(held | members) / size(held)
+                if (grown <= cap or members <= held) and grown <= most and ratio < growth:
+                    best, growth = place, ratio
         if best < 0:
             best = len(joined)
             joined.append((set(), []))

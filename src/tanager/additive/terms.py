@@ -84,7 +84,7 @@ class Terms:
         n_classes = rows.domain.n_classes
         self.n_classes = n_classes
         self.n_columns = 1 if n_classes == 2 else n_classes
-        tables = join_families(self.families, columns, rows.n_rows)
+        tables = join_families(self.families, columns, rows.n_rows, self.n_columns)
         weighed = weigh_joints(tables, columns, rows, context)
         self._masses = _family_masses(self.families, tables, weighed)
         for at, family in enumerate(self.families):

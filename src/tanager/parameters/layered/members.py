@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 # Strengths that are tried, from weak to strong: neighbours differ by a factor of about three.
 STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-5, 6))
-FIRST = STRENGTHS.index(1.0)
+FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
 
 
@@ -101,7 +101,8 @@ class Smooth(Member):
     def __init__(self, depth: int, settings: Settings, shallower: Smooth | None = None) -> None:
         self.depth = depth
         self.settings = settings
-        self.place: int = FIRST if shallower is None else shallower.place
+        # A table wants about three times the prior of the tables that it refines.
+        self.place: int = FIRST if shallower is None else min(shallower.place + 1, LAST)
         self.passes = 0
         self._shallower = shallower
         self._converged = False
