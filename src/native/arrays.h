@@ -68,5 +68,6 @@ extern const Kernel mark_present, count_cells, encode_matrix, split_by_mdl;
 extern const Kernel evaluate_scores;
 extern const Kernel score_odds, score_posteriors;
 extern const Kernel evaluate_sums, add_sums, locate_rows, weigh_joints, descend, score_gains;
+extern const Kernel normalize_scores, spread_shares;
 
 #endif

@@ -16,6 +16,7 @@ from tanager.classifiers import checkpoints
 from tanager.engines import LocalEngine
 from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
+from tanager.parameters.layered import learner as layered
 from tests.engines.test_processes import make_table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -52,12 +53,20 @@ def model_bytes(classifier, folder):
     return (folder / "model.tanager").read_bytes()
 
 
+@pytest.fixture
+def _many_rows(monkeypatch):
+    """Let the default take these rows for many: its passes are then the engine's."""
+    monkeypatch.setattr(layered, "MANY_ROWS", 0)
+
+
+@pytest.mark.usefixtures("_many_rows")
 @pytest.mark.parametrize(
     ("structure", "parameters", "deaths"),
     [
         ("tan", "discriminative(tol=0.01)", (3, 7, 9)),
         ("skdb(max_k=2)", "hdp", (4, 5)),
         ("tan", "pooled(members=[hdp, m-estimate])", (5,)),
+        ("ktree(max_parents=1)", "layered(max_iter=3)", (3, 12, 40)),
     ],
 )
 def test_a_killed_fit_goes_on_to_the_same_model(tmp_path, structure, parameters, deaths):

@@ -27,6 +27,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.additive.descent import minimise
 from tanager.codes import Groups
 from tanager.numerics.logs import log_sum_exp
@@ -155,12 +156,14 @@ def normalise(
 
     With `views`, the axis of a parent is its groups'.
     """
-    logs, log_prior = [log.copy() for log in logs], log_prior.copy()
+    logs, log_prior = [np.array(log, np.float64, order="C") for log in logs], log_prior.copy()
     above = structure.holders()
     for at in reversed(structure.topological_order()):
         parents = structure.parent_indices[at]
-        total = log_sum_exp(logs[at], axis=-2)
-        logs[at] -= total[..., None, :]
+        *outer, arity, n_classes = logs[at].shape
+        total = np.empty((*outer, n_classes))
+        flat = logs[at].reshape(-1, arity, n_classes)
+        native.normalize_scores(flat, total.reshape(-1, n_classes))
         if not parents:
             log_prior += total
             continue
@@ -200,7 +203,11 @@ def family_shares(
             outer = outer.transpose(*(left.index(axis) for axis in kept), len(kept))
             if views is not None:
                 outer = _sum_groups(outer, views[members[-1]], parents.index(members[-1]))
-        shares[at] = outer[..., None, :] * np.exp(logs[at])
+        *_, arity, n_classes = logs[at].shape
+        outer = np.ascontiguousarray(outer).reshape(-1, n_classes)
+        shares[at] = np.empty(logs[at].shape)
+        flat = np.ascontiguousarray(logs[at]).reshape(-1, arity, n_classes)
+        native.spread_shares(flat, outer, shares[at].reshape(flat.shape))
     return shares
 
 
