@@ -66,7 +66,7 @@ def _many_rows(monkeypatch):
         ("tan", "discriminative(tol=0.01)", (3, 7, 9)),
         ("skdb(max_k=2)", "hdp", (4, 5)),
         ("tan", "pooled(members=[hdp, m-estimate])", (5,)),
-        ("ktree(max_parents=1)", "layered(max_iter=3)", (3, 12, 40)),
+        ("ktree(max_parents=1)", "layered(max_iter=3)", (3, 12, 15)),
     ],
 )
 def test_a_killed_fit_goes_on_to_the_same_model(tmp_path, structure, parameters, deaths):
