@@ -14,6 +14,7 @@ from tanager.evaluation.generators import (
     led,
     logistic,
     mofn,
+    site_pairs,
     splice_batches,
     splice_table,
     three_bits,
@@ -98,6 +99,9 @@ def test_binding_sites_depend_where_they_should():
     assert inside[-5] < 0.01
     assert outside < 0.01
     assert plain.equals(binding_sites(BindingSites(20_000, background=0.0, dependence=0.9), seed=3))
+    told = {frozenset(pair) for pair in site_pairs(BindingSites(20_000, background=0.0), seed=3)}
+    ranked = sorted(pairs, key=lambda ij: -mutual_information(rows[ij[0], site], rows[ij[1], site]))
+    assert told == {frozenset((f"p{i + 1}", f"p{j + 1}")) for i, j in ranked[:4]}
 
 
 def test_splice_windows_are_the_same_in_any_number(tmp_path):

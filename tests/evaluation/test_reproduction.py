@@ -72,8 +72,10 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def few_sites(monkeypatch):
     """A reproduction of Carvalho et al. that takes seconds."""
-    from tanager.evaluation.reproduction import carvalho_sites
+    from tanager.evaluation.reproduction import carvalho_edges, carvalho_sites
 
+    monkeypatch.setattr(carvalho_edges, "CONSERVATION", (0.0, 0.4))
+    monkeypatch.setattr(carvalho_edges, "SHARED", (0.0, 0.5))
     kept = dict(list(carvalho_sites.SETTINGS.items())[1:3])
     few = {name: replace(options, n_rows=60) for name, options in kept.items()}
     monkeypatch.setattr(carvalho_sites, "SETTINGS", few)

@@ -1,6 +1,6 @@
 """Synthetic tables by their published definitions, for experiments whose rows nobody ships."""
 
-from tanager.evaluation.generators.binding import BindingSites, binding_sites
+from tanager.evaluation.generators.binding import BindingSites, binding_sites, site_pairs
 from tanager.evaluation.generators.classic import (
     corral,
     led,
@@ -18,6 +18,7 @@ __all__ = [
     "led",
     "logistic",
     "mofn",
+    "site_pairs",
     "splice_batches",
     "splice_table",
     "three_bits",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BindingSites", "binding_sites"]
+__all__ = ["BindingSites", "binding_sites", "site_pairs"]
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
@@ -79,18 +79,34 @@ def binding_sites(options: BindingSites | None = None, seed: int = 0) -> Any:
     """
     import pyarrow as pa
 
-    chosen = options or BindingSites()
+    rows, is_site, _ = _draw(options or BindingSites(), seed)
+    names = np.array(NUCLEOTIDES)
+    columns = {f"p{i + 1}": names[row] for i, row in enumerate(rows)}
+    return pa.table({**columns, "class": np.where(is_site, "site", "background")})
+
+
+def site_pairs(options: BindingSites | None = None, seed: int = 0) -> list[tuple[str, str]]:
+    """Return the pairs of positions that are tied in the sites of `binding_sites`.
+
+    Examples
+    --------
+    >>> site_pairs(BindingSites(length=4, n_pairs=1), seed=2)
+    [('p3', 'p4')]
+    """
+    _, _, places = _draw(options or BindingSites(), seed)
+    return [(f"p{first + 1}", f"p{second + 1}") for first, second in places.tolist()]
+
+
+def _draw(options: BindingSites, seed: int) -> tuple[Bytes, NDArray[np.bool_], NDArray[np.int64]]:
+    """Return nucleotides (length, n_rows), which rows are sites, and the tied pairs."""
     rng = np.random.default_rng([seed, 1201])
     composition = rng.dirichlet(np.full(4, 20.0))
     partner = rng.permutation(4)
-    rows = _chain(rng, chosen, composition, partner)
-    n_sites = round(chosen.n_rows * chosen.share)
-    _plant(rng, rows[:, :n_sites], chosen)
-    label = np.array(["site"] * n_sites + ["background"] * (chosen.n_rows - n_sites))
-    order = rng.permutation(chosen.n_rows)
-    names = np.array(NUCLEOTIDES)
-    columns = {f"p{i + 1}": names[row[order]] for i, row in enumerate(rows)}
-    return pa.table({**columns, "class": label[order]})
+    rows = _chain(rng, options, composition, partner)
+    n_sites = round(options.n_rows * options.share)
+    places = _plant(rng, rows[:, :n_sites], options)
+    order = rng.permutation(options.n_rows)
+    return rows[:, order], order < n_sites, places
 
 
 def _chain(
@@ -104,15 +120,17 @@ def _chain(
     return rows
 
 
-def _plant(rng: np.random.Generator, sites: Bytes, options: BindingSites) -> None:
-    """Turn chains (length, n_sites) into sites, in place."""
+def _plant(rng: np.random.Generator, sites: Bytes, options: BindingSites) -> NDArray[np.int64]:
+    """Turn chains (length, n_sites) into sites, in place; return the tied pairs."""
     n_sites = sites.shape[1]
     for position in range(options.length):
         favourite = rng.integers(4)
         conserved = rng.random(n_sites) < options.conservation * rng.random()
         sites[position, conserved] = favourite
-    places = rng.permutation(options.length)[: 2 * min(options.n_pairs, options.length // 2)]
-    for first, second in places.reshape(-1, 2):
+    order = rng.permutation(options.length)[: 2 * min(options.n_pairs, options.length // 2)]
+    places = order.reshape(-1, 2)
+    for first, second in places:
         rule = rng.permutation(4)
         tied = rng.random(n_sites) < options.dependence
         sites[second, tied] = rule[sites[first, tied]]
+    return places

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
+from tanager.evaluation.reproduction.carvalho_edges import edges_block
 from tanager.evaluation.reproduction.carvalho_sites import (
     collection,
     on_training_rows,
@@ -86,7 +87,8 @@ def reproduce(bench: Workbench) -> Findings:
         blocks, claim = _site_blocks(bench, title, n_classes, tables)
         findings.blocks += blocks
         findings.claims.append(claim)
-    block, claim = study_block(bench, USES)
+    findings.blocks.append(study_block(bench, USES))
+    block, claim = edges_block(bench, USES)
     findings.blocks.append(block)
     findings.claims.append(claim)
     datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
