@@ -5,8 +5,8 @@
 FOLDER has `adult_trees.json` (per tree: the authors' held-out log-loss and CPU
 seconds after 5,000 sweeps), `adult25k.npy` and `adult_test.npy`. Both of our
 inferences run here, one thread, CPU time of the best of several runs, from the
-context tree to the probability table. Then the default classifier on the same
-25,000 rows.
+context tree to the probability table. Then the discount of a Pitman-Yor process
+in both, and selective kDB on the same 25,000 rows.
 """
 
 from __future__ import annotations
@@ -23,16 +23,21 @@ import numpy as np
 
 from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows
-from tanager.counts import Counts
+from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.evaluation.runner import environment
 from tanager.parameters.hdp import HDP
+from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "measurements" / "hdp.md"
 N_FEATURES = 14
 SWEEPS = 5000
+DISCOUNTS: tuple[tuple[str, float | str], ...] = (
+    *(("fixed-point", discount) for discount in (0.0, 0.3, 0.5, "counted")),
+    *(("gibbs", discount) for discount in (0.0, 0.3, 0.5, "sampled")),
+)
 
 
 def best_time(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
@@ -45,38 +50,68 @@ def best_time(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
     return min(times), result
 
 
-def measure_trees(folder: Path) -> list[tuple[str, ...]]:
-    reference = json.loads((folder / "adult_trees.json").read_text())
-    train, test = np.load(folder / "adult25k.npy"), np.load(folder / "adult_test.npy")
-    arities = np.array([column["arity"] for column in reference["columns"]])
-    names = tuple(column["name"] for column in reference["columns"][:N_FEATURES])
-    codes = np.ascontiguousarray(train[:, :N_FEATURES].T.astype(np.uint8))
-    rows = Rows.in_memory(
-        Domain(names, arities[:N_FEATURES], int(arities[N_FEATURES])),
-        codes,
-        train[:, N_FEATURES].astype(np.uint16),
-    )
-    held_out = np.ascontiguousarray(test[:, :N_FEATURES].T.astype(np.uint8))
-    lines = []
-    for entry in reference["trees"]:
-        parents = tuple(entry["parents"][1:])
-        context = FitContext()
-        selected = (entry["child"], *parents)
-        structure = Structure(names, selected, (parents, *[()] * len(parents)))
-        tree_time, trees = best_time(
-            lambda structure=structure, context=context: Counts(rows, context).trees(structure), 3
+class Adult:
+    """The coded rows of Adult, and the held-out loss of a table on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reference = json.loads((folder / "adult_trees.json").read_text())
+        train, self.test = np.load(folder / "adult25k.npy"), np.load(folder / "adult_test.npy")
+        columns = self.reference["columns"]
+        self.arities = np.array([column["arity"] for column in columns])
+        self.names = tuple(column["name"] for column in columns[:N_FEATURES])
+        self.rows = Rows.in_memory(
+            Domain(self.names, self.arities[:N_FEATURES], int(self.arities[N_FEATURES])),
+            np.ascontiguousarray(train[:, :N_FEATURES].T.astype(np.uint8)),
+            train[:, N_FEATURES].astype(np.uint16),
         )
+        self.held_out = np.ascontiguousarray(self.test[:, :N_FEATURES].T.astype(np.uint8))
+
+    def tree(self, child: int, parents: tuple[int, ...]) -> ContextTree:
+        """Count the contexts of one family."""
+        structure = Structure(self.names, (child, *parents), (parents, *[()] * len(parents)))
+        return Counts(self.rows, FitContext()).trees(structure)[0]
+
+    def loss(self, table: FamilyTable, child: int, parents: tuple[int, ...]) -> float:
+        """Return the held-out log-loss of a family's table."""
+        out = np.zeros((self.test.shape[0], 2))
+        table.add_terms(self.held_out, self.arities, np.array([*parents, child]), out)
+        return float(-out[np.arange(self.test.shape[0]), self.test[:, N_FEATURES]].mean())
+
+
+def measure_trees(adult: Adult) -> list[tuple[str, ...]]:
+    lines = []
+    for entry in adult.reference["trees"]:
+        child, parents = entry["child"], tuple(entry["parents"][1:])
+        tree_time, tree = best_time(lambda c=child, p=parents: adult.tree(c, p), 3)
         authors = next(a for a in entry["authors"] if a["iterations"] == SWEEPS)
         line = [entry["name"], f"{authors['log_loss']:.4f}", f"{authors['cpu_s']:.2f}"]
         for learner, repeats in ((HDP(), 7), (HDP("gibbs"), 2)):
-            learner.family(trees[0])
-            cpu, table = best_time(lambda le=learner, tr=trees[0]: le.family(tr), repeats)
-            out = np.zeros((test.shape[0], 2))
-            members = np.array([*parents, entry["child"]])
-            table.add_terms(held_out, arities, members, out)
-            loss = -out[np.arange(test.shape[0]), test[:, N_FEATURES]].mean()
+            learner.family(tree)
+            cpu, table = best_time(lambda le=learner, tr=tree: le.family(tr), repeats)
+            loss = adult.loss(table, child, parents)
             line += [f"{loss:.4f}", f"{1000 * cpu:.2f}", f"1/{authors['cpu_s'] / cpu:,.0f}"]
         lines.append((*line, f"{1000 * tree_time:.1f}"))
+        print(*lines[-1], sep="  ")
+    return lines
+
+
+def measure_discounts(adult: Adult) -> list[tuple[str, ...]]:
+    """Both inferences with discounts, on the trees and on a feature with many values."""
+    place = {name: i for i, name in enumerate(adult.names)}
+    country = ("country, k = 2", place["country"], (place["race"], place["occupation"]))
+    wanted = [country] + [
+        (entry["name"], entry["child"], tuple(entry["parents"][1:]))
+        for entry in adult.reference["trees"]
+    ]
+    lines = []
+    for name, child, parents in wanted:
+        tree = adult.tree(child, parents)
+        cells = [name, f"{adult.arities[child]}"]
+        for inference, discount in DISCOUNTS:
+            learner = HDP(inference, discount=discount)
+            cpu, table = best_time(lambda le=learner, tr=tree: le.family(tr), 1)
+            cells.append(f"{adult.loss(table, child, parents):.4f} ({1000 * cpu:.0f} ms)")
+        lines.append(tuple(cells))
         print(*lines[-1], sep="  ")
     return lines
 
@@ -108,16 +143,21 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write docs/measurements")
     arguments = parser.parse_args()
     folder = Path(arguments.reference)
-    lines = measure_trees(folder)
+    adult = Adult(folder)
+    lines = measure_trees(adult)
+    discounts = measure_discounts(adult)
     notes = measure_classifier(folder)
     print(*notes, sep="\n")
     if arguments.write:
         PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text("\n".join(page(lines, notes)), encoding="utf-8")
+        PAGE.write_text("\n".join(page(lines, discounts, notes)), encoding="utf-8")
 
 
-def page(lines: list[tuple[str, ...]], notes: list[str]) -> list[str]:
+def page(
+    lines: list[tuple[str, ...]], discounts: list[tuple[str, ...]], notes: list[str]
+) -> list[str]:
     facts = environment()
+    heads = ("tree", "values", *(f"{inference}, {discount}" for inference, discount in DISCOUNTS))
     columns = (
         "tree", "authors: log-loss", "CPU s", "fixed point: log-loss", "CPU ms", "share of time",
         "sampler: log-loss", "CPU ms", "share of time", "counting the tree, ms",
@@ -133,6 +173,17 @@ def page(lines: list[tuple[str, ...]], notes: list[str]) -> list[str]:
         f"| {' | '.join(columns)} |",
         f"|---|{'---:|' * (len(columns) - 1)}",
         *(f"| {' | '.join(line)} |" for line in lines),
+        "",
+        "## With a Pitman–Yor discount",
+        "",
+        "The same held-out log-loss, CPU milliseconds of one run in brackets, by inference and "
+        "discount; `counted` takes one for each level from the cells seen once and twice.",
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|---|{'---:|' * (len(heads) - 1)}",
+        *(f"| {' | '.join(line)} |" for line in discounts),
+        "",
+        "## The classifier",
         "",
         *notes,
         "",

@@ -63,7 +63,7 @@ static inline double low(double a, double b) { return a < b ? a : b; }
 extern const Kernel count_values, count_pairs, count_pairs_by_bits, score_information;
 extern const Kernel extend_keys, count_keys, collapse_keys, merge_runs, gather_level;
 extern const Kernel add_dense_terms, add_tree_terms, normalize;
-extern const Kernel solve_fixed_point;
+extern const Kernel solve_fixed_point, expect_tables;
 extern const Kernel mark_present, count_cells, encode_matrix, split_by_mdl;
 extern const Kernel evaluate_scores;
 extern const Kernel score_odds, score_posteriors;

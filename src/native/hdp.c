@@ -223,3 +223,69 @@ static int64_t run_solve_fixed_point(Argument *arguments)
     return n;
 }
 const Kernel solve_fixed_point = {"qqqqqdnffdfnDDDD", run_solve_fixed_point};
+
+/* Ratios of generalised Stirling numbers: row n for n <= dense, then a geometric grid of
+ * counts, between whose logarithms they are interpolated. */
+typedef struct {
+    const double *rows, *log_count;
+    int64_t n_columns, dense, n_far;
+} Stirling;
+
+static double stirling_ratio(const Stirling *table, int64_t n, int64_t t)
+{
+    if (t >= n || t >= table->n_columns)
+        return 0.0;
+    if (n <= table->dense)
+        return table->rows[n * table->n_columns + t];
+    double place = log((double)n);
+    int64_t at = 1;
+    while (at < table->n_far - 1 && table->log_count[at] < place)
+        at++;
+    double below = table->log_count[at - 1];
+    double share = (place - below) / (table->log_count[at] - below);
+    const double *row = table->rows + (table->dense + at) * table->n_columns + t;
+    return (1.0 - share) * row[-table->n_columns] + share * row[0];
+}
+
+/* The mean of t under weights S(n, t) phi^t (alpha + d rest) (alpha + d (rest + 1)) ...:
+ * the tables of one cell of a Pitman-Yor node, given the `rest` of the node's tables. */
+static double mean_tables(const Stirling *table, int64_t n, double phi, double alpha,
+                          double discount, double rest)
+{
+    if (n <= 1)
+        return (double)n;
+    double weight = 1.0, sum = 1.0, first = 1.0;
+    for (int64_t t = 1; t < n; t++) {
+        double ratio = stirling_ratio(table, n, t) * phi * (alpha + discount * (rest + (double)t));
+        weight *= ratio;
+        sum += weight;
+        first += weight * (double)(t + 1);
+        if (ratio < 1.0 && weight < 1e-14 * sum)
+            break;
+        if (sum > 1e200)
+            weight *= 1e-200, sum *= 1e-200, first *= 1e-200;
+    }
+    return first / sum;
+}
+
+/* rows, log_count, dense, count, phi, rest, alpha, discount, mean: writes the mean number
+ * of tables of every cell to mean (n_cells,). A fractional count lies on the line between
+ * its whole neighbours; alpha (n_cells,) is that of the cell's node. */
+static int64_t run_mean_tables(Argument *arguments)
+{
+    Stirling table = {DOUBLES(0), DOUBLES(1), LENGTH(0, 1), NUMBER(2), LENGTH(1, 0)};
+    const double *count = DOUBLES(3), *phi = DOUBLES(4), *rest = DOUBLES(5), *alpha = DOUBLES(6);
+    double discount = REAL(7), *mean = DOUBLES(8);
+    for (int64_t c = 0; c < LENGTH(3, 0); c++) {
+        double whole = floor(count[c]), part = count[c] - whole;
+        double low_mean = mean_tables(&table, (int64_t)whole, phi[c], alpha[c], discount, rest[c]);
+        mean[c] = low_mean;
+        if (part > 0.0) {
+            double high_mean =
+                mean_tables(&table, (int64_t)whole + 1, phi[c], alpha[c], discount, rest[c]);
+            mean[c] += part * (high_mean - low_mean);
+        }
+    }
+    return 0;
+}
+const Kernel expect_tables = {"ddnddddfD", run_mean_tables};

@@ -81,6 +81,7 @@ KERNEL(add_dense_terms)
 KERNEL(add_tree_terms)
 KERNEL(normalize)
 KERNEL(solve_fixed_point)
+KERNEL(expect_tables)
 KERNEL(mark_present)
 KERNEL(count_cells)
 KERNEL(encode_matrix)
@@ -103,8 +104,8 @@ static PyMethodDef methods[] = {
     ENTRY(count_values), ENTRY(count_pairs), ENTRY(count_pairs_by_bits), ENTRY(score_information),
     ENTRY(extend_keys), ENTRY(count_keys), ENTRY(collapse_keys), ENTRY(merge_runs),
     ENTRY(gather_level), ENTRY(add_dense_terms), ENTRY(add_tree_terms), ENTRY(normalize),
-    ENTRY(solve_fixed_point), ENTRY(mark_present), ENTRY(count_cells), ENTRY(encode_matrix),
-    ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
+    ENTRY(solve_fixed_point), ENTRY(expect_tables), ENTRY(mark_present), ENTRY(count_cells),
+    ENTRY(encode_matrix), ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
     ENTRY(score_posteriors), ENTRY(evaluate_sums), ENTRY(add_sums), ENTRY(locate_rows),
     ENTRY(weigh_joints), ENTRY(descend), ENTRY(score_gains),
     ENTRY(normalize_scores), ENTRY(spread_shares), {NULL, NULL, 0, NULL},

@@ -123,6 +123,17 @@ def solve_fixed_point(
     escape: Floats,
     trace: Floats,
 ) -> int: ...
+def expect_tables(
+    rows: Floats,
+    log_count: Floats,
+    dense: int,
+    count: Floats,
+    phi: Floats,
+    rest: Floats,
+    alpha: Floats,
+    discount: float,
+    mean: Floats,
+) -> int: ...
 
 # codes.c
 def mark_present(

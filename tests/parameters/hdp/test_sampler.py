@@ -283,11 +283,6 @@ def test_bad_parameters_are_named(name, value):
         HDP("gibbs", **{name: value}).family(random_tree(1, (2, 3, 4)))
 
 
-def test_a_discount_needs_the_sampler():
-    with pytest.raises(ConfigurationError, match="gibbs"):
-        HDP(discount=0.5).family(random_tree(1, (2, 3, 4)))
-
-
 @pytest.mark.shared
 def test_node_estimates_equal_the_authors_program(shared):
     text = (shared / "reference" / "hdp" / "authors_vectors.json").read_text()
