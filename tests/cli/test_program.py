@@ -314,6 +314,29 @@ def test_monotone_effects_are_asked_for_on_the_command_line(tmp_path, said):
     assert call(*fit, "age=maybe:+1") == 2
 
 
+def test_the_effect_of_a_feature_is_a_curve_of_few_lines(tmp_path, said):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 1))
+    clf = tanager.BayesNetClassifier("naive", "laplace", bins=30).fit(
+        X, np.where(X[:, 0] > 0, "b", "a")
+    )
+    model = tmp_path / "m.tanager"
+    tanager.save(clf, model)
+    assert call("show", model, "--effect", "x0", "--json") == 0
+    (effect,) = json.loads(said().out)["effects"]
+    joint = np.exp(clf.network_.table("x0").joined(16).probabilities)
+    assert len(effect["values"]) == joint.shape[1] == 16
+    assert sum(effect["shares"]) == pytest.approx(1.0)
+    # The middle cut tells the classes apart, so it is never joined away.
+    assert np.sign(effect["log_odds"]).tolist() == sorted(np.sign(effect["log_odds"]).tolist())
+    assert call("show", model, "--effect", "x0", "--class", "a") == 0
+    lines = said().out.splitlines()
+    assert "log-odds of a" in lines[0]
+    assert len(lines) == 18
+    assert call("show", model, "--effect", "x1") == 2
+    assert call("show", model, "--effect", "x0", "--class", "c") == 2
+
+
 def test_a_thousand_columns(tmp_path):
     rng = np.random.default_rng(0)
     names = ",".join(f"c{i}" for i in range(1000))

@@ -20,6 +20,7 @@ from tanager.cli.console import (
     open_data,
     print_json,
 )
+from tanager.cli.effect import effect_of, print_effect
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, DataError
 
@@ -48,6 +49,15 @@ def show(
         list[str] | None,
         typer.Option("--table", help="Print a feature's probabilities; may be repeated. Or: all."),
     ] = None,
+    effect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--effect", help="Print what each value of a feature says of a class; may be repeated."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--class", help="The class of --effect; else the last.")
+    ] = None,
     sort: Annotated[
         str, typer.Option(help="Order of a table's rows: context, parents or center.")
     ] = "context",
@@ -59,8 +69,10 @@ def show(
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
     tables = [network.table(name).sorted(sort) for name in names]
+    effects = [effect_of(network, name, target) for name in effect or []]
     facts = _facts(network, header, model)
     if as_json:
+        facts["effects"] = [one.to_json() for one in effects]
         facts["tables"] = [
             {
                 "feature": t.feature,
@@ -73,10 +85,12 @@ def show(
         ]
         print_json(facts)
         return
-    if not tables:
+    if not tables and not effects:
         _print_facts(facts)
         print_structure(network)
         console().print(f"all of it, with pictures: tanager report {model}", markup=False)
+    for one in effects:
+        print_effect(one)
     for t in tables:
         console().print(str(t), markup=False)
 

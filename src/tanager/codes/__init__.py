@@ -9,7 +9,14 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.collecting import collect_rows, sample_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
-from tanager.codes.groups import Groups, group_codes, group_rows, grouped_domain, learn_groups
+from tanager.codes.groups import (
+    Groups,
+    group_codes,
+    group_rows,
+    grouped_domain,
+    join_values,
+    learn_groups,
+)
 from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, sample_of, smallest_hash
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
@@ -47,6 +54,7 @@ __all__ = [
     "group_codes",
     "group_rows",
     "grouped_domain",
+    "join_values",
     "learn_codebook",
     "learn_groups",
     "mdl_cuts",

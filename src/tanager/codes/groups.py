@@ -19,7 +19,7 @@ from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
 from tanager.engines import Piece
 
-__all__ = ["Groups", "group_codes", "group_rows", "grouped_domain", "learn_groups"]
+__all__ = ["Groups", "group_codes", "group_rows", "grouped_domain", "join_values", "learn_groups"]
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
@@ -55,9 +55,26 @@ def learn_groups(counts: Floats, n_ordered: int) -> Groups:
     return np.concatenate([groups, rest]).astype(np.uint16)
 
 
-def _merge(edges: list[int], counts: Floats) -> list[int]:
-    """Drop the edges that tell the least about the class until there are `MOST` groups."""
-    while len(edges) - 1 > MOST:
+def join_values(shares: Floats, n_ordered: int, most: int) -> Groups:
+    """Return groups of neighbours, at most so many, that tell most about the class.
+
+    For people to read, from P(x, y) or N(x, y), shape (arity, n_classes).
+
+    Examples
+    --------
+    >>> shares = np.array([[3, 1], [3, 1], [2, 2], [0, 4], [0, 4], [1, 1]]) / 22
+    >>> join_values(shares, n_ordered=5, most=3).tolist()
+    [0, 0, 1, 2, 2, 3]
+    """
+    edges = _merge(list(range(n_ordered + 1)), shares[:n_ordered], most)
+    groups = np.searchsorted(edges[1:-1], np.arange(n_ordered), side="right")
+    rest = len(edges) - 1 + np.arange(len(shares) - n_ordered)
+    return np.concatenate([groups, rest]).astype(np.uint16)
+
+
+def _merge(edges: list[int], counts: Floats, most: int = MOST) -> list[int]:
+    """Drop the edges that tell the least about the class until there are so many groups."""
+    while len(edges) - 1 > most:
         sums = np.add.reduceat(counts, edges[:-1], axis=0)
         lost = [_bits(a + b) - _bits(a) - _bits(b) for a, b in pairwise(sums)]
         del edges[1 + int(np.argmin(lost))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook, Column, Groups, NumericColumn
+from tanager.codes import Codebook, Column, Groups, NumericColumn, join_values
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable
@@ -17,6 +17,7 @@ __all__ = ["LabelledTable", "label_table"]
 
 ORDERS = ("context", "parents", "center")
 SHOWN_ROWS = 40
+WIDE, JOINED = 12, 8  # columns that are printed as they are; into how many others are joined
 MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB a class
 
 
@@ -36,6 +37,8 @@ class LabelledTable(EqualByArrays):
         The feature's values: the columns.
     probabilities : ndarray of float64, shape (n_contexts, n_values)
         Each row sums to one.
+    column : Column or None
+        The feature's values as the codebook has them: they tell which are neighbours.
     """
 
     feature: str
@@ -43,8 +46,14 @@ class LabelledTable(EqualByArrays):
     contexts: list[tuple[str, ...]]
     values: tuple[str, ...]
     probabilities: NDArray[np.float64]
+    column: Column | None = None
 
     def __str__(self) -> str:
+        if len(self.values) > WIDE:
+            joined = self.joined()
+            if joined is not self:
+                note = f"{len(self.values)} values, neighbours joined: `probabilities` has all"
+                return f"{joined}\n{note}"
         head = [*self.given, *self.values]
         shown = self.contexts[:SHOWN_ROWS]
         body = [
@@ -63,6 +72,26 @@ class LabelledTable(EqualByArrays):
         if len(self.contexts) > len(shown):
             lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
         return "\n".join(lines)
+
+    def joined(self, most: int = JOINED) -> LabelledTable:
+        """Return the table with neighbours of an ordered feature joined, to be read.
+
+        Parameters
+        ----------
+        most : int
+            Of the joined values; those that tell most about the class stay apart.
+        """
+        column = self.column
+        if column is None or column.n_ordered <= most:
+            return self
+        classes = list(dict.fromkeys(context[0] for context in self.contexts))
+        of_class = np.array([classes.index(context[0]) for context in self.contexts])
+        shares = [self.probabilities[of_class == c].mean(axis=0) for c in range(len(classes))]
+        groups = join_values(np.stack(shares, axis=1), column.n_ordered, most)
+        starts = np.flatnonzero(np.diff(groups.astype(np.int64), prepend=-1))
+        sums = np.add.reduceat(self.probabilities, starts, axis=1)
+        values = tuple(group_labels(column, groups))
+        return LabelledTable(self.feature, self.given, self.contexts, values, sums)
 
     def sorted(self, by: str = "context") -> LabelledTable:
         """Return the table with its contexts in another order.
@@ -86,7 +115,7 @@ class LabelledTable(EqualByArrays):
         order = self.order(by)
         contexts = [self.contexts[at] for at in order]
         return LabelledTable(
-            self.feature, self.given, contexts, self.values, self.probabilities[order]
+            self.feature, self.given, contexts, self.values, self.probabilities[order], self.column
         )
 
     def order(self, by: str) -> list[int]:
@@ -111,7 +140,7 @@ class LabelledTable(EqualByArrays):
     def _repr_html_(self) -> str:
         from tanager.network.views import table_html
 
-        return table_html(self)
+        return table_html(self if len(self.values) <= WIDE else self.joined())
 
     def to_pandas(self):  # type: ignore[no-untyped-def]
         """Return a DataFrame with the contexts as its index; needs pandas."""
@@ -149,7 +178,8 @@ def label_table(
         tuple(names[v][code] for v, code in enumerate(context)) for context in grid.T.tolist()
     ]
     given = ("class", *(structure.names[p] for p in parents))
-    return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob))
+    own = codebook.columns[structure.selected[at]]
+    return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob), own)
 
 
 def group_labels(column: Column, groups: Groups) -> list[str]:

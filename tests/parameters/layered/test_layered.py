@@ -170,6 +170,22 @@ def test_a_parents_intervals_are_read_by_groups(fitted):
     np.testing.assert_allclose(shown.probabilities.sum(axis=1), 1.0)
 
 
+def test_a_fine_table_is_read_by_joined_neighbours(fitted):
+    clf, _, _ = fitted
+    table = clf.network_.table("x0")
+    joined = table.joined(6)
+    assert len(table.values) > 20
+    assert len(joined.values) == 6
+    assert joined.values[0].startswith("<= ")
+    # Joined probabilities are sums: cumulated, they are those at the cuts that stay.
+    fine, coarse = np.cumsum(table.probabilities, axis=1), np.cumsum(joined.probabilities, axis=1)
+    ends = [np.flatnonzero(np.isclose(fine[0], one))[0] for one in coarse[0]]
+    np.testing.assert_allclose(fine[:, ends], coarse)
+    assert len(str(table).splitlines()[1]) < 40 * len(joined.values)
+    assert "neighbours joined" in str(table)
+    assert table.joined(len(table.values)) is table
+
+
 def test_the_record_says_what_was_chosen(fitted):
     record = fitted[0].info_["parameters"]
     assert len(record["shares"]) == len(record["members"]) == len(record["held_out_loss"]) - 1
