@@ -13,11 +13,17 @@ enum { SQUARED, CLASS_SQUARED, ZERO_ONE, LOG };
 #define LOWEST 1e-250
 #define HIGHEST 1e250
 
+/* Added to a number below 2^51, it leaves the nearest whole number in the last bits. */
+#define ROUNDING 6755399441055744.0 /* 1.5 * 2^52 */
+#define ROUNDING_BITS 0x4338000000000000
+#define LARGEST_ROUNDED 2251799813685248.0 /* 2^51 */
+
 typedef struct {
     int64_t n_features, n_depths;
     const int64_t *level_start; /* levels of feature f are level_start[f]:level_start[f+1] */
     const int64_t *member;      /* the row of the codes that a level branches on */
     const int64_t *cell_start;  /* number of a level's first cell */
+    const int64_t *width;       /* children of every cell above a level that has all, else 0 */
     const int32_t *child;       /* (n_cells + 1,): children of cell c are child[c]:child[c+1] */
     const uint16_t *value;      /* (n_cells,): the code that leads to a cell */
 } Trie;
@@ -48,29 +54,33 @@ static inline int64_t step(const Trie *trie, int64_t cell, int64_t code)
 #include "leave_one_out_by_type.h"
 
 #define TRIE(at, totals)                                                                      \
-    {LENGTH(totals, 1), LENGTH(totals, 0), LONGS(at), LONGS(at + 1), LONGS(at + 2), INTS(at + 3), SHORTS(at + 4)}
+    {LENGTH(totals, 1), LENGTH(totals, 0), LONGS(at), LONGS(at + 1), LONGS(at + 2), LONGS(at + 3), INTS(at + 4), SHORTS(at + 5)}
 
-/* codes, labels, level_start, member, cell_start, child, value, odds, prior, score, scale,
+/* codes, labels, level_start, member, cell_start, width, child, value, odds, score, scale,
  * state, totals: for two classes and rows of weight one. odds (n_cells, 2): the factor by
  * which a cell multiplies the odds against a row's own class y, own count removed. state
  * (n_rows, n_depths): the odds after earlier features, changed in place. Adds each row's
  * loss under every model to totals (n_depths, n_features) of int64, in units of 1 / scale. */
 static int64_t run_score_odds(Argument *arguments)
 {
-    Trie trie = TRIE(2, 11);
+    Trie trie = TRIE(2, 12);
     int64_t n_rows = LENGTH(1, 0);
+    double *room = malloc(sizeof(double) * (size_t)(trie.n_depths * ROW_BLOCK + 1));
+    if (!room)
+        return NO_MEMORY;
     if (NARROW(0))
-        score_odds_8(BYTES(0), n_rows, SHORTS(1), &trie, DOUBLES(7), NUMBER(8), REAL(9),
-                     DOUBLES(10), LONGS(11));
+        score_odds_8(BYTES(0), n_rows, SHORTS(1), &trie, DOUBLES(8), NUMBER(9), REAL(10), room,
+                     DOUBLES(11), LONGS(12));
     else
-        score_odds_16(SHORTS(0), n_rows, SHORTS(1), &trie, DOUBLES(7), NUMBER(8), REAL(9),
-                      DOUBLES(10), LONGS(11));
+        score_odds_16(SHORTS(0), n_rows, SHORTS(1), &trie, DOUBLES(8), NUMBER(9), REAL(10), room,
+                      DOUBLES(11), LONGS(12));
+    free(room);
     return 0;
 }
-const Kernel score_odds = {"chqqqihdnfDQ", run_score_odds};
+const Kernel score_odds = {"chqqqqihdnfDQ", run_score_odds};
 
-/* codes, labels, level_start, member, cell_start, child, value, arities, weights, shares,
- * joint, context, context_count, smoothing, strength, score, scale, state, totals: any
+/* codes, labels, level_start, member, cell_start, width, child, value, arities, weights,
+ * shares, joint, context, context_count, smoothing, strength, score, scale, state, totals: any
  * number of classes, any weights. joint (n_cells, n_classes): N(x, y, parents); context
  * (n_cells,): the row of context_count (n_contexts, n_classes) that holds N(y, parents);
  * weights: of the loss; shares: what a row removes from its own counts; smoothing: m of the
@@ -79,20 +89,20 @@ const Kernel score_odds = {"chqqqihdnfDQ", run_score_odds};
  * was not counted in that family, which then says nothing about it. */
 static int64_t run_score_posteriors(Argument *arguments)
 {
-    Trie trie = TRIE(2, 18);
-    Estimates estimates = {LONGS(7),  DOUBLES(10), INTS(11), DOUBLES(12),
-                           LENGTH(10, 1), REAL(13), REAL(14), NUMBER(15), REAL(16)};
+    Trie trie = TRIE(2, 19);
+    Estimates estimates = {LONGS(8),  DOUBLES(11), INTS(12), DOUBLES(13),
+                           LENGTH(11, 1), REAL(14), REAL(15), NUMBER(16), REAL(17)};
     int64_t n_rows = LENGTH(1, 0), n_classes = estimates.n_classes;
     double *room = malloc(sizeof(double) * (size_t)(2 * n_classes + 1));
     if (!room)
         return NO_MEMORY;
     if (NARROW(0))
-        score_posteriors_8(BYTES(0), n_rows, SHORTS(1), DOUBLES(8), DOUBLES(9), &trie, &estimates,
-                           room, DOUBLES(17), LONGS(18));
+        score_posteriors_8(BYTES(0), n_rows, SHORTS(1), DOUBLES(9), DOUBLES(10), &trie, &estimates,
+                           room, DOUBLES(18), LONGS(19));
     else
-        score_posteriors_16(SHORTS(0), n_rows, SHORTS(1), DOUBLES(8), DOUBLES(9), &trie,
-                            &estimates, room, DOUBLES(17), LONGS(18));
+        score_posteriors_16(SHORTS(0), n_rows, SHORTS(1), DOUBLES(9), DOUBLES(10), &trie,
+                            &estimates, room, DOUBLES(18), LONGS(19));
     free(room);
     return 0;
 }
-const Kernel score_posteriors = {"chqqqihqdddidffnfDQ", run_score_posteriors};
+const Kernel score_posteriors = {"chqqqqihqdddidffnfDQ", run_score_posteriors};

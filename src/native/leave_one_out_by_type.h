@@ -82,48 +82,91 @@ static void multiply(double *posterior, const double *seen, int64_t n_classes, i
         posterior[c] = high(posterior[c] * scale, LOWEST);
 }
 
-/* A loss in whole units of 1 / scale, from the odds against a row's class. For two classes
- * both squared errors are the same. */
-static inline int64_t odds_loss(double odds, int64_t own, int64_t score, double scale)
+/* Multiply the odds against the rows' own classes by a feature's ratios; return the sum of
+ * the losses in whole units of 1 / scale. For two classes both squared errors are the same. */
+WIDE static int64_t squared_losses(double *odds, const double *ratio, int64_t size, double scale)
 {
-    if (score <= CLASS_SQUARED) {
-        double error = odds / (1.0 + odds);
-        return (int64_t)(error * error * scale + 0.5);
+    int64_t sum = 0;
+    for (int64_t r = 0; r < size; r++) {
+        odds[r] = low(high(odds[r] * ratio[r], LOWEST), HIGHEST);
+        double error = odds[r] / (1.0 + odds[r]);
+        /* Rounded to a whole number, whose bits then stand at the end of the mantissa. */
+        double shifted = error * error * scale + ROUNDING;
+        int64_t bits;
+        memcpy(&bits, &shifted, sizeof bits);
+        sum += bits - ROUNDING_BITS;
     }
-    if (score == ZERO_ONE)
-        return odds > 1.0 || (odds == 1.0 && own == 1) ? (int64_t)scale : 0;
-    return (int64_t)(log1p(odds) * scale + 0.5);
+    return sum;
+}
+
+static int64_t other_losses(double *odds, const double *ratio, const uint16_t *labels, int64_t size,
+                            int64_t score, double scale)
+{
+    int64_t sum = 0;
+    for (int64_t r = 0; r < size; r++) {
+        odds[r] = low(high(odds[r] * ratio[r], LOWEST), HIGHEST);
+        if (score <= CLASS_SQUARED) { /* of so few rows that a loss has more than 51 bits */
+            double error = odds[r] / (1.0 + odds[r]);
+            sum += (int64_t)(error * error * scale + 0.5);
+        } else if (score == ZERO_ONE)
+            sum += odds[r] > 1.0 || (odds[r] == 1.0 && labels[r] == 1) ? (int64_t)scale : 0;
+        else
+            sum += (int64_t)(log1p(odds[r]) * scale + 0.5);
+    }
+    return sum;
 }
 #endif
 
+/* Move rows one level down the tries. Where a level has all combinations, a child's place
+ * is known; elsewhere it is looked for. */
+static void NAME(step_down)(const Trie *trie, int64_t level, int64_t depth, const CODE *column,
+                            int64_t size, int32_t *cell)
+{
+    int32_t first = (int32_t)trie->cell_start[level], width = (int32_t)trie->width[level];
+    if (depth == 0)
+        for (int64_t r = 0; r < size; r++)
+            cell[r] = first + column[r];
+    else if (width) {
+        first -= (int32_t)trie->cell_start[level - 1] * width;
+        for (int64_t r = 0; r < size; r++)
+            cell[r] = first + cell[r] * width + column[r];
+    } else
+        for (int64_t r = 0; r < size; r++)
+            cell[r] = (int32_t)step(trie, cell[r], column[r]);
+}
+
+/* odds: room for (n_depths, ROW_BLOCK). */
 static void NAME(score_odds)(const CODE *codes, int64_t n_rows, const uint16_t *labels,
                              const Trie *trie, const double *ratios, int64_t score, double scale,
-                             double *state, int64_t *totals)
+                             double *odds, double *state, int64_t *totals)
 {
-    int64_t cell[ROW_BLOCK], n_depths = trie->n_depths;
+    int32_t cell[ROW_BLOCK];
+    int64_t n_depths = trie->n_depths;
     double ratio[ROW_BLOCK];
+    int quick = score <= CLASS_SQUARED && scale <= LARGEST_ROUNDED;
     for (int64_t row = 0; row < n_rows; row += ROW_BLOCK) {
         int64_t size = least(ROW_BLOCK, n_rows - row);
+        for (int64_t r = 0; r < size; r++)
+            for (int64_t d = 0; d < n_depths; d++)
+                odds[d * ROW_BLOCK + r] = state[(row + r) * n_depths + d];
         for (int64_t f = 0; f < trie->n_features; f++) {
             int64_t first = trie->level_start[f], n_levels = trie->level_start[f + 1] - first;
             for (int64_t d = 0; d < n_depths; d++) {
                 if (d < n_levels) {
                     const CODE *column = codes + trie->member[first + d] * n_rows + row;
+                    NAME(step_down)(trie, first + d, d, column, size, cell);
                     for (int64_t r = 0; r < size; r++)
-                        cell[r] = d ? step(trie, cell[r], column[r])
-                                    : trie->cell_start[first] + column[r];
-                    for (int64_t r = 0; r < size; r++)
-                        ratio[r] = ratios[2 * cell[r] + labels[row + r]];
+                        ratio[r] = ratios[2 * (int64_t)cell[r] + labels[row + r]];
                 }
-                int64_t sum = 0;
-                double *odds = state + row * n_depths + d;
-                for (int64_t r = 0; r < size; r++, odds += n_depths) {
-                    *odds = low(high(*odds * ratio[r], LOWEST), HIGHEST);
-                    sum += odds_loss(*odds, labels[row + r], score, scale);
-                }
-                totals[d * trie->n_features + f] += sum;
+                double *mine = odds + d * ROW_BLOCK;
+                totals[d * trie->n_features + f] +=
+                    quick ? squared_losses(mine, ratio, size, scale)
+                          : other_losses(mine, ratio, labels + row, size, score, scale);
             }
         }
+        for (int64_t r = 0; r < size; r++)
+            for (int64_t d = 0; d < n_depths; d++)
+                state[(row + r) * n_depths + d] = odds[d * ROW_BLOCK + r];
     }
 }
 

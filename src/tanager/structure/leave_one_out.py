@@ -113,6 +113,8 @@ class Tries(NamedTuple):
         The row of the codes that a level branches on: the feature, then its parents.
     cell_start : (n_levels,)
         Number of a level's first cell.
+    width : (n_levels,)
+        Where every cell above has a child for each value: how many, else 0.
     child : (n_cells + 1,) of int32
         Children of cell c are cells ``child[c]:child[c+1]``, sorted by value.
     value : (n_cells,) of uint16
@@ -131,6 +133,7 @@ class Tries(NamedTuple):
     level_start: Ints
     member: Ints
     cell_start: Ints
+    width: Ints
     child: NDArray[np.int32]
     value: NDArray[np.uint16]
     odds: Floats
@@ -161,6 +164,7 @@ class Tries(NamedTuple):
             np.array(level_start),
             np.array(member),
             cells[:-1],
+            np.array([level.width for level in levels]),
             np.concatenate([*child, cells[-1:]]).astype(np.int32),
             np.concatenate([level.value for level in levels]),
             np.concatenate([level.odds for level in levels]),
@@ -226,7 +230,7 @@ class LeaveOneOut:
             rows = task.start(chunk, shares)
         else:
             rows = next(self.before[chunk.start].chunks()).rows.copy()
-        trie, score = tries[:5], SCORES.index(task.score)
+        trie, score = tries[:6], SCORES.index(task.score)
         if task.binary:
             native.score_odds(
                 chunk.codes, chunk.labels, *trie, tries.odds, score, task.scale, rows, state[0]
@@ -271,6 +275,7 @@ def mean_losses(task: Task, sums: Ints) -> Floats:
 class _Level(NamedTuple):
     """One level of one trie, numbered from its own first cell; see `Tries`."""
 
+    width: int  # see `Tries`
     child: Ints  # (n_cells + 1,), counted from the first cell of the level below
     value: NDArray[np.uint16]
     odds: Floats
@@ -297,7 +302,7 @@ def _levels(tree: ContextTree, widths: Sequence[int], task: Task) -> Iterator[_L
             context_id, _ = _number(context_id[level.parent] * width + level.value)
             key = cell_id[level.cell_parent] * width + level.value[node]
             assert made is not None
-            cell_id, keys = _number(key)
+            cell_id, keys = _number(key, len(made.value) * width)
             above = keys // width
             yield made._replace(child=np.searchsorted(above, np.arange(len(made.value) + 1)))
         joint = np.zeros((keys.shape[0], n_classes))
@@ -308,7 +313,9 @@ def _levels(tree: ContextTree, widths: Sequence[int], task: Task) -> Iterator[_L
         context[cell_id] = context_id[node]
         value = (keys % width).astype(np.uint16)
         none = np.zeros(0)
-        made = _Level(np.zeros(len(keys) + 1, np.int64), value, none, joint, context, counts)
+        full = made is not None and len(keys) == len(made.value) * width
+        child = np.zeros(len(keys) + 1, np.int64)
+        made = _Level(width if full else 0, child, value, none, joint, context, counts)
         if task.binary:
             above = keys // width if d else keys
             estimates = _blend(estimates, above, made, d, tree.arity, task.strength)
@@ -354,8 +361,11 @@ def _blend(
     return seen, own
 
 
-def _number(keys: Ints) -> tuple[Ints, Ints]:
-    """Return the rank of each key among the distinct ones, and the distinct ones, sorted."""
+def _number(keys: Ints, n_possible: int | None = None) -> tuple[Ints, Ints]:
+    """Return the rank of each key among the distinct ones, and the distinct ones, sorted.
+
+    Where at least half of the keys that are possible occur, all are numbered.
+    """
     size = int(keys.max(initial=-1)) + 1
     if size > max(16 * keys.shape[0], 1 << 20):
         distinct, ranks = np.unique(keys, return_inverse=True)
@@ -363,5 +373,7 @@ def _number(keys: Ints) -> tuple[Ints, Ints]:
     # Marking them costs a fraction of sorting where they lie close together.
     present = np.zeros(size, np.bool_)
     present[keys] = True
+    if n_possible is not None and 2 * np.count_nonzero(present) >= n_possible:
+        return keys, np.arange(n_possible)
     ranks = np.cumsum(present)[keys] - 1
     return ranks, np.flatnonzero(present)
