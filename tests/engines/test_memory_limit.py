@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import tanager
 from tanager.codes import Domain, Rows
 from tanager.counts import build_trees, families
 from tanager.engines import FitContext, LocalEngine, context
+from tanager.engines.keeping import Store
 from tanager.structure import Fixed
 
 
@@ -86,3 +89,33 @@ def test_partial_fit_adds_to_sparse_counts():
     parts.partial_fit(X, y).partial_fit(X[:500], y[:500])
     whole.fit(X, y, sample_weight=np.where(np.arange(2000) < 500, 2.0, 1.0))
     assert parts.network_.tables == whole.network_.tables
+
+
+class Block(NamedTuple):
+    """A chunk of one array."""
+
+    values: np.ndarray
+
+    @property
+    def n_rows(self):
+        return len(self.values)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux's list of memory")
+def test_rows_in_a_file_do_not_stay_in_memory():
+    store = Store(0)
+    blocks = [store.keep(Block(np.full(1 << 20, at))) for at in range(8)]  # 8 MiB each
+    before = mapped_memory()
+    held = []
+    for at, block in enumerate(blocks):
+        for chunk in block.chunks():
+            assert chunk.values.sum() == at << 20
+            held.append(chunk.values)
+    assert mapped_memory() - before < 16 << 20
+    assert [int(values.sum()) for values in held] == [at << 20 for at in range(8)]
+
+
+def mapped_memory():
+    """Return the bytes of mapped files that are in memory."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile"))

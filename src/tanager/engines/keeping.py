@@ -55,6 +55,11 @@ class _StoredChunk(Generic[Chunk]):
 
     def chunks(self) -> Iterator[Chunk]:
         yield self.kind(*(self._field(field) for field in self.fields))
+        # The next chunk is asked for: this one need not stay in memory. Whoever still
+        # holds its arrays reads them from the file again.
+        for field in self.fields:
+            if isinstance(field, _Place):
+                self.store.release(field)
 
     def _field(self, field: Any) -> Any:
         return self.store.view(field) if isinstance(field, _Place) else field
@@ -143,3 +148,10 @@ class Store:
             mapped = self._map
         flat = np.frombuffer(mapped, place.dtype, int(np.prod(place.shape)), place.offset)
         return flat.reshape(place.shape)
+
+    def release(self, place: _Place) -> None:
+        """Let the system take back the memory of an array of the file, where it can be told to."""
+        mapped = self._map
+        if hasattr(mmap, "MADV_DONTNEED") and mapped is not None and place.n_bytes:
+            start = place.offset // mmap.PAGESIZE * mmap.PAGESIZE
+            mapped.madvise(mmap.MADV_DONTNEED, start, place.offset + place.n_bytes - start)
