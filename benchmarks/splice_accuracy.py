@@ -32,7 +32,8 @@ from tanager.engines.memory import peak_memory_mb, reset_peak_memory
 from benchmarks.splice_accuracy import losses
 reset_peak_memory()
 wall, cpu = time.perf_counter(), time.process_time()
-clf = BayesNetClassifier({structure!r}, {parameters!r}, n_jobs=2).fit({train!r}, "class")
+clf = BayesNetClassifier({structure!r}, {parameters!r}, n_jobs=2,
+                         memory_limit={limit!r}).fit({train!r}, "class")
 found = dict(cpu=time.process_time() - cpu, wall=time.perf_counter() - wall,
              peak_mb=peak_memory_mb(), rows=clf.info_["codes"]["rows"])
 found["stages"] = {{s: r["cpu_seconds"] for s, r in clf.info_.items() if "cpu_seconds" in r}}
@@ -143,6 +144,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=5)
     parser.add_argument("--test-files", type=int, default=1)
     parser.add_argument("--only", choices=MODELS, nargs="+", default=list(MODELS))
+    parser.add_argument("--memory-limit", default="2GB", help="of Tanager")
     parser.add_argument("--rounds", type=int, default=100, help="trees of XGBoost")
     parser.add_argument("--results", type=Path, default=Path("splice-accuracy.jsonl"))
     options = parser.parse_args()
@@ -157,7 +159,8 @@ def main() -> None:
         if model is None:
             code = XGBOOST.format(train=train, test=test, rounds=options.rounds)
         else:
-            code = TANAGER.format(structure=model[0], parameters=model[1], train=train, test=test)
+            given = {"structure": model[0], "parameters": model[1], "limit": options.memory_limit}
+            code = TANAGER.format(**given, train=train, test=test)
         results.append({"model": name, **in_new_process(code)})
         with options.results.open("a") as file:
             file.write(json.dumps(results[-1]) + "\n")

@@ -17,7 +17,7 @@ __all__ = ["PairCells", "PairCounts", "PairPass", "WidePairPass", "pair_groups",
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PASS_CELLS = 1 << 25  # cells gathered in one pass: 256 MiB a thread
+PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB a thread
 PAIR_CELLS = 1 << 23  # a pair beyond this is wide: only the cells seen are held
 WIDE_BYTES = 1 << 28  # of the wide pairs gathered in one pass, were no two rows alike
 

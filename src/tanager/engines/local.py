@@ -76,9 +76,10 @@ class LocalEngine:
             return state
 
         states = self._share(gather, pieces, progress)
-        total = states[0] if len(states) == 1 else pass_.zero()
-        for state in states if len(states) > 1 else ():
-            total = pass_.merge(total, state)
+        # Nothing is repeated here, so no merge needs a fresh state to start from.
+        total = states.pop(0)
+        while states:
+            total = pass_.merge(total, states.pop(0))
         result = pass_.finish(total)
         progress.finish()
         return result

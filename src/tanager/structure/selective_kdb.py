@@ -26,7 +26,7 @@ from tanager.structure.structure import Structure
 
 __all__ = ["SelectiveKDB"]
 
-GROUP_BYTES = 1 << 28  # of the tries that are built together, were no two rows alike
+GROUP_BYTES = 1 << 27  # of the tries that are built together, were no two rows alike
 
 
 class SelectiveKDB(StructureLearner):
