@@ -55,13 +55,13 @@ def test_the_model_does_not_depend_on_the_limit(structure, parameters, tmp_path,
 
 
 def count_with(limit: int) -> tuple[float, list[object]]:
-    """Count eight families with a cell for every row; return the peak in bytes, and the trees."""
+    """Count 24 families with a cell for every row; return the peak in bytes, and the trees."""
     rng = np.random.default_rng(1)
-    n_rows, n_features = 20_000, 9
-    domain = Domain(tuple("abcdefghi"), np.full(n_features, 60), 2)
+    n_rows, n_features = 20_000, 25
+    domain = Domain(tuple("abcdefghijklmnopqrstuvwxy"), np.full(n_features, 60), 2)
     codes = rng.integers(0, 60, (n_features, n_rows), np.uint8)
     rows = Rows.in_memory(domain, codes, rng.integers(0, 2, n_rows, np.uint16), None, 1000)
-    chosen = [(f, tuple(g for g in range(n_features) if g != f)[:4]) for f in range(8)]
+    chosen = [(f, tuple(g for g in range(n_features) if g != f)[:4]) for f in range(24)]
     tracemalloc.start()
     try:
         trees = build_trees(rows, chosen, FitContext(LocalEngine(2), memory_limit=limit))
@@ -73,7 +73,7 @@ def count_with(limit: int) -> tuple[float, list[object]]:
 
 def test_counts_under_way_stay_within_the_limit(no_least):
     one_family = families.RUN_BYTES * 20_000
-    kept = 8 * 16 * 20_000  # the counts themselves: a key and a number for each cell
+    kept = 24 * 16 * 20_000  # the counts themselves: a key and a number for each cell
     roomy, expected = count_with(1 << 30)
     peak, found = count_with(4 * one_family)  # a fourth is for counts under way
     assert found == expected
