@@ -149,13 +149,16 @@ def test_greedy_equals_the_plain_climb(options, score):
         assert structure.parent_indices == tuple(expected)
 
 
-@pytest.mark.parametrize("learner", [OrderBased(max_parents=2), Greedy(), Greedy("cl")])
+@pytest.mark.parametrize(
+    "learner",
+    [OrderBased(), OrderBased(max_parents=2), OrderBased(score="cl"), Greedy(), Greedy("cl")],
+)
 def test_threads_and_kept_tables_change_nothing(learner, monkeypatch):
     rows = make_rows(4, n_rows=400, n_features=12)
     expected, info = learn(learner, rows)
     again, threaded = learn(learner, rows, LocalEngine(3))
     assert (expected, info["score"]) == (again, threaded["score"])
-    monkeypatch.setattr("tanager.structure.greedy._KEPT_BYTES", 0)
+    monkeypatch.setattr("tanager.structure.joint.KEPT_BYTES", 0)
     assert learn(learner, rows)[0] == expected
 
 

@@ -161,6 +161,30 @@ def rate_gain(rows, ends, context, child, change, adverse, floor):
     return gain
 
 
+@kernel
+def rate_gains(rows, codes, child, parents, widths, pack, n_wrong, floor, prune, out):
+    """Write `rate_gain` of a child with each of some single parents to out (n_parents,).
+
+    codes (n_features, n_rows); pack: a `joint.Pack` of the child. With `prune`
+    the best so far is the floor of those after it.
+    """
+    margin = rows.margin
+    n_classes = rows.log_joint.shape[1]
+    best = floor
+    for j in range(parents.shape[0]):
+        p = parents[j]
+        shape = (pack.n_folds, widths[p], widths[child], n_classes)
+        start, end = pack.start[p], pack.start[p + 1]
+        change = pack.change[start:end].reshape(shape)
+        adverse = pack.adverse[start:end].reshape(shape)
+        first = np.searchsorted(margin, np.int32(-pack.most_gained[p]))
+        last = np.searchsorted(margin, np.int32(pack.most_lost[p]))
+        ends = (first, n_wrong, last)
+        out[j] = rate_gain(rows, ends, codes[p], codes[child], change, adverse, best)
+        if prune:
+            best = max(best, out[j])
+
+
 @kernel(inline="always")
 def _log_posterior(joint, row, y, unit):
     """Return log P(y | x) of one row; classes far behind the true one add nothing."""

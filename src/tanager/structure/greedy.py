@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.progress import Progress
-from tanager.structure.joint import FamilyChange, RunningJoint
+from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
 __all__ = ["Greedy"]
 
 _SEEDS = 8  # of the last round's best edges, scored first to set the bar for the others
-_KEPT_BYTES = 1 << 29  # of tables kept between rounds
 
 
 class Greedy(StructureLearner):
@@ -107,8 +106,6 @@ class _Climb:
         self._context = context
         self._root = np.arange(n)  # of each feature's tree
         self._last = np.zeros((n, n))  # each edge's last known gain or bound, [child, parent]
-        self._kept: dict[tuple[int, int], FamilyChange] = {}
-        self._kept_bytes = 0
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the engine behind: a part of the search may run in another process."""
@@ -130,7 +127,7 @@ class _Climb:
                 best, child, parent = gain, c, p
         if child < 0:
             return False
-        self._joint.add(child, (parent,), self._family(child, parent))
+        self._joint.add(child, (parent,), self._joint.change(child, (parent,)))
         self.parents[child] = parent
         self._root[self._root == child] = self._root[parent]
         self.n_edges += 1
@@ -143,7 +140,7 @@ class _Climb:
         for edge in np.argsort(-last, kind="stable")[:_SEEDS]:
             if last[edge] > 0:
                 child, parent = divmod(int(edge), self.parents.shape[0])
-                bar = max(bar, self._gain(child, parent, bar))
+                bar = max(bar, float(self._joint.single_gains(child, [parent], bar)[0]))
         return bar
 
     def _search(self, child: int, *, allowed: NDArray[np.bool_], bar: float) -> tuple[float, int]:
@@ -154,26 +151,8 @@ class _Climb:
         self, child: int, candidates: NDArray[np.int64], bar: float
     ) -> tuple[float, int]:
         """Return the best gain and its parent; (0, -1) where none reaches the bar."""
-        best, parent = 0.0, -1
-        below = np.nextafter(bar, -np.inf) if bar > 0 else 0.0
-        for p in candidates.tolist():
-            gain = self._gain(child, p, max(best, below))
-            self._last[child, p] = gain
-            if gain > max(best, below):
-                best, parent = gain, p
-        return best, parent
-
-    def _gain(self, child: int, parent: int, floor: float) -> float:
-        return self._joint.gain(child, (parent,), self._family(child, parent), floor)
-
-    def _family(self, child: int, parent: int) -> FamilyChange:
-        """Return an edge's table; it stays the same from round to round."""
-        known = self._kept.get((child, parent))
-        if known is not None:
-            return known
-        family = self._joint.change(child, (parent,))
-        size = family.change.nbytes + family.adverse.nbytes
-        if self._kept_bytes + size <= _KEPT_BYTES:
-            self._kept[child, parent] = family
-            self._kept_bytes += size
-        return family
+        below = float(np.nextafter(bar, -np.inf)) if bar > 0 else 0.0
+        gains = self._joint.single_gains(child, candidates.tolist(), below)
+        self._last[child, candidates] = gains
+        at = int(np.argmax(gains))  # the first of equals
+        return (float(gains[at]), int(candidates[at])) if gains[at] > below else (0.0, -1)

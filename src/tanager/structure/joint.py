@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tanager.codes import Chunk, Codes, Domain
 from tanager.errors import ConfigurationError, MemoryBoundError
 
-__all__ = ["SCORES", "FamilyChange", "RunningJoint"]
+__all__ = ["SCORES", "FamilyChange", "Pack", "RunningJoint"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,6 +22,7 @@ PairCounts = Callable[[int, int], Floats | None]
 
 SCORES = ("cr", "cl")
 MAX_CELLS = 1 << 26  # of one family's table: half a gigabyte while it is counted
+KEPT_BYTES = 1 << 29  # of tables kept for later rounds and orders
 
 
 class FamilyChange(NamedTuple):
@@ -31,6 +32,29 @@ class FamilyChange(NamedTuple):
     adverse: Units  # what the most favoured class gains on each
     most_gained: int  # the farthest that a true class can gain on another, over all rows
     most_lost: int
+
+
+class Pack(NamedTuple):
+    """The changes of one child under each single parent, end to end.
+
+    Attributes
+    ----------
+    start : (n_features + 1,)
+        Where each parent's tables start.
+    change, adverse : (sum of sizes,)
+        As in `FamilyChange`, of the parents that `known` has.
+    most_gained, most_lost : (n_features,)
+    known : (n_features,) of bool
+    n_folds : int
+    """
+
+    start: Ints
+    change: Units
+    adverse: Units
+    most_gained: Ints
+    most_lost: Ints
+    known: NDArray[np.bool_]
+    n_folds: int
 
 
 class SortedRows(NamedTuple):
@@ -110,6 +134,7 @@ class RunningJoint:
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
         self._pair_counts = pair_counts if folds is None else None
         self._widths = [int(arity) + 1 for arity in domain.arities]  # "unknown" is one more value
+        self._widths_array = np.array(self._widths, np.int64)
         self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
         self._total = max(float(weights.sum()), 1e-300)
         self._half, self.grid = self._choose_grid()
@@ -122,11 +147,15 @@ class RunningJoint:
             np.zeros(n_rows, np.int32),
             np.zeros(n_rows, np.uint16),
         )
-        self._start()
+        self._packs: dict[int, Pack] = {}
+        self._packed_bytes = 0
+        self._naive: list[Units] = []
+        self._count_naive()
+        self.restart()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the counts behind: in another process the rows are counted there."""
-        return {**self.__dict__, "_pair_counts": None}
+        return {**self.__dict__, "_pair_counts": None, "_packs": {}, "_packed_bytes": 0}
 
     def _choose_grid(self) -> tuple[float, Grid]:
         """Return half the units in a nat, and the grid: as fine as the integers allow."""
@@ -136,21 +165,27 @@ class RunningJoint:
         step = 2.0 ** (int(np.ceil(np.log2(max(self._total, 1.0) * deepest))) - 52)
         return half, Grid(0.5 / half, step)
 
-    def _start(self) -> None:
-        """Fill the log-joint with naive Bayes."""
-        from tanager.structure._joint_kernels import add_change, log_table
+    def _count_naive(self) -> None:
+        """Count the class and every feature given it."""
+        from tanager.structure._joint_kernels import log_table
 
         rows, n_classes = self._rows, self.domain.n_classes
-        labels, folds = rows.labels.astype(np.int64), rows.folds.astype(np.int64)
         prior = np.zeros((self.n_folds, 1, n_classes + 1, 1))
-        np.add.at(prior[:, 0, :, 0], (folds, labels), rows.weights)
+        np.add.at(prior[:, 0, :, 0], (rows.folds, rows.labels), rows.weights)
         log_prior = np.zeros(prior.shape, np.int32)
         log_table(prior, np.ones(1, bool), log_prior, 1, self.epsilon, self._half, log_prior)
-        ahead = np.arange(n_classes) < labels[:, None]
-        rows.log_joint[:] = log_prior[folds, 0, :n_classes, 0] + ahead
-        nowhere = np.zeros(labels.shape[0], np.uint8)
+        self._log_prior: Units = log_prior[:, 0, :n_classes, 0]
         features = range(self.domain.n_features)
         self._naive = [self._table(i, (), self._count(i, ())) for i in features]
+
+    def restart(self) -> None:
+        """Go (back) to naive Bayes; tables that were made stay."""
+        from tanager.structure._joint_kernels import add_change
+
+        rows = self._rows
+        ahead = np.arange(self.domain.n_classes) < rows.labels[:, None]
+        rows.log_joint[:] = self._log_prior[rows.folds] + ahead
+        nowhere = np.zeros(rows.labels.shape[0], np.uint8)
         for i, table in enumerate(self._naive):
             add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
         self._sort()
@@ -204,6 +239,69 @@ class RunningJoint:
         return float(
             likelihood_gain(self._rows, self.grid, self.score, *where, family.change, floor)
         )
+
+    def single_gains(
+        self, child: int, parents: Sequence[int], floor: float, *, prune: bool = True
+    ) -> Floats:
+        """Return `gain` of a child with each of some single parents.
+
+        With `prune` those that cannot exceed the best before them may be bounds instead.
+        """
+        from tanager.structure._joint_kernels import rate_gains
+
+        out = np.empty(len(parents))
+        pack = self._pack(child)
+        for p in parents:
+            if pack is not None and not pack.known[p]:
+                self._put(pack, child, p)
+        if pack is not None and self.kind == "cr":
+            where = (self._codes, child, np.asarray(parents, np.int64), self._widths_array)
+            rate_gains(self._rows, *where, pack, self._n_wrong, floor, prune, out)
+            return out
+        for at, p in enumerate(parents):
+            family = self.change(child, (p,)) if pack is None else self._packed(pack, child, p)
+            out[at] = self.gain(child, (p,), family, floor)
+            floor = max(floor, float(out[at])) if prune else floor
+        return out
+
+    def _packed(self, pack: Pack, child: int, parent: int) -> FamilyChange:
+        """Return the change of one parent that is known."""
+        shape = (self.n_folds, self._widths[parent], self._widths[child], self.domain.n_classes)
+        where = slice(int(pack.start[parent]), int(pack.start[parent + 1]))
+        reach = int(pack.most_gained[parent]), int(pack.most_lost[parent])
+        tables = (part[where].reshape(shape) for part in (pack.change, pack.adverse))
+        return FamilyChange(*tables, *reach)
+
+    def _pack(self, child: int) -> Pack | None:
+        """Return where the tables of a child under single parents stand; None past the bound."""
+        known = self._packs.get(child)
+        if known is not None:
+            return known
+        widths = self._widths_array
+        sizes = self.n_folds * self.domain.n_classes * widths[child] * widths
+        sizes[child] = 0
+        size = int(sizes.sum())
+        if self._packed_bytes + 8 * size > KEPT_BYTES:
+            return None
+        self._packed_bytes += 8 * size
+        n = widths.shape[0]
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        pack = Pack(
+            start,
+            *(np.empty(size, np.int32), np.empty(size, np.int32)),
+            *(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)),
+            self.n_folds,
+        )
+        # Of two threads that come together both go on with the first one's.
+        return self._packs.setdefault(child, pack)
+
+    def _put(self, pack: Pack, child: int, parent: int) -> None:
+        """Make the tables of one parent."""
+        family = self.change(child, (parent,))
+        where = slice(int(pack.start[parent]), int(pack.start[parent + 1]))
+        pack.change[where], pack.adverse[where] = family.change.ravel(), family.adverse.ravel()
+        pack.most_gained[parent], pack.most_lost[parent] = family.most_gained, family.most_lost
+        pack.known[parent] = True
 
     def add(self, child: int, parents: tuple[int, ...], family: FamilyChange) -> None:
         """Give a feature these parents for good."""

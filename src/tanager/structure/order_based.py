@@ -73,7 +73,8 @@ class OrderBased(StructureLearner):
     Starting from naive Bayes over all features, each feature in its turn takes
     the clique of up to k earlier features that raises the score most, or none
     where nothing raises it. The log-joint of the current model is kept, so a
-    candidate costs one look-up a row; see `RunningJoint`. Of equal candidates
+    candidate costs one look-up a row; see `RunningJoint`. Tables of single
+    parents are kept from order to order, up to 512 MiB. Of equal candidates
     the smaller, then the one whose members come first, wins. All rows are held
     in memory. Order ``"cmi"`` takes :math:`O(N n)` per conditioning feature,
     the search :math:`O(N n^2)` for a tree and :math:`O(N n^2 2^k)` for a k-tree.
@@ -127,15 +128,17 @@ class OrderBased(StructureLearner):
         results = []
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
-        for order in orders:
-            joint = RunningJoint(
-                counts.domain,
-                rows,
-                score=self.score,
-                epsilon=self.epsilon,
-                folds=folds,
-                pair_counts=counts.kept_pair,
-            )
+        joint = RunningJoint(
+            counts.domain,
+            rows,
+            score=self.score,
+            epsilon=self.epsilon,
+            folds=folds,
+            pair_counts=counts.kept_pair,
+        )
+        for number, order in enumerate(orders):
+            if number:
+                joint.restart()
             search = _Search(joint, limits, context)
             parents = search.run(order)
             results.append(_Result(order, parents, joint.mean_score, search.n_scored))
@@ -289,6 +292,9 @@ def _score_block(
     joint: RunningJoint, child: int, floor: float, families: list[Parents]
 ) -> list[float]:
     """Return the gains of some families; those that cannot win may be bounds instead."""
+    if all(len(parents) == 1 for parents in families):
+        alone = [parents[0] for parents in families]
+        return joint.single_gains(child, alone, floor, prune=bool(np.isfinite(floor))).tolist()
     gains, best = [], floor
     for parents in families:
         family = joint.change(child, parents)
