@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 from tanager.evaluation.datasets import Dataset
 
-__all__ = ["KEEL", "KEEL_VARIABLE", "TableFacts", "find_keel", "keel_facts", "keel_folder"]
+__all__ = [
+    "KEEL",
+    "KEEL_VARIABLE",
+    "TableFacts",
+    "find_keel",
+    "keel_facts",
+    "keel_folder",
+    "read_keel",
+]
 
 KEEL_VARIABLE = "TANAGER_KEEL"
 
@@ -81,6 +89,14 @@ def find_keel(paper_name: str) -> Dataset | None:
     if facts is None or folder is None:
         return None
     return Dataset(facts.stem, _read(folder / f"{facts.stem}.dat"))
+
+
+def read_keel(stem: str) -> Any | None:
+    """Return a table by its file's name, or None where there is none."""
+    folder = keel_folder()
+    if folder is None or not (folder / f"{stem}.dat").exists():
+        return None
+    return _read(folder / f"{stem}.dat")
 
 
 def _read(path: Path) -> Any:

@@ -269,8 +269,8 @@ class RunningJoint:
         shape = (self.n_folds, self._widths[parent], self._widths[child], self.domain.n_classes)
         where = slice(int(pack.start[parent]), int(pack.start[parent + 1]))
         reach = int(pack.most_gained[parent]), int(pack.most_lost[parent])
-        tables = (part[where].reshape(shape) for part in (pack.change, pack.adverse))
-        return FamilyChange(*tables, *reach)
+        change, adverse = pack.change[where].reshape(shape), pack.adverse[where].reshape(shape)
+        return FamilyChange(change, adverse, *reach)
 
     def _pack(self, child: int) -> Pack | None:
         """Return where the tables of a child under single parents stand; None past the bound."""
@@ -286,12 +286,9 @@ class RunningJoint:
         self._packed_bytes += 8 * size
         n = widths.shape[0]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        pack = Pack(
-            start,
-            *(np.empty(size, np.int32), np.empty(size, np.int32)),
-            *(np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.bool_)),
-            self.n_folds,
-        )
+        empty, none = np.empty((2, size), np.int32), np.zeros((2, n), np.int64)
+        known = np.zeros(n, np.bool_)
+        pack = Pack(start, empty[0], empty[1], none[0], none[1], known, self.n_folds)
         # Of two threads that come together both go on with the first one's.
         return self._packs.setdefault(child, pack)
 

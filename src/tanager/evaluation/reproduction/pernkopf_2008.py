@@ -10,12 +10,9 @@ import numpy as np
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings
-from tanager.evaluation.reproduction.listed import FRIEDMAN
-from tanager.evaluation.reproduction.pernkopf_examples import (
-    missing_block,
-    random_orders,
-    synthetic_block,
-)
+from tanager.evaluation.reproduction.pernkopf_examples import missing_block, synthetic_block
+from tanager.evaluation.reproduction.pernkopf_orders import random_orders
+from tanager.evaluation.reproduction.pernkopf_tables import MADE_OTHERWISE, friedman_tables
 from tanager.evaluation.reproduction.verdicts import untested
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
@@ -97,6 +94,13 @@ TABLE_2 = (
 # Table 4: time of structure learning in per cent of TAN-CR's, UCI.
 TABLE_4 = {"TAN-CMI-ML": 0.649, "TAN-OMI-CR-ML": 3.155, "TAN-CR-ML": 100.0}
 
+FIGURE_3 = ("NB-ML", "TAN-CMI-ML", "TAN-OMI-CR-ML", "TAN-OMISP-CR-ML", "TAN-CR-ML")
+
+TABLE_3 = Block(
+    "Table 3: one-sided paired t-tests, TIMIT-4/6",
+    notes=("Twelve tables of a speech corpus that is not free: nothing of it can be run here.",),
+)
+
 # MNIST: what is run where there is time, cheapest first; and the 2-tree with smoothing.
 MNIST = ("NB-ML", "TAN-CMI-ML", "TAN-OMISP-CR-ML", "TAN-OMI-CR-ML", "2-tree-OMI-CR-ML")
 SMOOTHED = "2-tree-OMI-CR, smoothed"
@@ -115,25 +119,32 @@ def reproduce(bench: Workbench) -> Findings:
     block, claim = synthetic_block(bench, CL)
     findings.blocks.append(block)
     findings.claims.append(claim)
-    datasets = bench.tables(FRIEDMAN)
+    datasets = friedman_tables(bench)
     protocol = CrossValidation(1, 5)
     results = bench.run(
         "pernkopf-2008", datasets, bench.available(USES), protocol=protocol, keep=["info"]
     ).results
+    timed = bench.run(
+        "pernkopf-2008-times", datasets, bench.available({n: USES[n] for n in TABLE_4}),
+        protocol=protocol, metrics=["zero_one_loss"], keep=["info"],
+    ).results  # fmt: skip
     rates = {name: 1 - column for name, column in _columns(results.mean("zero_one_loss")).items()}
     small = [d for d in datasets if bench.n_rows[d.name] <= (300 if bench.quick else 4000)]
     random, note = random_orders(bench, small)
     mnist = _mnist(bench)
     scores = results.mean("zero_one_loss")
-    findings.blocks.append(_rates(rates, random, mnist, scores, (note, *bench.caveats(datasets))))
+    notes = (note, MADE_OTHERWISE, *bench.caveats(datasets))
+    findings.blocks.append(_rates(rates, random, mnist, scores, notes))
     findings.blocks.append(_tests(scores, random))
-    block, claim = _times(results)
+    block, claim = _times(timed)
     findings.blocks.append(block)
     findings.claims += [*_claims(scores, random), claim]
-    block, claim = missing_block(bench, {n: USES[n] for n in MNIST[:2]}, USES["TAN-OMI-CR-ML"])
-    findings.blocks.append(block)
+    block, claim = missing_block(bench, {name: USES[name] for name in FIGURE_3})
+    findings.blocks += [block, TABLE_3]
     findings.claims += [claim, _mnist_claim(mnist)]
-    bench.leave_out("TIMIT (tables 1 and 3, figure 3): the speech corpus is not free")
+    bench.leave_out(
+        "TIMIT (columns of tables 1 and 4, table 3, figure 3): the speech corpus is not free"
+    )
     findings.how = bench.describe("5-fold cross-validation, numbers cut on the training fold")
     return findings
 
@@ -227,31 +238,46 @@ def _arrow(first: np.ndarray, second: np.ndarray) -> str:
 
 
 def _times(results: Results) -> tuple[Block, Claim]:
-    """Table 4, from the time of the structure alone."""
+    """Table 4, from the time of the structure alone, and from the families it scores."""
     seconds: dict[str, float] = {}
+    scored: dict[str, int] = {}
     for r in results.records:
-        if r["status"] == "ok" and r["classifier"] in TABLE_4:
-            part = r["info"]["structure"]["cpu_seconds"]
-            seconds[r["classifier"]] = seconds.get(r["classifier"], 0.0) + part
-    rows, shares = [], {}
+        if r["status"] == "ok":
+            name, info = r["classifier"], r["info"]["structure"]
+            seconds[name] = seconds.get(name, 0.0) + info["cpu_seconds"]
+            scored[name] = scored.get(name, 0) + info.get("families_scored", 0)
+    rows = []
+    whole = {"TAN-OMI-CR-ML", "TAN-CR-ML"} <= set(seconds)
     for name, printed in TABLE_4.items():
-        ours = "not run"
-        if {name, "TAN-CR-ML"} <= set(seconds):
-            shares[name] = 100 * seconds[name] / seconds["TAN-CR-ML"]
-            ours = f"{shares[name]:.2f}"
-        rows.append((name, f"{printed:g}", ours))
+        ours = ("not run", "", "")
+        if whole and name in seconds:
+            n = scored[name]
+            ours = (
+                f"{100 * seconds[name] / seconds['TAN-CR-ML']:.1f}",
+                f"{100 * n / scored['TAN-CR-ML']:.1f}" if n else "",
+                f"{1e6 * seconds[name] / n:.0f} µs" if n else "",
+            )
+        rows.append((name, f"{printed:g}", *ours))
     notes = (
-        "CPU time of the structure alone, sums over tables and folds. Both searches here keep "
-        "the running log-joint, so a candidate costs a look-up a row and the greedy search loses "
-        "less by its O(n³).",
+        "CPU time of the structure alone, sums over tables and folds, with all else on the machine "
+        "at the time.",
+        "The order-based search scores as small a part of the greedy one's families as in the "
+        "paper. It does not take as small a part of the time, because the greedy search here does "
+        "not evaluate the training rows anew: it keeps each edge's table from round to round, "
+        "visits only rows that the edge can turn, and drops an edge once it cannot beat the best "
+        "of the round before. What is left is dear for both: each edge's table, made once, and "
+        "rows sorted again after each edge that is added.",
     )
-    columns = ("classifier", "% of TAN-CR, paper", "ours")
+    columns = ("classifier", "time, % of TAN-CR, paper", "ours", "families scored, %, ours",
+               "a family, ours")  # fmt: skip
     text = "The order-based search takes a tenth of the greedy one's time or less (table 4)"
     claim = untested(text, "not run")
-    if "TAN-OMI-CR-ML" in shares:
-        share = shares["TAN-OMI-CR-ML"]
+    if whole:
+        share = 100 * seconds["TAN-OMI-CR-ML"] / seconds["TAN-CR-ML"]
+        part = 100 * scored["TAN-OMI-CR-ML"] / scored["TAN-CR-ML"]
         verdict = "holds" if share <= 10 else "holds in part" if share < 100 else "does not hold"
-        claim = Claim(text, verdict, f"{share:.0f} % (paper: 3.2 %)")
+        number = f"{share:.0f} % of the time (paper: 3.2 %), {part:.1f} % of the families scored"
+        claim = Claim(text, verdict, number)
     return Block("Table 4: time to learn the structure, UCI", columns, rows, notes), claim
 
 
