@@ -287,8 +287,8 @@ class RunningJoint:
         n = widths.shape[0]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         empty, none = np.empty((2, size), np.int32), np.zeros((2, n), np.int64)
-        known = np.zeros(n, np.bool_)
-        pack = Pack(start, empty[0], empty[1], none[0], none[1], known, self.n_folds)
+        never = np.zeros(n, np.bool_)
+        pack = Pack(start, empty[0], empty[1], none[0], none[1], never, self.n_folds)
         # Of two threads that come together both go on with the first one's.
         return self._packs.setdefault(child, pack)
 
