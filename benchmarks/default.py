@@ -1,9 +1,11 @@
 """The default classifier against other programs on raw tables, each with its own defaults.
 
-    python benchmarks/default.py --data FOLDER --run FILE [--rounds N] [--minutes M] [--write]
+    python benchmarks/default.py --data FOLDER --run FILE [FILE ...] [--only PROGRAM ...]
+                                 [--rounds N] [--minutes M] [--write]
 
-The run file survives a kill: the same command goes on where it was. Smallest
-tables first; what the minutes do not suffice for is left out and said so.
+The run file survives a kill: the same command goes on where it was. Further run
+files are only read, so that programs can run side by side. Smallest tables
+first; what the minutes do not suffice for is left out and said so.
 """
 
 from __future__ import annotations
@@ -40,9 +42,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread for every program
 METRICS = {"log-loss": log_loss, "RMSE": rmse_true_class, "0–1 loss": zero_one_loss}
 SEED = 20_260  # of the published folds; choices were made on others
 FLOOR = 1e-15  # least probability of a class: what scikit-learn's log-loss clips at
-MAX_ROWS = 12_000  # on either side of a fold
-SLOW_ROWS = 500  # on either side, beyond which CatBoost, EBM and other choices are not run
-LEFT_OUT = {"usps_disc", "satimage_disc", "letter_disc", "mnist14"}
+MANY_ROWS = 24_000  # beyond which there is one round
 
 Fit = Callable[[Any, np.ndarray], Any]
 
@@ -105,8 +105,8 @@ def choices() -> dict[str, Program]:
 def frames(features: pa.Table) -> dict[str, Any]:
     """Return a table in the shapes that programs take."""
     numeric, categories = {}, {}
-    for name in features.column_names:
-        column = features[name]
+    for at, column in enumerate(features.itercolumns()):
+        name = f"x{at}"  # XGBoost and LightGBM refuse some characters
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             numeric[name] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         else:
@@ -129,12 +129,12 @@ def frames(features: pa.Table) -> dict[str, Any]:
 
 
 def folds(labels: np.ndarray, rounds: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Iterate over the halves of each round, stratified, each at most `MAX_ROWS`."""
-    for number in range(rounds):
+    """Iterate over the halves of each round, stratified; one round where rows are many."""
+    for number in range(rounds if len(labels) <= MANY_ROWS else 1):
         generator = np.random.default_rng([SEED, number])
         order = generator.permutation(len(labels))
         order = order[np.argsort(labels[order], kind="stable")]
-        halves = [generator.permutation(order[side::2])[:MAX_ROWS] for side in (0, 1)]
+        halves = [generator.permutation(order[side::2]) for side in (0, 1)]
         for side in (0, 1):
             yield f"{number}.{side}", halves[side], halves[1 - side]
 
@@ -165,57 +165,47 @@ def measure(program: Program, table: dict[str, Any], labels: Any, train: Any, te
 
 
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run what is not yet in the run file, while there is time."""
+    """Run what is not yet in the first run file, while there is time."""
     warnings.simplefilter("ignore")
-    found = json.loads(arguments.run.read_text()) if arguments.run.exists() else {}
+    written, *read = arguments.run
+    found = json.loads(written.read_text()) if written.exists() else {}
     manifest = json.loads((arguments.data / "manifest.json").read_text())
     entries = sorted(manifest, key=lambda entry: (entry["rows"], entry["slug"]))
     every = {**programs(), **choices()}
-    warm_up(every)
+    wanted = {title: every[title] for title in arguments.only}
+    warm_up(wanted)
     deadline = time.monotonic() + 60 * arguments.minutes
-    for stage in stages(every, arguments.rounds):
+    for fold in [f"{number}.{side}" for number in range(arguments.rounds) for side in (0, 1)]:
         for entry in entries:
             name = entry["slug"]
-            if name in LEFT_OUT or entry["rows"] > 2 * stage.max_rows:
-                continue
-            loaded = find_dataset(name, arguments.data).load()
-            pairs = {fold: halves for fold, *halves in folds(loaded.labels, arguments.rounds)}
-            keys = {title: f"{name}|{stage.fold}|{title}" for title in stage.programs}
+            keys = {title: f"{name}|{fold}|{title}" for title in wanted}
             if all(key in found for key in keys.values()):
                 continue
-            table, (train, test) = frames(loaded.features), pairs[stage.fold]
+            loaded = find_dataset(name, arguments.data).load()
+            halves = {known: pair for known, *pair in folds(loaded.labels, arguments.rounds)}
+            if fold not in halves or len(loaded.labels) > arguments.max_rows:
+                continue
+            table, (train, test) = frames(loaded.features), halves[fold]
             for title, key in keys.items():
                 if key in found:
                     continue
                 if time.monotonic() > deadline:
-                    return found
+                    return _all_of(found, read)
                 try:
-                    found[key] = measure(every[title], table, loaded.labels, train, test)
+                    found[key] = measure(wanted[title], table, loaded.labels, train, test)
                 except Exception as error:  # a program that fails on a table is a result too
                     found[key] = {"error": f"{type(error).__name__}: {error}"[:200]}
-                arguments.run.write_text(json.dumps(found))
-    return found
+                part = written.with_suffix(".part")
+                part.write_text(json.dumps(found))
+                part.replace(written)
+    return _all_of(found, read)
 
 
-class Stage(NamedTuple):
-    """Some programs on one fold of the tables up to a size."""
-
-    programs: list[str]
-    fold: str
-    max_rows: int  # on either side of the fold
-
-
-def stages(every: dict[str, Program], rounds: int) -> Iterator[Stage]:
-    """Iterate over what is run, the most important first."""
-    slow = [title for title, program in every.items() if program.slow]
-    own = list(choices())
-    quick = [title for title in every if title not in slow and title not in own]
-    yield Stage(quick, "0.0", 1 << 40)
-    yield Stage(slow, "0.0", SLOW_ROWS)
-    yield Stage(own, "0.0", SLOW_ROWS)
-    for number in range(rounds):
-        for side in (0, 1):
-            yield Stage(quick, f"{number}.{side}", MAX_ROWS)
+def _all_of(found: dict[str, Any], files: list[Path]) -> dict[str, Any]:
+    """Return what was found, here and in other run files."""
+    return {
+        key: value for file in files for key, value in json.loads(file.read_text()).items()
+    } | found
 
 
 def warm_up(every: dict[str, Program]) -> None:
@@ -227,8 +217,7 @@ def warm_up(every: dict[str, Program]) -> None:
     table, rows = frames(features), np.arange(60)
     for classes in (2, 3):
         for program in every.values():
-            if not program.slow:
-                measure(program, table, np.arange(60) % classes, rows, rows)
+            measure(program, table, np.arange(60) % classes, rows, rows)
 
 
 def chosen_on(name: str) -> bool:
@@ -367,8 +356,7 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> str:
             "categories (CatBoost, LightGBM, XGBoost, HistGradientBoosting, EBM) or one-hot with "
             "medians for gaps (random forest, logistic regression). Two-fold cross-validation, "
             f"{arguments.rounds} round(s), as far as the time went: {how_far(found)}. Of tables of "
-            f"more than {2 * MAX_ROWS:,} rows one fold, with {MAX_ROWS:,} rows on either side. "
-            f"CatBoost and EBM, which are slow, on one fold of up to {2 * SLOW_ROWS:,} rows. "
+            f"more than {MANY_ROWS:,} rows there is one round. "
             "Choices were made on other folds of half of the tables, "
             "picked by a hash of the name; the other half had no part in them. Win–draw–loss "
             "(losses rounded to 4 digits), p of the two-sided sign test, × the ratio of geometric "
@@ -396,7 +384,9 @@ def report(found: dict[str, Any], arguments: argparse.Namespace) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--run", type=Path, nargs="+", required=True)
+    parser.add_argument("--only", nargs="*", default=[*programs(), *choices()])
+    parser.add_argument("--max-rows", type=int, default=1 << 40)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--write", action="store_true")
