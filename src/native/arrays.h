@@ -69,5 +69,6 @@ extern const Kernel evaluate_scores;
 extern const Kernel score_odds, score_posteriors;
 extern const Kernel evaluate_sums, add_sums, locate_rows, weigh_joints, descend, score_gains;
 extern const Kernel normalize_scores, spread_shares;
+extern const Kernel find_cuts;
 
 #endif

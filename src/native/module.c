@@ -97,6 +97,7 @@ KERNEL(descend)
 KERNEL(score_gains)
 KERNEL(normalize_scores)
 KERNEL(spread_shares)
+KERNEL(find_cuts)
 
 #define ENTRY(name) {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL, NULL}
 
@@ -107,8 +108,8 @@ static PyMethodDef methods[] = {
     ENTRY(solve_fixed_point), ENTRY(expect_tables), ENTRY(mark_present), ENTRY(count_cells),
     ENTRY(encode_matrix), ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
     ENTRY(score_posteriors), ENTRY(evaluate_sums), ENTRY(add_sums), ENTRY(locate_rows),
-    ENTRY(weigh_joints), ENTRY(descend), ENTRY(score_gains),
-    ENTRY(normalize_scores), ENTRY(spread_shares), {NULL, NULL, 0, NULL},
+    ENTRY(weigh_joints), ENTRY(descend), ENTRY(score_gains), ENTRY(normalize_scores),
+    ENTRY(spread_shares), ENTRY(find_cuts), {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};

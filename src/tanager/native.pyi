@@ -267,3 +267,17 @@ def score_gains(
 # shares.c
 def normalize_scores(table: Floats, total: Floats) -> int: ...
 def spread_shares(table: Floats, outer: Floats, out: Floats) -> int: ...
+
+# cuts.c
+def find_cuts(
+    codes: Labels,
+    arities: Ints,
+    n_ordered: Ints,
+    residuals: Floats,
+    spreads: Floats,
+    weights: Floats,
+    shrink: float,
+    pairs: Ints,
+    gains: Floats,
+    cuts: Ints,
+) -> int: ...

@@ -24,12 +24,12 @@ from tanager.codes import Domain, Fold, Rows
 from tanager.engines import FitContext, LocalEngine
 
 EXACT = Settings(max_iter=2000, tol=1e-14)
-FAMILIES = [(0,), (1,), (2,), (0, 1), (1, 0, 2)]
-DOMAIN = Domain(("a", "b", "c"), np.array([3, 6, 2]), 3, (0, 5, 0))
+FAMILIES = [(0,), (1,), (2,), (0, 1), (2, 1), (1, 0, 2)]
+DOMAIN = Domain(("a", "b", "c"), np.array([3, 6, 4]), 3, (0, 5, 4))
 
 
 def make_problem(n_classes: int, seed: int = 0, n_rows: int = 120):
-    """Three features, the second ordered with a value that does not stand in the order."""
+    """Three features, two of them ordered, one with a value that does not stand in the order."""
     generator = np.random.default_rng(seed)
     codes = np.stack([generator.integers(0, a, n_rows) for a in DOMAIN.arities]).astype(np.uint8)
     labels = generator.integers(0, n_classes, n_rows).astype(np.uint16)
@@ -126,6 +126,23 @@ def test_sums_are_the_same_bits_in_any_chunking_and_on_any_threads(joined):
         np.testing.assert_array_equal(other_slopes, slopes)
 
 
+def test_a_pair_of_ordered_features_has_a_basis_along_either_side():
+    domain, codes, labels = make_problem(3)
+    terms, rows = make_terms(domain, codes, labels, [(2, 1)])
+    free = np.zeros((terms.n_cells, 3))
+    parameters = np.random.default_rng(2).normal(size=(4 * 6, 3))
+    cells = terms.starts[0] + terms.places(0).reshape(5, 7)[:4, :6].ravel()
+    free[cells] = parameters
+    expected = np.kron(basis(4, 4), basis(6, 5)) @ parameters
+    (table,) = terms.family_scores(terms.scores(free))
+    np.testing.assert_allclose(table.reshape(-1, 3), expected, atol=1e-12)
+    read = expected.reshape(4, 6, 3)[codes[2], codes[1]]
+    np.testing.assert_allclose(rows.log_joint(free), read, atol=1e-12)
+    unknown = Rows.in_memory(domain, np.array([[0], [6], [1]], np.uint8), labels[:1])
+    place = terms.joint.places.locate(unknown.gather().codes)
+    assert not terms.scores(free)[terms.starts[0] + place].any()
+
+
 def test_pull_is_the_transpose_of_expand(joined):
     domain, codes, labels = make_problem(3)
     terms, _ = make_terms(domain, codes, labels)
@@ -151,8 +168,8 @@ def test_parameters_are_carried_to_deeper_terms(joined):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_optimum_of_free_scores_is_that_of_logistic_regression(n_classes, joined):
-    _, codes, labels = make_problem(n_classes)
-    domain = Domain(("a", "b", "c"), np.array([3, 6, 2]), n_classes)
+    domain, codes, labels = make_problem(n_classes)
+    domain = replace(domain, n_ordered=(0, 0, 0))
     terms, rows = make_terms(domain, codes, labels, FAMILIES[:3])
     fit = fit_scores(terms, rows, [2.0], shares_of(labels, n_classes), settings=EXACT)
     one_hot = np.concatenate([np.eye(a)[c] for a, c in zip(domain.arities, codes, strict=True)], 1)

@@ -5,25 +5,27 @@
     cell 0            the class node
     ordered features  (n_ordered_features, width) cells: each one's values, then
                       cells of zero up to the width that all of them share
+    ordered pairs     (n_ordered_pairs, side, side) cells: the joint values of a
+                      parent and a feature, and cells of zero up to the side
     other families    their joint values that rows have, the feature's minor,
                       then one cell of zero
 
-A row with an unknown member of a family, or with joint values that no training
-row has, reads a cell of zero. Every cell is also a parameter. Of an ordered
-feature alone the scores are a matrix times the parameters (see `bases`);
-elsewhere they are the parameters.
+A row with an unknown member of a family, or with joint values of another family
+that no training row has, reads a cell of zero. Every cell is also a parameter.
+Of an ordered feature alone, and of a pair of them, the scores are matrices times
+the parameters (see `bases`), so that neighbours have similar scores; elsewhere
+they are the parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.additive.bases import basis
+from tanager.additive.blocks import Curves, Sheets
 from tanager.additive.joining import Columns, Joint, join_families, weigh_joints
 from tanager.additive.steps import Signs, TableSteps, fill_order, monotone_axis, step_matrix
 from tanager.codes import Rows
@@ -101,44 +103,53 @@ class Terms:
     def _lay_out(self, columns: Columns) -> None:
         """Give every family its cells."""
         self.starts = np.zeros(len(self.families), np.int64)
-        matrices = {at: self._matrix(family) for at, family in enumerate(self.families)}
-        ordered = [at for at, matrix in matrices.items() if matrix is not None]
-        width = 1 + max((columns.arities[self.families[at][-1]] for at in ordered), default=0)
-        self._bases = np.zeros((len(ordered), width, width))
-        for row, at in enumerate(ordered):
-            matrix = matrices[at]
-            assert matrix is not None
-            self._bases[row, : len(matrix), : len(matrix)] = matrix
-            self.starts[at] = 1 + row * width
-        start = 1 + len(ordered) * width
-        self._ordered = slice(1, start)
-        depths, blank, mass = [np.full(1, -1), np.zeros(start - 1, np.int64)], [], [np.zeros(start)]
+        bases = [self._basis(column) for column in range(len(columns.arities))]
+        smooth = [
+            at
+            for at, family in enumerate(self.families)
+            if all(bases[column] is not None for column in family)
+            and (len(family) == 1 or (len(family) == 2 and not set(family) & set(self._signs)))
+        ]
+        self._curves = Curves(
+            self.families, [a for a in smooth if len(self.families[a]) == 1], bases
+        )
+        self._sheets = Sheets(
+            self.families, [a for a in smooth if len(self.families[a]) == 2], bases
+        )
+        start = 1
+        depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}
+        blocks: tuple[Curves | Sheets, ...] = (self._curves, self._sheets)
+        for depth, block in enumerate(blocks):
+            block.start = start
+            own = np.zeros(block.n_cells)
+            for at, first in block.firsts.items():
+                self.starts[at] = start + first
+                self._places[at] = block.places(self.shape(at))
+                own[first + self._places[at]] = _known(self._masses[at]).ravel()
+            depths.append(np.full(block.n_cells, depth))
+            mass.append(own)
+            start += block.n_cells
+        blank = []
         for at, family in enumerate(self.families):
-            known = _known(self._masses[at])
-            if matrices[at] is not None:
-                mass[0][self.starts[at] : self.starts[at] + len(known)] = known
+            if at in self._places:
                 continue
+            known = _known(self._masses[at]).ravel()
             self.starts[at] = start
-            if len(family) > 1:
-                seen = np.flatnonzero(known)
-                self._places[at] = np.full(known.size, len(seen))
-                self._places[at][seen] = np.arange(len(seen))
-                known = known.ravel()[seen]
-            n_cells = known.size
-            depths.append(np.full(n_cells + 1, len(family) - 1))
-            mass.append(np.append(known, 0.0))
-            blank.append(start + n_cells)
-            start += n_cells + 1
+            # Every value of a feature alone has a cell; of more features, what rows have.
+            seen = np.flatnonzero(known) if len(family) > 1 else np.arange(known.size)
+            self._places[at] = np.full(known.size, len(seen))
+            self._places[at][seen] = np.arange(len(seen))
+            depths.append(np.full(len(seen) + 1, len(family) - 1))
+            mass.append(np.append(known[seen], 0.0))
+            blank.append(start + len(seen))
+            start += len(seen) + 1
         self.n_cells = start
         self.depths, self.mass = np.concatenate(depths), np.concatenate(mass)
         self._blank = np.array(blank, np.int64)
 
-    def _matrix(self, family: tuple[int, ...]) -> Floats | None:
-        """Return the basis of a feature alone; None where its scores are free."""
-        if len(family) > 1:
-            return None
-        column = family[0]
+    def _basis(self, column: int) -> Floats | None:
+        """Return the basis of a column; None where its scores are free."""
         arity, n_ordered = int(self.columns.arities[column]), self.columns.n_ordered[column]
         if column in self._signs:
             return step_matrix(arity, n_ordered, smooth=True)
@@ -171,20 +182,23 @@ class Terms:
         (prod(arity + 1),).
         """
         shape = self.shape(at)
-        if len(shape) == 1:
-            return np.arange(shape[0] + 1)
-        places = self._places[at].reshape(shape)
-        blank = int(np.count_nonzero(_known(self._masses[at])))
-        padded = np.full([arity + 1 for arity in shape], blank)
-        padded[tuple(slice(arity) for arity in shape)] = places
+        padded = np.full([arity + 1 for arity in shape], self._blank_place(at))
+        padded[tuple(slice(arity) for arity in shape)] = self._places[at].reshape(shape)
         return padded.ravel()
+
+    def _blank_place(self, at: int) -> int:
+        """Return a cell of zero of a family, counted from its start."""
+        if at in self._curves.firsts:
+            return self._curves.size - 1
+        if at in self._sheets.firsts:
+            return self._sheets.size - 1
+        return self._size(at)
 
     def scores(self, free: Floats) -> Floats:
         """Return the scores of parameters, both (n_cells, n_columns)."""
         out = free.copy()
-        if len(self._bases):
-            part = free[self._ordered].reshape(*self._bases.shape[:2], free.shape[1])
-            out[self._ordered] = np.matmul(self._bases, part).reshape(-1, free.shape[1])
+        self._curves.expand(free, out)
+        self._sheets.expand(free, out)
         if self.steps is not None:
             self.steps.expand(out)
         return out
@@ -199,24 +213,18 @@ class Terms:
         `slopes` may be changed.
         """
         slopes = self.joint.pull(slopes)
-        if len(self._bases):
-            part = slopes[self._ordered].reshape(*self._bases.shape[:2], slopes.shape[1])
-            back = np.matmul(self._transposed, part)
-            slopes[self._ordered] = back.reshape(-1, slopes.shape[1])
+        self._curves.pull(slopes)
+        self._sheets.pull(slopes)
         if self.steps is not None:
             self.steps.pull(slopes)
         slopes[self._blank] = 0.0
         return slopes
 
-    @cached_property
-    def _transposed(self) -> Floats:
-        return np.ascontiguousarray(self._bases.transpose(0, 2, 1))
-
     def parameter_mass(self) -> Floats:
         """Return the weight of the rows that each parameter speaks for, shape (n_cells,)."""
         out = self.mass.copy()
-        part = out[self._ordered].reshape(self._bases.shape[:2])
-        out[self._ordered] = np.einsum("fij,fi->fj", self._bases**2, part).ravel()
+        self._curves.pull_mass(out)
+        self._sheets.pull_mass(out)
         if self.steps is not None:
             self.steps.pull_mass(out)
         return out
@@ -228,11 +236,13 @@ class Terms:
         theirs = {family: at for at, family in enumerate(other.families)}
         for at, family in enumerate(self.families):
             if family in theirs:
-                n_cells, start = self._size(at), other.starts[theirs[family]]
-                out[self.starts[at] : self.starts[at] + n_cells] = free[start : start + n_cells]
+                before = theirs[family]
+                source = other.starts[before] + other._places[before]
+                out[self.starts[at] + self._places[at]] = free[source]
         return out
 
     def _size(self, at: int) -> int:
+        """Return how many joint values of a family have cells of their own."""
         known = _known(self._masses[at])
         return known.size if known.ndim == 1 else int(np.count_nonzero(known))
 
@@ -241,8 +251,7 @@ class Terms:
         out: list[Floats] = []
         for at, start in enumerate(self.starts):
             shape = self.shape(at)
-            places = self._places.get(at)
-            cells = by_class(scores[start + (np.arange(prod(shape)) if places is None else places)])
+            cells = by_class(scores[start + self._places[at]])
             out.append(cells.reshape(*shape, self.n_classes))
         return out
 

@@ -13,7 +13,8 @@ from tanager.errors import ConfigurationError
 __all__ = ["check_bins", "fine_cuts", "learn_cuts", "quantile_cuts"]
 
 MAX_BINS = 1000
-FINE_BINS = 32  # of equal frequency, where the classes are not looked at
+FINE_BINS = 32, 64  # of equal frequency, without a look at the classes: of few rows, of many
+MANY_ROWS = 1_500
 FEW_BINS = 20  # up to which looking for each cut is faster than a sort
 
 
@@ -42,8 +43,8 @@ def learn_cuts(
         As in `mdl_cuts`.
     bins : "mdl", "fine" or int
         The cuts of minimum description length alone, or with those that make
-        so many bins of equal frequency; or 32 bins of equal frequency alone,
-        without a look at the classes.
+        so many bins of equal frequency; or bins of equal frequency alone,
+        without a look at the classes: 32, and 64 from 1,500 known values on.
 
     Notes
     -----
@@ -60,7 +61,7 @@ def learn_cuts(
     [1.5, 3.5, 4.5, 5.5]
     """
     if bins == "fine":
-        return fine_cuts(values, weights, FINE_BINS)
+        return fine_cuts(values, weights, FINE_BINS[len(values) >= MANY_ROWS])
     cuts = mdl_cuts(values, labels, n_classes, weights)
     if isinstance(bins, str):
         return cuts

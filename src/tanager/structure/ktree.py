@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive import Columns, LocatedTable, Settings, Terms, fit_scores
-from tanager.codes import Fold, Rows, sample_rows
+from tanager.additive.residuals import MAX_ROWS, SHRINK, find_residuals
 from tanager.counts import Counts
-from tanager.engines import FitContext, LocalEngine
+from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
@@ -20,14 +17,9 @@ __all__ = ["KTree", "heaviest_tree"]
 
 Floats = NDArray[np.float64]
 
-MANY_ROWS = 10_000  # from which on a third parent can be told from noise
-MAX_ROWS = 20_000  # that tell the gains
+MANY_ROWS = 5_000  # from which on a third parent can be told from noise
 MAX_WORK = 1 << 28  # pairs times rows times classes
-N_FOLDS = 3
-STRENGTH = 1.0  # of the prior on the additive scores
-SHRINK = 5.0  # rows that a cell's gain is shrunk by
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
-ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # name the random streams
 
 
 class KTree(StructureLearner):
@@ -49,7 +41,7 @@ class KTree(StructureLearner):
     Parameters
     ----------
     max_parents : int or "auto"
-        The most parents of a feature. "auto": 2, and from 10,000 rows on 3.
+        The most parents of a feature. "auto": 2, and from 5,000 rows on 3.
 
     Notes
     -----
@@ -145,51 +137,25 @@ def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:
 
 def _gains(counts: Counts, context: FitContext) -> Floats:
     """Return what each pair of features says beyond both alone, (n_features, n_features)."""
-    rows = _sample(counts, context)
-    domain, chunk = counts.domain, rows.gather()
-    probability = np.exp(_held_out(rows, context))
-    indicator = np.zeros(probability.shape)
-    indicator[np.arange(chunk.n_rows), chunk.labels] = 1.0
-    weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
-    weighed = weights[:, None]
-    residuals = (indicator - probability) * weighed
-    spreads = probability * (1.0 - probability) * weighed
+    domain = counts.domain
+    n_pairs = max(domain.n_features * (domain.n_features - 1) // 2, 1)
+    most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
+    rows = find_residuals(counts.rows, context, most)
     singles, gains = np.zeros(domain.n_features), np.zeros((domain.n_features,) * 2)
     native.score_gains(
-        chunk.codes, domain.arities, residuals, spreads, weights, SHRINK, singles, gains
+        rows.codes,
+        domain.arities,
+        rows.residuals,
+        rows.spreads,
+        rows.weights,
+        SHRINK,
+        singles,
+        gains,
     )
     own = np.maximum(singles, 0.0)
     gains -= own + own[:, None]
     np.fill_diagonal(gains, 0.0)
     return gains
-
-
-def _sample(counts: Counts, context: FitContext) -> Rows:
-    """Return the rows, or a random sample of them where the work would be too much; in memory."""
-    domain = counts.domain
-    n_pairs = max(domain.n_features * (domain.n_features - 1) // 2, 1)
-    most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
-    return sample_rows(counts.rows, context.row_seed(ROWS_KEY), most, context)
-
-
-def _held_out(rows: Rows, context: FitContext) -> Floats:
-    """Return what an additive model of the other folds says of each row."""
-    here, domain, seed = replace(context, engine=LocalEngine()), rows.domain, context.row_seed
-    alone = [(feature,) for feature in range(domain.n_features)]
-    terms = Terms(alone, Columns.of(domain), rows, here)
-    folds = [Fold(seed(FOLDS_KEY), N_FOLDS, fold, inside=False) for fold in range(N_FOLDS)]
-    located = LocatedTable(terms, rows, here, folds[0])
-    chunk = rows.gather()
-    shares = np.bincount(chunk.labels, chunk.weights, domain.n_classes) / rows.total_weight
-    out = np.zeros((rows.n_rows, domain.n_classes))
-    for fold in folds:
-        without = located.other(fold)
-        fit = fit_scores(terms, without, [STRENGTH], shares, settings=Settings(30, 1e-4))
-        scores = without.log_joint(fit.free, left_out=True)
-        top = scores.max(axis=1, keepdims=True)
-        norm = np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
-        out[~fold(chunk.indices)] = scores - top - norm
-    return out
 
 
 def _scaled(matrix: Floats) -> Floats:

@@ -117,7 +117,7 @@ class Layered(ParameterLearner):
         if counts.domain.n_classes == 1:
             return MEstimate(m=1.0).learn(structure, counts, context)
         rows, inner = self._gathered(counts.rows, context.inner())
-        part = Part.of(rows, structure, inner)
+        part = Part.of(rows, structure, self.max_table, inner)
         trial = self._trial(part, context)
         members = self._members(generative, structure, trial)
         shares, losses = self._shares(members, trial)

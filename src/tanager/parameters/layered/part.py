@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.additive import Columns, LocatedTable, Signs, Terms
+from tanager.additive.residuals import find_residuals, refine_groups
 from tanager.codes import Fold, Groups, Rows, group_rows, learn_groups
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -49,9 +50,12 @@ class Part:
         return signs
 
     @classmethod
-    def of(cls, rows: Rows, structure: Structure, context: FitContext) -> Part:
-        """Learn groups from all rows."""
-        return cls(rows, _groups(Counts(rows, context)), structure, context)
+    def of(cls, rows: Rows, structure: Structure, limit: int, context: FitContext) -> Part:
+        """Learn groups from all rows.
+
+        `limit` is the most numbers of a table of groups.
+        """
+        return cls(rows, _groups(Counts(rows, context)), structure, context)._refined(limit)
 
     def without(self, fold: Fold) -> Part:
         """Return the part that learns scores from the rows of a `Fold` alone."""
@@ -69,15 +73,27 @@ class Part:
     ) -> Part:
         """Learn everything from the rows of a `Fold`: groups and, with a learner, the structure.
 
-        `limit` is the most numbers of a table.
+        `limit` is the most numbers of a table of groups.
         """
         groups = _groups(Counts(rows.subset(fold), context))
         part = cls(rows, groups, structure, context, fold)
-        if learner is None:
-            return part
-        counts = part.grouped_counts
-        found = learner.learn(counts, context).within(counts.domain, limit)
-        return replace(part, structure=found, _terms={})
+        if learner is not None:
+            counts = part.grouped_counts
+            found = learner.learn(counts, context).within(counts.domain, limit)
+            part = replace(part, structure=found)
+        return part._refined(limit)
+
+    def _refined(self, limit: int) -> Part:
+        """Divide groups where a feature and a parent together ask for it."""
+        ordered = np.array(self.rows.domain.n_ordered) > 1
+        pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
+        families = [(feature, *parents) for feature, parents in pairs]
+        if not any(len(f) > 1 and ordered[list(f)].any() for f in families):
+            return self
+        rows = self.rows if self.fold is None else self.rows.subset(self.fold)
+        residuals = find_residuals(rows, self.context)
+        groups = refine_groups(self.groups, residuals, rows.domain, families, limit)
+        return replace(self, groups=groups, _terms={})
 
     @cached_property
     def grouped_counts(self) -> Counts:

@@ -1,0 +1,125 @@
+"""Blocks of cells whose scores are matrices times parameters: ordered features, and pairs of them.
+
+Both are padded to the size of the largest, so that one product does for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Curves", "Sheets"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Curves:
+    """The cells of ordered features alone, in one block.
+
+    Attributes
+    ----------
+    firsts : dict of int to int
+        The first cell of each of these families, counted from the block's.
+    size : int
+        Cells of a family; the last is always zero.
+    n_cells : int
+    start : int
+        The block's first cell.
+    """
+
+    def __init__(
+        self, families: Sequence[tuple[int, ...]], chosen: list[int], bases: list[Floats | None]
+    ) -> None:
+        self._bases = _stack([bases[families[at][0]] for at in chosen])
+        self.size = self._bases.shape[1]
+        self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
+        self.n_cells = len(chosen) * self.size
+        self.start = 0
+        self._back = np.ascontiguousarray(self._bases.transpose(0, 2, 1))
+
+    def places(self, shape: tuple[int, ...]) -> Ints:
+        """Return the cells of a family's joint values, counted from its first."""
+        return np.arange(shape[0])
+
+    def expand(self, free: Floats, out: Floats) -> None:
+        """Write the block's scores, of parameters of all cells."""
+        if self.n_cells:
+            own = slice(self.start, self.start + self.n_cells)
+            part = free[own].reshape(*self._bases.shape[:2], -1)
+            out[own] = np.matmul(self._bases, part).reshape(self.n_cells, -1)
+
+    def pull(self, slopes: Floats) -> None:
+        """Turn the block's derivatives by scores into those by parameters, in place."""
+        if self.n_cells:
+            own = slice(self.start, self.start + self.n_cells)
+            part = slopes[own].reshape(*self._bases.shape[:2], -1)
+            slopes[own] = np.matmul(self._back, part).reshape(self.n_cells, -1)
+
+    def pull_mass(self, mass: Floats) -> None:
+        """Turn the block's second derivatives by scores into those by parameters, in place."""
+        own = slice(self.start, self.start + self.n_cells)
+        part = mass[own].reshape(self._bases.shape[:2])
+        mass[own] = np.einsum("fij,fi->fj", self._bases**2, part).ravel()
+
+
+class Sheets:
+    """The cells of pairs of ordered columns, in one block: a basis along either side.
+
+    Attributes are those of `Curves`.
+    """
+
+    def __init__(
+        self, families: Sequence[tuple[int, ...]], chosen: list[int], bases: list[Floats | None]
+    ) -> None:
+        both = _stack([bases[families[at][side]] for side in (0, 1) for at in chosen])
+        self._first, self._second = both[: len(chosen)], both[len(chosen) :]
+        self._side = both.shape[1]
+        self.size = self._side**2
+        self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
+        self.n_cells = len(chosen) * self.size
+        self.start = 0
+        self._back = [
+            np.ascontiguousarray(b.transpose(0, 2, 1)) for b in (self._first, self._second)
+        ]
+
+    def places(self, shape: tuple[int, ...]) -> Ints:
+        """Return the cells of a family's joint values, counted from its first."""
+        return (np.arange(shape[0])[:, None] * self._side + np.arange(shape[1])).ravel()
+
+    def expand(self, free: Floats, out: Floats) -> None:
+        """Write the block's scores, of parameters of all cells."""
+        if self.n_cells:
+            own = slice(self.start, self.start + self.n_cells)
+            out[own] = self._turn(free[own], self._first, self._second)
+
+    def pull(self, slopes: Floats) -> None:
+        """Turn the block's derivatives by scores into those by parameters, in place."""
+        if self.n_cells:
+            own = slice(self.start, self.start + self.n_cells)
+            slopes[own] = self._turn(slopes[own], *self._back)
+
+    def _turn(self, cells: Floats, first: Floats, second: Floats) -> Floats:
+        n, side, n_columns = len(first), self._side, cells.shape[1]
+        half = np.matmul(first, cells.reshape(n, side, side * n_columns))
+        whole = np.matmul(second[:, None], half.reshape(n, side, side, n_columns))
+        return whole.reshape(self.n_cells, n_columns)
+
+    def pull_mass(self, mass: Floats) -> None:
+        """Turn the block's second derivatives by scores into those by parameters, in place."""
+        own = slice(self.start, self.start + self.n_cells)
+        part = mass[own].reshape(len(self._first), self._side, self._side)
+        pulled = np.matmul(self._back[0] ** 2, part)
+        mass[own] = np.matmul(pulled, self._second**2).ravel()
+
+
+def _stack(bases: list[Floats | None]) -> Floats:
+    """Return square matrices in one array, with at least one row and column of zeros."""
+    known = [b for b in bases if b is not None]
+    side = 1 + max((len(b) for b in known), default=0)
+    out = np.zeros((len(known), side, side))
+    for at, matrix in enumerate(known):
+        out[at, : len(matrix), : len(matrix)] = matrix
+    return out

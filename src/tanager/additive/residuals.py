@@ -1,0 +1,186 @@
+"""What an additive model leaves unsaid, and where pairs of features should be cut to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager import native
+from tanager.additive.fitting import Settings, fit_scores
+from tanager.additive.joining import Columns
+from tanager.additive.rows import LocatedTable
+from tanager.additive.terms import Terms
+from tanager.codes import Chunk, Codes, Domain, Fold, Groups, Rows, sample_rows
+from tanager.engines import FitContext, LocalEngine
+
+__all__ = ["Residuals", "cut_pairs", "find_residuals", "refine_groups"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MAX_ROWS = 20_000  # that are looked at
+N_FOLDS = 3
+STRENGTH = 1.0  # of the prior on the additive scores
+SETTINGS = Settings(30, 1e-4)
+ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # name the random streams
+SHRINK = 5.0  # rows that a cell's gain is shrunk by
+LEAST_GAIN = 3.0  # nats on all rows for which a pair is cut: the best of many cuts, so not less
+MOST_GROUPS = 12  # of a feature
+MOST_CELLS = 1 << 20  # of a pair's values and classes that are looked at
+
+
+class Residuals(NamedTuple):
+    """Rows with what a model that did not see them says wrongly.
+
+    Attributes
+    ----------
+    codes : Codes, shape (n_features, n_rows)
+    residuals : ndarray of float64, shape (n_rows, n_classes)
+        One for the row's own class, less the posterior; times the row's weight.
+    spreads : ndarray of float64, shape (n_rows, n_classes)
+        Their variances, times the row's weight.
+    weights : ndarray of float64, shape (n_rows,)
+    """
+
+    codes: Codes
+    residuals: Floats
+    spreads: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, chunk: Chunk, log_posterior: Floats) -> Residuals:
+        """Compare what is said of some rows with their classes."""
+        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        probability = np.exp(log_posterior)
+        spreads = probability * (1.0 - probability) * weights[:, None]
+        residuals = -probability
+        residuals[np.arange(chunk.n_rows), chunk.labels] += 1.0
+        residuals *= weights[:, None]
+        return cls(chunk.codes, residuals, spreads, weights)
+
+
+def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
+    """Fit an additive model without each fold of a sample of the rows, and ask it about the fold.
+
+    One smooth score a value of an ordered feature, a free one of another.
+    """
+    rows = sample_rows(rows, context.row_seed(ROWS_KEY), max_rows, context)
+    here, domain, chunk = replace(context, engine=LocalEngine()), rows.domain, rows.gather()
+    alone = [(feature,) for feature in range(domain.n_features)]
+    terms = Terms(alone, Columns.of(domain), rows, here)
+    seed = context.row_seed(FOLDS_KEY)
+    folds = [Fold(seed, N_FOLDS, fold, inside=False) for fold in range(N_FOLDS)]
+    located = LocatedTable(terms, rows, here, folds[0])
+    shares = np.bincount(chunk.labels, chunk.weights, domain.n_classes) / rows.total_weight
+    said = np.zeros((rows.n_rows, domain.n_classes))
+    for fold in folds:
+        without = located.other(fold)
+        fit = fit_scores(terms, without, [STRENGTH], shares, settings=SETTINGS)
+        scores = without.log_joint(fit.free, left_out=True)
+        top = scores.max(axis=1, keepdims=True)
+        norm = np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
+        said[~fold(chunk.indices)] = scores - top - norm
+    return Residuals.of(chunk, said)
+
+
+def cut_pairs(rows: Residuals, domain: Domain, pairs: Ints) -> tuple[Floats, Ints]:
+    """Find the best cut of each ordered member of some pairs.
+
+    Parameters
+    ----------
+    rows : Residuals
+    domain : Domain
+        Of the rows' codes.
+    pairs : ndarray of int64, shape (n_pairs, 2)
+
+    Returns
+    -------
+    gains : ndarray of float64, shape (n_pairs,)
+        What the log-likelihood of new rows would gain by a score for each side of the
+        cuts, beyond what the members gain alone. Zero where nothing is gained.
+    cuts : ndarray of int64, shape (n_pairs, 2)
+        The last value left of each cut; -1 where there is none.
+    """
+    gains, cuts = np.zeros(len(pairs)), np.full((len(pairs), 2), -1, np.int64)
+    n_ordered = np.array(domain.n_ordered, np.int64)
+    sizes = domain.arities[pairs].prod(axis=1) * domain.n_classes
+    looked = (n_ordered[pairs] > 1).any(axis=1) & (sizes <= MOST_CELLS)
+    chosen = np.ascontiguousarray(pairs[looked])
+    found, where = np.zeros(len(chosen)), np.full((len(chosen), 2), -1, np.int64)
+    native.find_cuts(
+        rows.codes.astype(np.uint16),
+        domain.arities,
+        n_ordered,
+        rows.residuals,
+        rows.spreads,
+        rows.weights,
+        SHRINK,
+        chosen,
+        found,
+        where,
+    )
+    gains[looked], cuts[looked] = found, where
+    return gains, cuts
+
+
+def refine_groups(
+    groups: Sequence[Groups],
+    rows: Residuals,
+    domain: Domain,
+    families: Sequence[tuple[int, ...]],
+    limit: int,
+) -> tuple[Groups, ...]:
+    """Divide groups of ordered values where a feature and a parent together ask for it.
+
+    The groups that a feature's own counts tell (`tanager.codes.learn_groups`) miss a
+    cut that matters only together with another feature.
+
+    Parameters
+    ----------
+    groups : sequence of Groups
+        Of each feature.
+    rows : Residuals
+        Of a model without interactions.
+    domain : Domain
+        Of the rows' codes.
+    families : sequence of tuple of int
+        Each feature with its parents.
+    limit : int
+        The most numbers of a family's table of groups.
+    """
+    pairs = sorted({(family[0], parent) for family in families for parent in family[1:]})
+    if not pairs:
+        return tuple(groups)
+    both = np.array(pairs, np.int64)
+    gains, cuts = cut_pairs(rows, domain, both)
+    out = [group.copy() for group in groups]
+
+    def fits(feature: int) -> bool:
+        sizes = [int(group.max()) + 1 for group in out]
+        held = [family for family in families if feature in family]
+        return all(prod(sizes[i] for i in family) * domain.n_classes <= limit for family in held)
+
+    for at in np.argsort(-gains, kind="stable"):
+        if gains[at] < LEAST_GAIN:
+            break
+        for feature, cut in zip(both[at].tolist(), cuts[at].tolist(), strict=True):
+            before = out[feature]
+            divided = _divide(before, cut, domain.n_ordered[feature])
+            out[feature] = divided
+            if int(divided.max()) >= MOST_GROUPS or not fits(feature):
+                out[feature] = before
+    return tuple(out)
+
+
+def _divide(groups: Groups, cut: int, n_ordered: int) -> Groups:
+    """Begin a new group after the value `cut`; -1, or a cut that is there, changes nothing."""
+    if not 0 <= cut < n_ordered - 1 or groups[cut] != groups[cut + 1]:
+        return groups
+    out = groups.copy()
+    out[cut + 1 :] += 1
+    return out
