@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.atomic import write_text
 from tanager.codes import Codebook, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -70,19 +69,15 @@ def _table_rates(
         [dataset], [contender], CrossValidation(1, 5), ["zero_one_loss"], bins="mdl",
         stamps={contender.name: bench.stamp_of(contender, like)},
     )  # fmt: skip
-    path = bench.runs / "pernkopf-2008-orders.json"
     lab = Bench(experiment)
     rows = []
     for cell in experiment.cells():
-        kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        if cell.key not in kept:
-            if bench.late:
-                bench.leave_out(f"random orders of {contender.name} on {dataset.name}: no time")
-                return None
-            kept[cell.key] = _cell_rates(lab, experiment, cell)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_text(path, json.dumps(kept))
-        *rates, n_orders, seconds = kept[cell.key]
+        compute = partial(_cell_rates, lab, experiment, cell)
+        found = bench.kept("pernkopf-2008-orders", cell.key, compute)
+        if found is None:
+            bench.leave_out(f"random orders of {contender.name} on {dataset.name}: no time")
+            return None
+        *rates, n_orders, seconds = found
         bench.n_cells += int(n_orders)
         bench.cpu_seconds += seconds
         rows.append(rates)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tanager.atomic import write_text
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.reproduction.findings import Block, Claim
 from tanager.evaluation.reproduction.verdicts import untested
@@ -100,17 +97,10 @@ def _arrays(bench: Workbench, name: str) -> Path | None:
 def _kept(bench: Workbench, what: str, compute: Callable[[], float]) -> float | None:
     """Return a number from the runs' folder, or compute and keep it while there is time."""
     asked = Contender("probe", "differentiable(candidates='all', training__epochs=5)/hybrid")
-    key = f"{what}, {bench.stamp_of(asked)}"
-    path = bench.runs / "roth-2020-numbers.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    if key not in kept:
-        if bench.late:
-            bench.leave_out(f"{what}: the time was over")
-            return None
-        kept[key] = compute()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(kept))
-    return float(kept[key])
+    found = bench.kept("roth-2020-numbers", f"{what}, {bench.stamp_of(asked)}", compute)
+    if found is None:
+        bench.leave_out(f"{what}: the time was over")
+    return None if found is None else float(found)
 
 
 def _first_fold(path: Path) -> tuple[np.ndarray, np.ndarray, int]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, find_dataset, shipped_names
@@ -233,6 +235,23 @@ class Workbench:
         self._add_up(results)
         return experiment, _whole_places(results, len(contenders))
 
+    def kept(self, name: str, key: str, compute: Callable[[], Any]) -> Any | None:
+        """Return what a file of the runs' folder has under a key, or compute and keep it.
+
+        For what is no cell of an experiment. None where it is missing and the time is over.
+        """
+        path = self.runs / f"{name}.json"
+        found = _read_kept(path)
+        if key not in found:
+            if self.late:
+                return None
+            value = compute()
+            self.runs.mkdir(parents=True, exist_ok=True)
+            # Read anew: another process may have added to it meanwhile.
+            found = {**_read_kept(path), key: value}
+            write_text(path, json.dumps(found))
+        return found[key]
+
     def stamp_of(self, contender: Contender, like: Contender | None = None) -> str:
         """Return what tells this version of a classifier from others; keeps the probe of `like`."""
         asked = like or contender
@@ -265,6 +284,11 @@ class Workbench:
         rounds = "1 round" if self.rounds == 1 else f"{self.rounds} rounds"
         larger = " (one above 10,000 rows)" if self.rounds > 1 else ""
         return f"{rounds} of 2-fold cross-validation{larger}, numbers cut on the training fold"
+
+
+def _read_kept(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
 
 
 def _lasting(contender: Contender) -> dict[str, Any]:
