@@ -10,6 +10,7 @@ from tanager.additive.residuals import MAX_ROWS, SHRINK, find_residuals
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.structure.chance import adjusted_cmi
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
@@ -31,8 +32,9 @@ class KTree(StructureLearner):
     features, what a table of the pair would gain on the model's residuals. The
     tree is grown from the heaviest pair, feature by feature, each at the clique
     with which it has most weight. The weight is the gain and, to a smaller part,
-    the conditional information :math:`I(X_i; X_j \mid Y)` of a TAN, which decides
-    where no pair gains; both are scaled to their greatest value.
+    the conditional information :math:`I(X_i; X_j \mid Y)` of a TAN, less what chance
+    alone gives, which decides where no pair gains; both are scaled to their
+    greatest value.
 
     Choose it with parameters that are trained on P(y | x) and judge depth
     themselves, above all ``"layered"``: generative tables want the dependences
@@ -73,7 +75,7 @@ class KTree(StructureLearner):
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
         gains = np.maximum(_gains(counts, context), 0.0)
-        information = counts.cmi()
+        information = adjusted_cmi(counts)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         parents = heaviest_tree(weights, most)
         first = [(feature, held[0]) for feature, held in enumerate(parents) if held]
