@@ -50,7 +50,8 @@ def shares_of(labels, n_classes):
 @pytest.fixture(params=[False, True], ids=["each for itself", "joined"])
 def joined(request, monkeypatch):
     """Whether families share look-ups, as they do where rows are many."""
-    monkeypatch.setattr(joining, "ROWS_PER_VALUE", 0.001 if request.param else 1000)
+    monkeypatch.setattr(joining, "FEWEST_ROWS", 0 if request.param else 1000)
+    monkeypatch.setattr(joining, "ROWS_PER_VALUE", 0.001)
     return request.param
 
 

@@ -32,6 +32,7 @@ JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the famili
 
 MOST_JOINT = 1 << 12  # scores of a joined table: some such tables stay in the cache
 ROWS_PER_VALUE = 8  # fewer rows do not repay the joining
+FEWEST_ROWS = 5_000  # below, the joining takes longer than it saves
 LOOK_BACK = 16  # tables that are looked at for each family
 MOST_WEIGHED = 1 << 23  # joint values that one pass weighs
 
@@ -76,6 +77,8 @@ def join_families(
 
     `n_scores` is how many scores a joint value has.
     """
+    if n_rows < FEWEST_ROWS:
+        return [(family, (at,)) for at, family in enumerate(families)]
     most = n_rows // ROWS_PER_VALUE
     cap = min(MOST_JOINT // n_scores, most)
 
