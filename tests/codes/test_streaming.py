@@ -169,7 +169,7 @@ def test_gather_refuses_past_its_bound(monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("limit", [0, 2000, 1 << 30])
+@pytest.mark.parametrize("limit", [0, 4000, 1 << 30])
 def test_rows_past_the_memory_limit_are_kept_in_a_file(threads, limit):
     table = example(3000)
     results = []
