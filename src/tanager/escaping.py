@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["STEERING", "inert", "visible"]
+__all__ = ["STEERING", "abridged", "inert", "visible"]
 
 # Characters that steer a terminal instead of being shown: controls other than tab
 # and newline, and marks that turn the direction of writing.
@@ -25,6 +25,18 @@ def visible(text: str) -> str:
     '\\x1b[31mred'
     """
     return STEERING.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+def abridged(text: str, most: int = 44) -> str:
+    """Return a text of at most so many characters; its start and its end are kept.
+
+    >>> abridged("kdb(k=2)/discriminative(form='weighted', level=3)", 20)
+    'kdb(k=2)/di…level=3)'
+    """
+    if len(text) <= most:
+        return text
+    end = (most - 1) * 9 // 20
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
 
 
 def inert(table: Any) -> Any:

@@ -136,6 +136,7 @@ def test_the_page_opens_and_sorts_in_a_browser(opened):
         assert values == sorted(values, reverse=reverse)
         head = table.locator("th").nth(2)
         assert head.get_attribute("aria-sort") == direction
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     for svg in page.locator("figure svg").all():
         box = svg.bounding_box()
         assert box["width"] > 200

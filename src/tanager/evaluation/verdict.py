@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tanager.escaping import abridged
 from tanager.evaluation.results import Results
 from tanager.evaluation.summary import Summary, summarize
 
 __all__ = ["ALPHA", "leading_metric", "verdict"]
 
 ALPHA = 0.05  # level of significance
+MAX_NAMED = 4  # classifiers in one breath
 
 
 def leading_metric(results: Results) -> str:
@@ -33,12 +35,15 @@ def verdict(results: Results) -> str:
         names = [scores.classifiers[i] for i in order]
         value, spread = scores.values[0, order[0]], _spread(summary, 0, int(order[0]))
         extreme = "highest" if scores.greater else "lowest"
-        start = f"{names[0]} has the {extreme} {title} on {scores.datasets[0]}, {value:.4f}{spread}"
+        start = (
+            f"{abridged(names[0])} has the {extreme} {title} on {abridged(scores.datasets[0])}, "
+            f"{value:.4f}{spread}"
+        )
     else:
         names = list(summary.ranks)
         start = (
-            f"{names[0]} has the best average rank on {title} over {len(scores.datasets)} tables, "
-            f"{summary.ranks[names[0]]:.2f}"
+            f"{abridged(names[0])} has the best average rank on {title} over "
+            f"{len(scores.datasets)} tables, {summary.ranks[names[0]]:.2f}"
         )
     p_values = {other: _p_value(summary, names[0], other) for other in names[1:]}
     return f"{start}: {_beyond_chance(p_values)}."
@@ -76,18 +81,27 @@ def _p_value(summary: Summary, a: str, b: str) -> float | None:
 
 def _beyond_chance(p_values: dict[str, float | None]) -> str:
     """Put the p-values of the best against each other classifier into words."""
-    beaten = [f"{n} (p {_p(p)})" for n, p in p_values.items() if p is not None and p <= ALPHA]
-    level = [f"{n} (p {_p(p)})" for n, p in p_values.items() if p is not None and p > ALPHA]
+    beaten = {n: p for n, p in p_values.items() if p is not None and p <= ALPHA}
+    level = {n: p for n, p in p_values.items() if p is not None and p > ALPHA}
     untested = [n for n, p in p_values.items() if p is None]
     parts = []
     if beaten:
-        parts.append(f"significantly better than {_listed(beaten)}")
+        parts.append(f"significantly better than {_tested(beaten)}")
     if level:
         start = "but not" if beaten else "not significantly better"
-        parts.append(f"{start} than {_listed(level)}")
+        parts.append(f"{start} than {_tested(level)}")
     if untested:
         parts.append(f"one cell cannot tell it from {_listed(untested)}")
     return ", ".join(parts)
+
+
+def _tested(p_values: dict[str, float]) -> str:
+    """Name classifiers with their p-values; of many the number, and the range of p."""
+    if len(p_values) <= MAX_NAMED:
+        return _listed([f"{abridged(name)} (p {_p(p)})" for name, p in p_values.items()])
+    low, high = min(p_values.values()), max(p_values.values())
+    of_all = f"p ≤ {_p(high)}" if high <= ALPHA else f"p ≥ {_p(low)}"
+    return f"{len(p_values)} others ({of_all})".replace("≤ <", "<")
 
 
 def _listed(names: list[str]) -> str:

@@ -4,7 +4,13 @@ The page of a model needs nothing more; pictures and the page of an experiment
 need the extra `report`.
 """
 
-from tanager.report.comparison import plot_bars, plot_envelopes, plot_margins, plot_scatters
+from tanager.report.comparison import (
+    plot_bars,
+    plot_envelopes,
+    plot_intervals,
+    plot_margins,
+    plot_scatters,
+)
 from tanager.report.effects import plot_effect
 from tanager.report.explanation import plot_calibration, plot_explanation
 from tanager.report.figures import (
@@ -32,6 +38,7 @@ __all__ = [
     "plot_effect",
     "plot_envelopes",
     "plot_explanation",
+    "plot_intervals",
     "plot_loss_scatter",
     "plot_margins",
     "plot_network",

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.report.style import CYCLE, INK, MARKERS, MUTED, axes, in_house_style, log_axis
+from tanager.report.style import CYCLE, INK, MARKERS, MUTED, axes, fitting, in_house_style, log_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_bars", "plot_envelopes", "plot_margins", "plot_scatters"]
+    from tanager.evaluation.intervals import Intervals
+
+__all__ = ["plot_bars", "plot_envelopes", "plot_intervals", "plot_margins", "plot_scatters"]
 
 
 @in_house_style
@@ -51,11 +53,36 @@ def plot_scatters(
     ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
     for i, (other, values) in enumerate(others.items()):
         colour, marker = CYCLE[(i + 1) % len(CYCLE)], MARKERS[(i + 1) % len(MARKERS)]
-        ax.scatter(first, values, s=16, color=colour, marker=marker, lw=0, label=other, zorder=2)
+        ax.scatter(
+            first, values, s=16, color=colour, marker=marker, lw=0, label=fitting(other), zorder=2
+        )
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    ax.set_xlabel(f"{name}, {loss}")
+    ax.set_xlabel(f"{fitting(name)}, {loss}")
     ax.set_ylabel(f"others, {loss}")
     ax.legend()
+    return ax
+
+
+@in_house_style
+def plot_intervals(intervals: Intervals, *, ax: Axes | None = None) -> Any:
+    """Draw classifiers as dots with intervals, the best on top.
+
+    Parameters
+    ----------
+    intervals : Intervals
+        From `tanager.evaluation.score_intervals`.
+    ax : matplotlib Axes, optional
+    """
+    n = len(intervals.names)
+    ax = axes(ax, 6.2, 0.8 + 0.28 * max(n, 2))
+    rows = np.arange(n)
+    ax.hlines(rows, intervals.lows, intervals.highs, color=CYCLE[0], lw=2.2, alpha=0.45)
+    ax.scatter(intervals.centers, rows, s=34, color=CYCLE[0], zorder=3)
+    ax.set_yticks(rows, [fitting(name, 36) for name in intervals.names])
+    ax.set_ylim(n - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(intervals.scale)
     return ax
 
 
@@ -82,7 +109,7 @@ def plot_bars(
     for i, (name, values) in enumerate(series.items()):
         offset = (i - (len(series) - 1) / 2) * width
         ax.bar(
-            places + offset, np.asarray(values, float), 0.92 * width, label=name,
+            places + offset, np.asarray(values, float), 0.92 * width, label=fitting(name),
             color=CYCLE[i % len(CYCLE)],
         )  # fmt: skip
     if line is not None:
@@ -90,7 +117,7 @@ def plot_bars(
     if log:
         ax.set_yscale("log")
         log_axis(ax.yaxis)
-    ax.set_xticks(places, list(groups))
+    ax.set_xticks(places, [fitting(group, 22) for group in groups])
     ax.grid(visible=False, axis="x")
     ax.set_ylabel(y)
     ax.legend(ncols=min(4, len(series)), loc="lower left", bbox_to_anchor=(0.0, 1.0))
@@ -113,7 +140,7 @@ def plot_margins(
     ax.axhline(0, color=INK, lw=0.8)
     for i, (name, values) in enumerate(margins.items()):
         ax.plot(
-            places, np.asarray(values, float), label=name, color=CYCLE[i % len(CYCLE)],
+            places, np.asarray(values, float), label=fitting(name), color=CYCLE[i % len(CYCLE)],
             marker=MARKERS[i % len(MARKERS)],
         )  # fmt: skip
     if log:
@@ -147,7 +174,7 @@ def plot_envelopes(
         colour = CYCLE[i % len(CYCLE)]
         ax.scatter(x, y, s=12, color=colour, marker=MARKERS[i % len(MARKERS)], lw=0, alpha=0.7)
         hull = lower_hull(x, y)
-        ax.plot(x[hull], y[hull], color=colour, lw=1.2, label=name)
+        ax.plot(x[hull], y[hull], color=colour, lw=1.2, label=fitting(name))
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
     ax.legend()

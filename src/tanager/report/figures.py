@@ -20,9 +20,9 @@ from tanager.report.style import (
     MARKERS,
     MUTED,
     axes,
+    fitting,
     in_house_style,
     log_axis,
-    plain_text,
 )
 
 if TYPE_CHECKING:
@@ -85,13 +85,16 @@ def plot_loss_scatter(
     ):
         ax.scatter(x[chosen], y[chosen], s=16, color=colour, marker=marker, lw=0, zorder=2)
     ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-    names = (plain_text(names[0]), plain_text(names[1]))
+    names = (fitting(names[0], 26), fitting(names[1], 26))
     ax.set_xlabel(f"{names[0]}, {loss}")
     ax.set_ylabel(f"{names[1]}, {loss}")
     record = win_draw_loss(x, y)
     style: dict[str, Any] = {"fontsize": 8, "transform": ax.transAxes, "va": "bottom"}
-    ax.text(0.0, 1.015, f"{names[0]} wins {record.wins}", color=CYCLE[0], **style)
-    ax.text(1.0, 1.015, f"{names[1]} wins {record.losses}", ha="right", color=CYCLE[1], **style)
+    said = (f"{names[0]} wins {record.wins}", f"{names[1]} wins {record.losses}")
+    # Two long names stand one above the other.
+    apart = 0.06 if sum(map(len, said)) > 42 else 0.0
+    ax.text(0.0, 1.015 + apart, said[0], color=CYCLE[0], **style)
+    ax.text(1.0, 1.015, said[1], ha="right", color=CYCLE[1], **style)
     if labels is not None:
         _name_extremes(ax, x, y, labels, log=log)
     return ax
@@ -101,12 +104,17 @@ def _name_extremes(
     ax: Any, x: NDArray[np.float64], y: NDArray[np.float64], labels: Sequence[str], *, log: bool
 ) -> None:
     distance = np.abs(np.log(x / y)) if log else np.abs(x - y)
-    middle = 0.5 * sum(ax.get_xlim())
-    for i in np.argsort(-distance, kind="stable")[:3]:
-        if distance[i] > 0:
+    low, high = ax.get_xlim()
+    middle = 0.5 * (low + high)
+    heights = np.log(y / low) / np.log(high / low) if log else (y - low) / (high - low)
+    named: list[float] = []
+    for i in np.argsort(-distance, kind="stable"):
+        free = all(abs(heights[i] - other) > 0.045 for other in named)
+        if distance[i] > 0 and free and len(named) < 3:
+            named.append(float(heights[i]))
             left = x[i] > middle
             ax.annotate(
-                plain_text(labels[i]),
+                fitting(labels[i], 24),
                 (x[i], y[i]),
                 xytext=(-5 if left else 5, 0),
                 textcoords="offset points",
@@ -139,20 +147,24 @@ def plot_critical_difference(
     depth = 0.32 + 0.16 * len(bars)
     ax = axes(ax, 6.2, 0.9 + 0.22 * (half + len(bars) * 0.6 + 2))
     ax.axis("off")
-    ax.set(xlim=(1 - 0.62 * (k - 1), k + 0.62 * (k - 1)), ylim=(-depth - step * half, 0.85))
+    shown = [fitting(name, 26) for name in names]
+    # Names take their share of the width on either side of the scale.
+    share = min(0.36, 0.0108 * (max(map(len, shown)) + 6))
+    room = (k - 1) * share / (1 - 2 * share)
+    ax.set(xlim=(1 - room, k + room), ylim=(-depth - step * half, 0.85))
     ax.plot([1, k], [0, 0], color=INK, lw=1)
     for tick in range(1, k + 1):
         ax.plot([tick, tick], [0, 0.08], color=INK, lw=1)
-        ax.text(tick, 0.12, str(tick), ha="center", va="bottom", fontsize=8)
+        if k <= 10 or tick % 2:
+            ax.text(tick, 0.12, str(tick), ha="center", va="bottom", fontsize=8)
     ax.plot([1, 1 + result.critical_difference], [0.58, 0.58], color=INK, lw=1)
     for end in (1, 1 + result.critical_difference):
         ax.plot([end, end], [0.53, 0.63], color=INK, lw=1)
     text = f"critical difference {result.critical_difference:.2f}"
     ax.text(1 + result.critical_difference + 0.03 * k, 0.58, text, va="center", fontsize=8)
     for i, (first, last) in enumerate(bars):
-        y, room = -0.16 * (i + 1), 0.012 * k
-        ax.plot([first - room, last + room], [y, y], color=CYCLE[1], lw=3.2, solid_capstyle="butt")
-    shown = [plain_text(name) for name in names]
+        y, end = -0.16 * (i + 1), 0.012 * k
+        ax.plot([first - end, last + end], [y, y], color=CYCLE[1], lw=3.2, solid_capstyle="butt")
     for place, i in enumerate(order):
         left = place < half
         row = place if left else k - 1 - place
@@ -178,7 +190,7 @@ def plot_convergence(
     for i, (name, trace) in enumerate(traces.items()):
         values = np.asarray(trace, float)
         ax.plot(
-            np.arange(1, len(values) + 1), values, label=plain_text(name),
+            np.arange(1, len(values) + 1), values, label=fitting(name),
             color=CYCLE[i % len(CYCLE)], marker=MARKERS[i % len(MARKERS)],
             markevery=_log_places(len(values)),
         )  # fmt: skip
@@ -207,7 +219,7 @@ def plot_convergence_histogram(
     ax.hist(
         clipped,
         bins=edges.tolist(),
-        label=[plain_text(name) for name in behind],
+        label=[fitting(name) for name in behind],
         color=CYCLE[: len(clipped)],
         rwidth=0.9,
     )
@@ -231,9 +243,7 @@ def plot_curves(
     ax = axes(ax)
     for i, name in enumerate(curves.classifiers):
         colour, mean, band = CYCLE[i % len(CYCLE)], curves.mean[i], curves.deviation[i]
-        ax.plot(
-            curves.x, mean, label=plain_text(name), color=colour, marker=MARKERS[i % len(MARKERS)]
-        )
+        ax.plot(curves.x, mean, label=fitting(name), color=colour, marker=MARKERS[i % len(MARKERS)])
         ax.fill_between(curves.x, mean - band, mean + band, color=colour, alpha=0.15, lw=0)
     if log:
         ax.set_xscale("log")
@@ -308,7 +318,7 @@ def plot_reliability(curves: Mapping[str, Reliability], *, ax: Axes | None = Non
             accuracy,
             color=colour,
             lw=1.2,
-            label=f"{plain_text(name)} ({bins.error():.3f})",
+            label=f"{fitting(name)} ({bins.error():.3f})",
         )
         size = 6 + 70 * rows / max(1, rows.sum())
         ax.scatter(confidence, accuracy, s=size, color=colour, lw=0, zorder=3)

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
+from tanager.escaping import abridged
 from tanager.evaluation.results import TIMES, Results
 from tanager.evaluation.summary import Summary, summarize
-from tanager.evaluation.verdict import verdict
+from tanager.evaluation.verdict import leading_metric, verdict
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
+from tanager.report.overview import dot_plot, score_table
 from tanager.report.style import to_svg
 
 __all__ = ["Figure", "page_environment", "render_report", "write_report"]
@@ -56,12 +58,14 @@ def page_environment() -> Any:
         raise ConfigurationError(
             "a report needs Jinja2, which is not installed. Install it: pip install jinja2."
         ) from error
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("tanager.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
     )
+    environment.filters["fit"] = abridged
+    return environment
 
 
 def render_report(results: Results) -> str:
@@ -70,8 +74,11 @@ def render_report(results: Results) -> str:
     description = results.description
     page: str = environment.get_template("report.html.j2").render(
         title=description["name"],
+        verdict=verdict(results),
         lead=_lead(results),
-        sections=[_section(results, metric) for metric in results.metrics],
+        scores=score_table(results),
+        dots=dot_plot(results),
+        sections=[_section(results, metric) for metric in _leading_first(results)],
         times=_times(results),
         failures=_failures(results),
         facts=_facts(description),
@@ -81,6 +88,11 @@ def render_report(results: Results) -> str:
     return page
 
 
+def _leading_first(results: Results) -> list[str]:
+    lead = leading_metric(results)
+    return [lead, *(metric for metric in results.metrics if metric != lead)]
+
+
 def _lead(results: Results) -> str:
     protocol = results.description["protocol"]
     if "folds" in protocol:
@@ -88,7 +100,6 @@ def _lead(results: Results) -> str:
     else:
         how = f"learning curves of {_plural(protocol['rounds'], 'round')}"
     return (
-        f"{verdict(results)} "
         f"{_plural(len(results.classifiers), 'classifier')} on "
         f"{_plural(len(results.datasets), 'dataset')}, {how}: "
         f"{_plural(len(results.records), 'cell')}, {len(results.failures)} failed."
@@ -116,6 +127,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
             foot.append(["average rank", *ranks])
     return {
         "id": metric,
+        "open": metric == leading_metric(results),
         "title": results.title(metric),
         "text": _verdict(summary),
         "scores": {
@@ -179,8 +191,9 @@ def _figures(results: Results, summary: Summary) -> list[Figure]:
         caption = "Average ranks; a bar joins classifiers that do not differ by Nemenyi's test."
         svg = to_svg(ax.figure, title=f"Average ranks on {title}")
         figures.append(Figure(svg, caption, wide=True))
-    # A scatter reads "less is better"; accuracy, AUC and F1 have losses beside them that do.
-    if len(scores.datasets) > 2 and len(scores.classifiers) > 1 and not scores.greater:
+    # One metric decides: the scatters of all would hide it. A scatter reads "less is better".
+    leads = scores.metric == leading_metric(results) and not scores.greater
+    if len(scores.datasets) > 2 and len(scores.classifiers) > 1 and leads:
         best = next(iter(summary.ranks))
         for other in list(summary.ranks)[1:_MAX_SCATTERS]:
             ax = plot_loss_scatter(
@@ -190,7 +203,7 @@ def _figures(results: Results, summary: Summary) -> list[Figure]:
                 loss=title,
                 labels=scores.datasets,
             )
-            caption = f"One point a dataset; above the diagonal {best} loses less."
+            caption = f"One point a dataset; above the diagonal {abridged(best)} loses less."
             svg = to_svg(ax.figure, title=f"{title} of {best} and {other}")
             figures.append(Figure(svg, caption))
     if summary.scores.metric == "calibration_error" and scores.datasets:

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tanager.errors import ConfigurationError
-from tanager.escaping import visible
+from tanager.escaping import abridged, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,7 @@ __all__ = [
     "MARKERS",
     "MUTED",
     "axes",
+    "fitting",
     "in_house_style",
     "log_axis",
     "one_line",
@@ -118,6 +119,15 @@ def one_line(text: object) -> str:
 def plain_text(text: object) -> str:
     """Return a name such that matplotlib draws its dollar signs instead of formulas."""
     return one_line(text).replace("$", r"\$")
+
+
+def fitting(name: object, most: int = 30) -> str:
+    """Return a name that leaves room for the picture; start and end tell long ones apart.
+
+    >>> fitting("kdb(k=2)/discriminative(form='weighted', level=3)", 20)
+    'kdb(k=2)/di…level=3)'
+    """
+    return plain_text(abridged(one_line(name), most))
 
 
 def log_axis(axis: Any) -> None:
