@@ -327,7 +327,11 @@ def test_few_rows_of_any_kind_agree_with_many():
     named, _ = learn(pd.DataFrame(rows, columns=["t", "n", "i"]), y, categorical_features=["i"])
     frame = pd.DataFrame(rows[:5], columns=["t", "n", "i"])[["i", "t", "n"]]
     for start in range(4):
-        assert np.array_equal(named.encode(frame.iloc[start : start + 1]), codes[:, [start]])
+        one = frame.iloc[start : start + 1]
+        assert np.array_equal(named.encode(one), codes[:, [start]])
+        assert np.array_equal(named.encode(one[["t", "n", "i"]].astype(object)), codes[:, [start]])
+    numpy_row = [[np.str_("a"), np.float64(1.5), np.int64(7)]]
+    assert np.array_equal(codebook.encode(numpy_row), codes[:, [0]])
     with pytest.raises(DataError, match="X has 2 features"):
         codebook.encode([["a", 1.0]])
     with pytest.raises(DataError, match="Row 1 has 2 values"):

@@ -205,3 +205,18 @@ def test_rows_of_no_weight_leave_no_trace(monkeypatch):
     monkeypatch.setattr("tanager.counts.pairs.PAIR_CELLS", 0)
     every, some = (Counts(rows, FitContext()).cmi() for rows in (every, some))
     assert np.array_equal(every, some)
+
+
+def test_features_of_one_value_are_passed_over_and_have_no_information():
+    rng = np.random.default_rng(0)
+    arities = np.array([1, 1, 3, 1, 2, 1, 1, 4])
+    codes = rng.integers(0, arities[:, None], (8, 90)).astype(np.uint8)
+    labels = rng.integers(0, 2, 90).astype(np.uint16)
+    rows = Rows.in_memory(Domain(tuple("abcdefgh"), arities, 2), codes, labels)
+    counts = Counts(rows, FitContext())
+    varying = [2, 4, 7]
+    few = Domain(("c", "e", "h"), arities[varying], 2)
+    alone = Counts(Rows.in_memory(few, codes[varying], labels), FitContext()).cmi()
+    found = counts.cmi()
+    assert np.array_equal(found[np.ix_(varying, varying)], alone)
+    assert np.count_nonzero(found) == np.count_nonzero(alone) == 6

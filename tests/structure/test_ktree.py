@@ -99,3 +99,23 @@ def test_other_numbers_of_parents_are_refused(given):
     codes, labels = np.zeros((2, 20), int), np.arange(20) % 2
     with pytest.raises(ConfigurationError, match="max_parents"):
         KTree(max_parents=given).learn(make_counts(codes, labels, [1, 1]), FitContext())
+
+
+def test_of_very_many_features_those_that_tell_most_are_paired(monkeypatch):
+    generator = np.random.default_rng(2)
+    n_rows = 400
+    labels = generator.integers(0, 2, n_rows).astype(np.uint16)
+    codes = generator.integers(0, 3, (9, n_rows)).astype(np.uint8)
+    for feature in (1, 4, 6):  # the others are noise
+        told = generator.random(n_rows) < 0.5
+        codes[feature, told] = labels[told]
+    domain = Domain(tuple("abcdefghi"), np.full(9, 3), 2)
+    rows = Rows.in_memory(domain, codes, labels)
+    context = FitContext()
+    monkeypatch.setattr("tanager.structure.ktree.MOST_PAIRED", 3)
+    structure = KTree().learn(Counts(rows, context), context)
+    joined = [name for name in "abcdefghi" if structure.parents[name]]
+    assert len(joined) == 2
+    assert {*joined, *(p for name in joined for p in structure.parents[name])} == {"b", "e", "g"}
+    few = Rows.in_memory(Domain(("b", "e", "g"), np.full(3, 3), 2), codes[[1, 4, 6]], labels)
+    assert np.allclose(Counts(rows, context).cmi(np.array([1, 4, 6])), Counts(few, context).cmi())

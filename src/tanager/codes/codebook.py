@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -198,24 +198,34 @@ class Codebook(Frozen):
 
     def encode_few(self, X: Any) -> Codes | None:
         """Code a few rows cell by cell; None where they are many or need a conversion."""
+        coders = self._cell_coders
+        if coders is None:
+            return None
         rows, order = self._few_rows(X)
         if rows is None:
             return None
-        if any(len(row) != len(self.columns) for row in rows):
-            return None  # opened as a table, they get the error that fits
-        out = np.empty((len(self.columns), len(rows)), dtype=self.dtype)
-        for j, (column, codes) in enumerate(zip(self.columns, out, strict=True)):
-            if column.name in self.readings:
-                return None
-            allowed = _CELL_TYPES[column.family]
-            if isinstance(column, NumericColumn) and column.temporal:
-                return None
-            place = j if order is None else order[j]
-            for r, row in enumerate(rows):
-                if type(row[place]) not in allowed:
+        found = []
+        for row in rows:
+            if len(row) != len(coders):
+                return None  # opened as a table, they get the error that fits
+            cells = row if order is None else [row[place] for place in order]
+            codes = []
+            for (code, allowed), given in zip(coders, cells, strict=True):
+                cell = given.item() if isinstance(given, np.generic) else given
+                if type(cell) not in allowed:
                     return None
-                codes[r] = column.code_cell(row[place])
+                codes.append(code(cell))
+            found.append(codes)
+        out: Codes = np.array(found).astype(self.dtype).T
         return out
+
+    @cached_property
+    def _cell_coders(self) -> list[tuple[Callable[[Any], int], frozenset[Any]]] | None:
+        """What codes one cell of each column, and of which types; None where a column is read."""
+        temporal = any(isinstance(c, NumericColumn) and c.temporal for c in self.columns)
+        if self.readings or temporal:
+            return None
+        return [(column.code_cell, _CELL_TYPES[column.family]) for column in self.columns]
 
     def _few_rows(self, X: Any) -> tuple[Sequence[Any] | None, list[int] | None]:
         """Return few rows as Python values, and which place is each feature's."""
@@ -232,12 +242,14 @@ class Codebook(Frozen):
         ):
             # Turning a frame of one row into Arrow takes a millisecond, most of
             # it for metadata nobody reads.
-            names = list(X.columns)
+            names = X.columns.tolist()
+            if self.named and tuple(names) == self.domain.names:
+                return _frame_rows(X), None
             if self.named and all(isinstance(name, str) for name in names):
                 check_names(names)
                 if len(names) < len(self.columns):
                     return None, None  # opened as a table, it is completed or refused
-                return X.to_numpy(dtype=object).tolist(), self._match_names(names)
+                return _frame_rows(X), self._match_names(names)
         return None, None
 
     def encode_labels(self, y: Any) -> NDArray[np.uint16]:
@@ -319,6 +331,16 @@ class Codebook(Frozen):
 
     def __hash__(self) -> int:
         return hash((self.columns, self.missing))
+
+
+def _frame_rows(frame: Any) -> list[list[Any]]:
+    """Return the rows of a small pandas DataFrame as lists of Python values."""
+    column = getattr(frame, "_get_column_array", None)
+    if column is None or len(frame) != 1:
+        rows: list[list[Any]] = frame.to_numpy(dtype=object).tolist()
+        return rows
+    # One array of objects would cost pandas a conversion for every column of text.
+    return [[column(at)[0] for at in range(frame.shape[1])]]
 
 
 def _cells_fit(column: Column, kind: pa.DataType) -> bool:

@@ -322,6 +322,8 @@ class LookupTables:
         tables: list[NDArray[np.float64]] = []
         for j, column in enumerate(columns):
             self._pack(j, column, lookups, tables)
+        for packed in (self.kind == 1, self.kind != 1):  # in lookups, in tables
+            self.start[packed] = np.cumsum(self.size[packed]) - self.size[packed]
         self.lookup = np.concatenate([*lookups, np.zeros(1, dtype=np.uint16)])
         self.table = np.concatenate([*tables, np.zeros(1)])
 
@@ -352,7 +354,6 @@ class LookupTables:
         self._append(j, numbers.astype(np.float64), tables)
 
     def _append(self, j: int, packed: NDArray[Any], to: list[Any]) -> None:
-        self.start[j] = sum(len(other) for other in to)
         self.size[j] = len(packed)
         to.append(packed)
 

@@ -97,14 +97,16 @@ class PairCells(NamedTuple):
 
 
 def pair_groups(
-    domain: Domain, limit: int | None = None
+    domain: Domain, limit: int | None = None, among: Ints | None = None
 ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
     """Split all pairs i < j into groups that one pass gathers densely, and the wide rest.
 
-    `limit` is in bytes, for the counts of one thread.
+    `limit` is in bytes, for the counts of one thread. `among` are the features, ascending,
+    whose pairs are wanted; None is all.
     """
     pass_cells = PASS_CELLS if limit is None else min(PASS_CELLS, max(1, limit // 8))
-    left, right = np.triu_indices(domain.n_features, 1)
+    features = np.arange(domain.n_features) if among is None else np.asarray(among, np.int64)
+    left, right = (features[places] for places in np.triu_indices(len(features), 1))
     cells = domain.arities[left] * domain.arities[right] * domain.n_classes
     dense = cells <= PAIR_CELLS
     wide = [(int(i), int(j)) for i, j in zip(left[~dense], right[~dense], strict=True)]
@@ -180,12 +182,10 @@ class PairPass:
 
 def _compact(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the features that occur, and the pairs in terms of their positions."""
-    held, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
-    return (
-        held,
-        inverse[: left.shape[0]].astype(np.int64),
-        inverse[left.shape[0] :].astype(np.int64),
-    )
+    occurs = np.zeros(int(max(left.max(), right.max())) + 1, np.bool_)
+    occurs[left] = occurs[right] = True
+    place = np.cumsum(occurs, dtype=np.int64) - 1
+    return np.flatnonzero(occurs), place[left], place[right]
 
 
 class WidePairPass:

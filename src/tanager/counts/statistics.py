@@ -117,33 +117,52 @@ class Counts:
         """Return I(X_i; Y) in nats, shape (n_features,)."""
         return np.array([_information(joint) for joint in self.values]).round(DECIMALS)
 
-    def cmi(self) -> Floats:
-        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric."""
+    def cmi(self, among: Ints | None = None) -> Floats:
+        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric.
+
+        `among`: of these features alone, ascending; only their pairs are counted.
+        """
+        if among is not None:
+            found = self.score_pairs(ConditionalInformation(), among)
+            return found.round(DECIMALS, out=found)
         return self._cmi.copy()
 
     @cached_property
     def _cmi(self) -> Floats:
-        return self.score_pairs(ConditionalInformation()).round(DECIMALS)
+        varying = np.flatnonzero(self.domain.arities > 1)
+        n = self.domain.n_features
+        if 2 * len(varying) >= n:
+            found = self.score_pairs(ConditionalInformation())
+            return found.round(DECIMALS, out=found)
+        # A feature of one value says nothing of another, and wide tables have many such.
+        matrix = np.zeros((n, n))
+        matrix[np.ix_(varying, varying)] = self.cmi(varying)
+        return matrix
 
-    def score_pairs(self, score: PairScore) -> Floats:
+    def score_pairs(self, score: PairScore, among: Ints | None = None) -> Floats:
         """Return a score of every ordered pair i, j, shape (n_features, n_features).
 
         Zero on the diagonal. Pairs of few values come from dense counts, the
         others from the cells seen; both in as few passes as memory allows.
+        `among` is as in `cmi`.
         """
-        n = self.domain.n_features
+        n = self.domain.n_features if among is None else len(among)
+        place = np.arange(self.domain.n_features)
+        if among is not None:
+            place[among] = np.arange(n)
         matrix = np.zeros((n, n))
-        for pairs in self._gathered.each_pairs():
+        for pairs in self._gathered.each_pairs(among):
             flat = self._select(pairs.flat.reshape(-1, pairs.domain.n_classes)).ravel()
             start = pairs.start // (pairs.domain.n_classes // self.domain.n_classes)
             here = PairCounts(pairs.left, pairs.right, start, flat, self.domain)
             found = score.joints(here)
-            size = pairs.left.shape[0]
-            matrix[pairs.left, pairs.right] = found[:size]
-            matrix[pairs.right, pairs.left] = found[:size] if score.symmetric else found[size:]
-        for (i, j), cells in self._gathered.each_wide():
+            size, left, right = pairs.left.shape[0], place[pairs.left], place[pairs.right]
+            matrix[left, right] = found[:size]
+            matrix[right, left] = found[:size] if score.symmetric else found[size:]
+        for (i, j), cells in self._gathered.each_wide(among):
             if self.folds is not None:
                 cells = cells.without_fold(self.domain.n_classes, self._left_out)
+            i, j = int(place[i]), int(place[j])
             matrix[i, j] = score.cells(cells)
             matrix[j, i] = matrix[i, j] if score.symmetric else score.cells(cells.swapped())
         return matrix
@@ -213,21 +232,22 @@ class _Gathered:
         found: tuple[Floats, list[Floats]] = self._run(_SinglePass(self._domain), "value counts")
         return found
 
-    @cached_property
-    def _pair_groups(self) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
+    def _pair_groups(
+        self, among: Ints | None
+    ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
         # Each thread has counts of its own, and one more holds their sum.
         n_copies = int(getattr(self._context.engine, "n_jobs", 1)) + 1
-        return pair_groups(self._domain, self._context.work_limit // n_copies)
+        return pair_groups(self._domain, self._context.work_limit // n_copies, among)
 
-    def each_pairs(self) -> Iterator[PairCounts]:
+    def each_pairs(self, among: Ints | None = None) -> Iterator[PairCounts]:
         """Iterate over the dense pairs, a pass for each group; kept where one pass holds all."""
-        if self._pairs is not None:
+        if self._pairs is not None and among is None:
             yield self._pairs
             return
-        groups, wide = self._pair_groups
+        groups, wide = self._pair_groups(among)
         for left, right in groups:
             pairs = self._with_singles(PairPass(self._domain, left, right))
-            if len(groups) == 1 and not wide:
+            if len(groups) == 1 and not wide and among is None:
                 self._pairs = pairs
             yield pairs
 
@@ -240,10 +260,10 @@ class _Gathered:
             self.__dict__["singles"], pairs = self._run(both, "pair counts")
         return pairs
 
-    def each_wide(self) -> Iterator[tuple[tuple[int, int], PairCells]]:
+    def each_wide(self, among: Ints | None = None) -> Iterator[tuple[tuple[int, int], PairCells]]:
         """Iterate over the wide pairs and their cells, a pass for each group."""
         limit = self._context.work_limit
-        for group in wide_groups(self._pair_groups[1], self.rows.n_rows, limit):
+        for group in wide_groups(self._pair_groups(among)[1], self.rows.n_rows, limit):
             yield from zip(
                 group, self._run(WidePairPass(self._domain, group), "pair counts"), strict=True
             )

@@ -35,6 +35,7 @@ Floats = NDArray[np.float64]
 # than its seen cells; otherwise as the tree of its seen contexts.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 22
+FEW_ROWS = 16  # up to which one look into all groups at once costs less than a call for each
 DENSE_FACTOR = 4
 
 
@@ -230,6 +231,41 @@ class TreeTable(EqualByArrays):
 FamilyTable = DenseTable | GroupedTable | TreeTable
 
 
+class _Views(NamedTuple):
+    """Features that are read by groups of their values."""
+
+    features: Ints
+    groups: list[Groups]
+    sizes: Ints
+    group_of: NDArray[np.uint16] | None  # by view and code; None where that would be large
+
+    @classmethod
+    def of(cls, views: Sequence[tuple[int, Groups]]) -> _Views:
+        groups = [group for _, group in views]
+        sizes = np.array([int(group.max()) + 1 for group in groups], np.int64)
+        widest = max((len(group) for group in groups), default=0) + 1
+        group_of = None
+        if len(groups) * widest <= LARGE_CELLS:
+            # Behind the last value stands the code of an unknown one.
+            group_of = np.repeat(sizes[:, None].astype(np.uint16), widest, axis=1)
+            for row, group in zip(group_of, groups, strict=True):
+                row[: len(group)] = group
+        return cls(np.array([f for f, _ in views], np.int64), groups, sizes, group_of)
+
+    def add(self, codes: Codes, arities: Ints) -> tuple[Codes, Ints]:
+        """Return codes and arities with one more row for each view."""
+        n_views, n_features, n_rows = len(self.groups), codes.shape[0], codes.shape[1]
+        if n_views == 0:
+            return codes, arities
+        out = np.empty((n_features + n_views, n_rows), codes.dtype)
+        out[:n_features] = codes
+        if self.group_of is not None and n_rows <= FEW_ROWS:
+            out[n_features:] = self.group_of[np.arange(n_views)[:, None], codes[self.features]]
+        else:
+            out[n_features:] = group_codes(codes[self.features], self.groups)
+        return out, np.concatenate([arities, self.sizes])
+
+
 class _Packed(NamedTuple):
     """All dense and grouped families end to end, for one kernel call."""
 
@@ -237,20 +273,7 @@ class _Packed(NamedTuple):
     member_start: Ints
     flat: Floats
     flat_start: Ints
-    views: list[tuple[int, Groups]]  # features that are read by groups, after the features
-
-
-def _add_views(codes: Codes, arities: Ints, views: list[tuple[int, Groups]]) -> tuple[Codes, Ints]:
-    """Return codes and arities with one more row for each view."""
-    if not views:
-        return codes, arities
-    out = np.empty((codes.shape[0] + len(views), codes.shape[1]), codes.dtype)
-    out[: codes.shape[0]] = codes
-    features = [feature for feature, _ in views]
-    groups = [group for _, group in views]
-    out[codes.shape[0] :] = group_codes(codes[features], groups)
-    sizes = [int(group.max()) + 1 for group in groups]
-    return out, np.concatenate([arities, sizes])
+    views: _Views  # features that are read by groups, after the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +303,7 @@ class Tables(EqualByArrays):
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
         packed = self._pack(structure)
-        read, sizes = _add_views(codes, arities, packed.views)
+        read, sizes = packed.views.add(codes, arities)
         flat = (packed.members, packed.member_start, packed.flat, packed.flat_start)
         native.add_dense_terms(read, sizes, *flat, out)
         for at, table in enumerate(self.families):
@@ -342,7 +365,7 @@ def _pack(tables: Tables, structure: Structure) -> _Packed:
         np.cumsum([0, *sizes]),
         np.concatenate([*flats, np.zeros(tables.log_prior.shape[0])]),
         np.cumsum([0, *lengths])[:-1].astype(np.int64),
-        [(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views],
+        _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
     )
 
 

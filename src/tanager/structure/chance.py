@@ -13,14 +13,17 @@ from tanager.counts.statistics import DECIMALS
 __all__ = ["adjusted_cmi", "adjusted_mi", "chance_cmi", "chance_mi"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 EXACT = 16  # up to which the smaller count of a cell is summed exactly
 MOST = 1024  # distinct counts; where there are more, they are rounded
 STEPS = 32  # to which an octave is rounded then: to about one in a hundred
 
 
-def adjusted_cmi(counts: Counts) -> Floats:
+def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
     r"""Return I(X_i; X_j | Y) less what independent columns would show, at least zero.
+
+    `among`: of these features alone, ascending; None is all.
 
     Notes
     -----
@@ -37,7 +40,10 @@ def adjusted_cmi(counts: Counts) -> Floats:
     N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
     comparison", JMLR 11 (2010), equation 24.
     """
-    return np.maximum(counts.cmi() - chance_cmi(counts), 0.0).round(DECIMALS)
+    found = counts.cmi(among)
+    found -= chance_cmi(counts, among)
+    np.maximum(found, 0.0, out=found)
+    return found.round(DECIMALS, out=found)
 
 
 def adjusted_mi(counts: Counts) -> Floats:
@@ -45,18 +51,20 @@ def adjusted_mi(counts: Counts) -> Floats:
     return np.maximum(counts.mi() - chance_mi(counts), 0.0).round(DECIMALS)
 
 
-def chance_cmi(counts: Counts) -> Floats:
+def chance_cmi(counts: Counts, among: Ints | None = None) -> Floats:
     """Return the mean plug-in I(X_i; X_j | Y) of columns shuffled within the classes."""
-    n = counts.domain.n_features
+    values = counts.values if among is None else [counts.values[feature] for feature in among]
+    n = len(values)
     total = float(counts.classes.sum())
     excess = np.zeros((n, n))
     for label, n_class in enumerate(counts.classes):
         if n_class > 0:
-            levels, many = _levels([_sizes(joint[:, label]) for joint in counts.values])
+            levels, many = _levels([_sizes(joint[:, label]) for joint in values])
             excess += many @ _excess(levels, levels, float(n_class)) @ many.T
     np.fill_diagonal(excess, 0.0)
     # Rounded as all information: a sum in another order must not break a tie.
-    return (excess / max(total, 1e-300)).round(DECIMALS)
+    excess /= max(total, 1e-300)
+    return excess.round(DECIMALS, out=excess)
 
 
 def chance_mi(counts: Counts) -> Floats:

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.additive.residuals import MAX_ROWS, SHRINK, find_residuals
 from tanager.counts import Counts
+from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.structure.chance import adjusted_cmi
+from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
@@ -20,6 +21,7 @@ Floats = NDArray[np.float64]
 
 MANY_ROWS = 5_000  # from which on a third parent can be told from noise
 MAX_WORK = 1 << 28  # pairs times rows times classes
+MOST_PAIRED = 256  # features whose pairs are looked at
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
 
 
@@ -48,7 +50,9 @@ class KTree(StructureLearner):
     Notes
     -----
     Three fits of an additive model and one look at all pairs of at most 20,000
-    rows, fewer where there are very many pairs and classes.
+    rows, fewer where there are very many pairs and classes. Of more than 256
+    features, those that alone say most about the class may have parents and
+    children; the others hang on the class alone.
 
     References
     ----------
@@ -74,17 +78,22 @@ class KTree(StructureLearner):
         most = self._most(counts.rows.n_rows)
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
-        gains = np.maximum(_gains(counts, context), 0.0)
-        information = adjusted_cmi(counts)
+        paired = _paired(counts)
+        gains = np.maximum(_gains(counts, paired, context), 0.0)
+        information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
-        parents = heaviest_tree(weights, most)
-        first = [(feature, held[0]) for feature, held in enumerate(parents) if held]
+        tree = heaviest_tree(weights, most)
+        first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = context.record("structure")
         record["max_parents"] = most
+        names = [domain.names[feature] for feature in paired]
         record["gains"] = [
-            {"feature": domain.names[i], "parent": domain.names[p], "gain": float(gains[i, p])}
+            {"feature": names[i], "parent": names[p], "gain": float(gains[i, p])}
             for i, p in sorted(first, key=lambda pair: -gains[pair])
         ]
+        parents: list[tuple[int, ...]] = [()] * domain.n_features
+        for feature, held in zip(paired, tree, strict=True):
+            parents[feature] = tuple(int(paired[at]) for at in held)
         return Structure.from_parents(domain.names, parents)
 
     def _most(self, n_rows: int) -> int:
@@ -137,16 +146,28 @@ def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:
     return [parents[feature] for feature in range(n)]
 
 
-def _gains(counts: Counts, context: FitContext) -> Floats:
-    """Return what each pair of features says beyond both alone, (n_features, n_features)."""
+def _paired(counts: Counts) -> NDArray[np.int64]:
+    """Return the features that may have parents, ascending: all, or those that tell most.
+
+    The number of pairs grows with the square of the number of features, and where rows are
+    few the greatest of very many gains is chance.
+    """
+    if counts.domain.n_features <= MOST_PAIRED:
+        return np.arange(counts.domain.n_features)
+    order = np.argsort(-adjusted_mi(counts).round(DECIMALS), kind="stable")
+    return np.sort(order[:MOST_PAIRED])
+
+
+def _gains(counts: Counts, paired: NDArray[np.int64], context: FitContext) -> Floats:
+    """Return what each pair of features says beyond both alone, (n_paired, n_paired)."""
     domain = counts.domain
-    n_pairs = max(domain.n_features * (domain.n_features - 1) // 2, 1)
+    n_pairs = max(len(paired) * (len(paired) - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
     rows = find_residuals(counts.rows, context, most)
-    singles, gains = np.zeros(domain.n_features), np.zeros((domain.n_features,) * 2)
+    singles, gains = np.zeros(len(paired)), np.zeros((len(paired),) * 2)
     native.score_gains(
-        rows.codes,
-        domain.arities,
+        np.ascontiguousarray(rows.codes[paired]),
+        domain.arities[paired],
         rows.residuals,
         rows.spreads,
         rows.weights,
