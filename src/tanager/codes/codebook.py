@@ -216,7 +216,8 @@ class Codebook(Frozen):
                     return None
                 codes.append(code(cell))
             found.append(codes)
-        out: Codes = np.array(found).astype(self.dtype).T
+        out = np.empty((len(self.columns), len(found)), dtype=self.dtype)
+        out[:] = np.array(found).T
         return out
 
     @cached_property
