@@ -1,6 +1,7 @@
 """Splice-like windows: accuracy, time and memory beside gradient boosting.
 
     python benchmarks/splice_accuracy.py windows/ --files 5 --results results.jsonl
+    python benchmarks/splice_accuracy.py windows/ --results results.jsonl --plot growth.svg
 
 As table 6 of Petitjean et al. (2018): 0-1 loss and RMSE on rows that no model has
 seen. `windows/` is a folder that `benchmarks/splice.py` wrote: the first --files
@@ -137,6 +138,33 @@ def table(results: list[dict[str, Any]]) -> str:
     return markdown(HEAD, lines)
 
 
+def plot(results: Path, path: Path) -> None:
+    """Draw the cost a row and the peak memory of SkDB-HDP over the rows, as SVG."""
+    from matplotlib.figure import Figure
+
+    lines = map(json.loads, results.read_text().splitlines())
+    found = sorted(
+        (one for one in lines if one["model"] == "SkDB-HDP"), key=lambda one: one["rows"]
+    )
+    rows = np.array([one["rows"] for one in found]) / 1e6
+    stages = ["codes", "structure", "parameters"]
+    costs = np.array([[one["stages"][stage] for stage in stages] for one in found]) / rows[:, None]
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    cost, memory = figure.subplots(1, 2)
+    bottom = np.zeros(len(rows))
+    for stage, part in zip(stages, costs.T, strict=True):
+        cost.fill_between(rows, bottom, bottom + part, label=stage, alpha=0.7)
+        bottom += part
+    cost.set(xlabel="million rows", ylabel="CPU µs a row", xscale="log", ylim=(0, None))
+    cost.legend(loc="lower left")
+    memory.plot(rows, [one["peak_mb"] / 1000 for one in found], marker="o")
+    memory.set(xlabel="million rows", ylabel="peak memory, GB", xscale="log", ylim=(0, None))
+    for axes in (cost, memory):
+        axes.set_xticks(rows, [f"{n:.0f}" for n in rows])
+        axes.minorticks_off()
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main() -> None:
     """Read the arguments, fit and score, add to the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -147,7 +175,12 @@ def main() -> None:
     parser.add_argument("--memory-limit", default="2GB", help="of Tanager")
     parser.add_argument("--rounds", type=int, default=100, help="trees of XGBoost")
     parser.add_argument("--results", type=Path, default=Path("splice-accuracy.jsonl"))
+    parser.add_argument("--plot", type=Path, help="draw the results there, fit nothing")
     options = parser.parse_args()
+    if options.plot is not None:
+        print(table([json.loads(line) for line in options.results.read_text().splitlines()]))
+        plot(options.results, options.plot)
+        return
     paths = sorted(map(str, options.folder.glob("*.parquet")))
     train, test = paths[: options.files], paths[len(paths) - options.test_files :]
     if set(train) & set(test):

@@ -39,7 +39,10 @@ Item = TypeVar("Item")
 FAN_IN = 16  # states merged by one task
 FEW = 4  # states that are merged here, without a task
 TRIES = 4  # of work whose workers are lost on the way
-INLINE = 1 << 16  # bytes that are sent with every task; more is sent once
+SMALL_PIECE = 1 << 16  # bytes of an address; what has more has rows inside
+INLINE = (
+    1 << 22
+)  # bytes sent with all tasks of a pass together; more is sent once, by one more task
 PLACED_SECONDS = 2.0  # for which it is taken as known where rows are
 SMALL = 1 << 25  # bytes of rows for which the way to the workers costs more than the work
 INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
@@ -136,7 +139,7 @@ class DaskEngine:
         progress.start(stage, len(work), unit="features")
 
         def apply() -> list[Result]:
-            held = self._hold(function, stage)
+            held = self._hold(function, stage, len(addresses))
             futures = [
                 self._submit(tasks.apply, [held, one.data, *one.futures], stage)
                 for one in addresses
@@ -184,7 +187,7 @@ class DaskEngine:
         stage: str,
     ) -> tuple[list[Future], list[tuple[int, int]]]:
         """Have all pieces read; return their chunks' futures, and each one's rows and bytes."""
-        held = self._hold(read, stage)
+        held = self._hold(read, stage, len(addresses))
         hosts = Counter(urlsplit(worker).hostname for worker in self.client.nthreads())
         limit = memory_limit // max([1, *hosts.values()])
         name = f"{self._name}-{next(self._numbers)}"
@@ -217,9 +220,10 @@ class DaskEngine:
         stage: str,
     ) -> list[State]:
         """Gather the states of all pieces on the workers; return those that are left to merge."""
-        held = self._hold(pass_, stage)
+        shares = list(self._shares(addresses))
+        held = self._hold(pass_, stage, len(shares))
         sizes = {}
-        for worker, share in self._shares(addresses):
+        for worker, share in shares:
             data = [one.data for one in share]
             futures = [future for one in share for future in one.futures]
             counts = [len(one.futures) for one in share]
@@ -276,16 +280,18 @@ class DaskEngine:
     def _fits_here(self, addresses: Sequence[tasks.Address]) -> bool:
         """Return whether the pieces are data of this process, and little."""
         n_bytes = sum(len(one.data) for one in addresses)
-        is_data = n_bytes > INLINE * len(addresses) or not addresses
+        is_data = n_bytes > SMALL_PIECE * len(addresses) or not addresses
         return is_data and n_bytes <= self.small
 
-    def _hold(self, thing: Any, stage: str) -> Any:
+    def _hold(self, thing: Any, stage: str, n_tasks: int) -> Any:
         """Return the bytes of a thing for tasks: themselves where few, else held by a task.
 
         The result of a task outlives the worker that holds it; scattered data does not.
         """
         data = tasks.dump(thing)
-        return data if len(data) <= INLINE else self._submit(tasks.hold, [data], f"send {stage}")
+        if len(data) * n_tasks <= INLINE:
+            return data
+        return self._submit(tasks.hold, [data], f"send {stage}")
 
     def _submit(
         self, function: Callable[..., Any], arguments: list[Any], stage: str, **where: Any
