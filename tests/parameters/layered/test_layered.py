@@ -200,11 +200,14 @@ def test_the_record_says_what_was_chosen(fitted):
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_noise_stays_noise(n_classes):
     generator = np.random.default_rng(3)
-    X, y = generator.normal(size=(1100, 40)), generator.integers(0, n_classes, 1100)
-    clf = BayesNetClassifier().fit(X[:100], y[:100])
-    found = -np.log(clf.predict_proba(X[100:])[np.arange(1000), y[100:]]).mean()
-    shares = np.bincount(y[:100], minlength=n_classes) / 100
-    assert found < -np.log(shares[y[100:]]).mean() + 0.03
+    X, y = generator.normal(size=(1100, 40)), generator.integers(0, n_classes, 100)
+    clf = BayesNetClassifier().fit(X[:100], y)
+    # The expected loss where every class has the same chance whatever the row is.
+    found = -clf.predict_log_proba(X[100:]).mean()
+    shares = np.bincount(y, minlength=n_classes) / 100
+    assert found < -np.log(shares).mean() + 0.01
+    # The generative tables know less than the shares, and are left out.
+    assert all("smooth" in member["member"] for member in clf.info_["parameters"]["members"])
 
 
 def test_folds_learn_their_own_groups_and_structure():

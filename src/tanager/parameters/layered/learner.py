@@ -74,6 +74,9 @@ class Layered(ParameterLearner):
     structure, scores and tables are learned for each fold from the rows outside
     it. A structure that was given, not learned, is the same in all folds.
 
+    Generative tables that say less about left-out rows than the classes' shares
+    do are no member: on many features without information they are sure of noise.
+
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member, and `members`, what each of them reports.
 
@@ -207,7 +210,10 @@ class Layered(ParameterLearner):
             table = Generative(generative, depth=1)
             if trial is not None:
                 table.choose(trial)
-            members.append(table)
+            # Worse than the classes' shares alone, it is sure of what is noise to it; even a
+            # small share in the pool would then be noise.
+            if trial is None or table.loss <= trial.shares_loss():
+                members.append(table)
         return members
 
     def _shares(

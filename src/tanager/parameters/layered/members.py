@@ -52,6 +52,14 @@ class Trial:
         own = log_posteriors[np.arange(len(self.labels)), self.labels]
         return -float((self.weights * own).sum() / self.weights.sum())
 
+    def shares_loss(self) -> float:
+        """Return the same of the classes' shares among the other folds' rows: of no features."""
+        said = [
+            np.tile(np.log(np.maximum(part.class_shares, 1e-6)), (rows.n_rows, 1))
+            for part, rows in zip(self.parts, self.held, strict=True)
+        ]
+        return self.loss(np.concatenate(said))
+
 
 class Member(ABC):
     """One way to score the classes.
