@@ -9,7 +9,7 @@ from scipy.optimize import Bounds, minimize
 from tanager.additive import Columns, LocatedTable, Settings, Terms, by_class, fit_scores, joining
 from tanager.additive.bases import basis
 from tanager.additive.fitting import CLASS_PRECISION
-from tanager.additive.steps import column_bounds, step_matrix
+from tanager.additive.steps import can_hold, column_bounds, corner_matrix, step_matrix
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext
 
@@ -53,6 +53,36 @@ def test_steps_span_all_scores_and_vary_as_free_or_smooth_ones(k, smooth):
     if smooth and k > 2:
         level = (matrix[:k, 0] ** 2).mean()
         assert level == pytest.approx((basis(k, k)[:, 0] ** 2).mean())
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+@pytest.mark.parametrize("shape", [(2, 2), (5, 3), (8, 8)])
+def test_corners_span_all_tables_and_rise_along_both_features(shape, opposite):
+    matrix = corner_matrix(*shape, opposite=opposite)
+    assert np.linalg.matrix_rank(matrix) == shape[0] * shape[1]
+    assert (matrix @ matrix.T).diagonal().mean() == pytest.approx(1.0)
+    tables = matrix.reshape(*shape, -1)[..., 1:]
+    assert np.diff(tables, axis=0).min() >= -1e-12
+    assert ((-1 if opposite else 1) * np.diff(tables, axis=1)).min() >= -1e-12
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([0, 1], [-1, 0], True),
+        ([0, 1], [1, 0], True),
+        ([0, 0, 1], [0, 0, -1], True),
+        ([0, 0, 1], [0, 1, 0], False),
+        ([-1, 0, 1], [0, 0, 1], False),
+    ],
+)
+def test_two_features_share_a_table_where_they_ask_the_same_or_the_opposite(
+    first, second, expected
+):
+    signs = {0: np.array(first, np.int8), 2: np.array(second, np.int8), 3: np.array(first, np.int8)}
+    assert can_hold((0, 1, 2), signs) is expected
+    assert can_hold((0, 1), signs)
+    assert not can_hold((0, 2, 3), signs)
 
 
 @pytest.mark.usefixtures("joined")

@@ -9,7 +9,7 @@ from tanager.additive.bases import basis
 from tanager.additive.fitting import Fit, Settings, fit_scores
 from tanager.additive.joining import Columns
 from tanager.additive.rows import LocatedTable
-from tanager.additive.steps import Signs
+from tanager.additive.steps import Signs, can_hold
 from tanager.additive.terms import Terms, by_class
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "Terms",
     "basis",
     "by_class",
+    "can_hold",
     "fit_scores",
 ]

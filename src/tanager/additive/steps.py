@@ -11,6 +11,10 @@ table of the feature and others loses nothing by this: where the sum of a curve
 and tables rises, the least slope over the tables' contexts can be moved to the
 curve, and all of them rise.
 
+A table of two such features has corners instead of steps: parameters that count
+where both features are past some place, or where either is, by turns; all of
+them rise along both features.
+
 What must hold for the probability of a class to rise is that its score rises
 against that of each other class. To all classes' scores the same may be added,
 so the other classes' steps are at most zero; with one class that rises and one
@@ -21,6 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +37,12 @@ from tanager.additive.descent import REMEMBERED, Descent
 __all__ = [
     "Signs",
     "TableSteps",
+    "can_hold",
     "column_bounds",
+    "corner_matrix",
     "fill_order",
     "minimise_within",
-    "monotone_axis",
+    "signed_axes",
     "step_matrix",
 ]
 
@@ -102,10 +110,55 @@ def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floa
     return np.where(known > 0, 0.0, -np.inf), np.where(known < 0, 0.0, np.inf)
 
 
-def monotone_axis(family: Sequence[int], signs: Signs) -> int | None:
-    """Return the axis of the member of a family along which its scores rise or fall."""
-    axes = [axis for axis, column in enumerate(family) if column in signs]
-    return axes[0] if axes else None
+@lru_cache(maxsize=256)
+def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
+    """Return the scores of unit parameters of two ordered features: a level, steps and corners.
+
+    Shape (n_first * n_second, n_first * n_second). Every column but the first
+    never falls along the first feature, nor along the second; with `opposite` it
+    never rises along the second.
+    """
+    first, second = _marks(n_first), _marks(n_second)
+    if opposite:
+        second = second[::-1]
+    both = np.einsum("xi,yj->xyij", first, second)
+    either = first[:, None, :, None] + second[None, :, None, :] - both
+    i, j = np.indices((n_first, n_second))
+    by_turns = (i > 0) & (j > 0) & ((i + j) % 2 == 1)
+    size = n_first * n_second
+    out = np.where(by_turns, either, both).reshape(size, size)
+    out[:, 1:] -= out[:, 1:].mean(axis=0)
+    level = 1.0 / size
+    out[:, 0] = np.sqrt(level)
+    spread = float((out[:, 1:] ** 2).mean(axis=0).sum())
+    out[:, 1:] *= np.sqrt((1.0 - level) / spread)
+    out.setflags(write=False)
+    return out
+
+
+def _marks(size: int) -> Floats:
+    """Return one, and whether a value is at least the first, the second, ...; (size, size)."""
+    return (np.arange(size)[:, None] >= np.arange(size)).astype(np.float64)
+
+
+def signed_axes(family: Sequence[int], signs: Signs) -> tuple[int, ...]:
+    """Return the axes of the members of a family along which its scores rise or fall."""
+    return tuple(axis for axis, column in enumerate(family) if column in signs)
+
+
+def relation(first: NDArray[np.int8], second: NDArray[np.int8]) -> int:
+    """Return 1 where two features ask the same of the classes, -1 the opposite, 0 otherwise."""
+    if len(first) == 2:
+        return int((first[1] or -first[0]) * (second[1] or -second[0]))
+    if np.array_equal(first, second):
+        return 1
+    return -1 if np.array_equal(first, -second) else 0
+
+
+def can_hold(members: Sequence[int], signs: Signs) -> bool:
+    """Return whether a table of some features can rise and fall as is asked along all of them."""
+    asked = [signs[one] for one in members if one in signs]
+    return len(asked) < 2 or (len(asked) == 2 and relation(*asked) != 0)
 
 
 def fill_order(mass: Floats, axis: int, n_ordered: int) -> Floats:
@@ -131,16 +184,44 @@ class TableSteps:
         self.high = np.full((n_cells, n_columns), np.inf)
 
     def bound(self, cells: Ints, signs: NDArray[np.int8]) -> None:
-        """Give the steps at some cells, shape (n_contexts, n_ordered), their sign."""
+        """Give all but the first of some cells, shape (n_contexts, n_ordered), their sign."""
         low, high = column_bounds(signs, self.low.shape[1])
         self.low[cells[:, 1:]] = low
         self.high[cells[:, 1:]] = high
 
-    def add(self, cells: Ints, signs: NDArray[np.int8]) -> None:
-        """Make the scores at some cells, shape (n_contexts, n_ordered), levels and steps."""
-        n_ordered = cells.shape[1]
-        self._parts.append((cells, step_matrix(n_ordered, n_ordered, smooth=False)))
+    def add(self, cells: Ints, matrix: Floats, signs: NDArray[np.int8]) -> None:
+        """Make the scores at some cells, shape (n_contexts, n), a matrix times the parameters."""
+        self._parts.append((cells, matrix))
         self.bound(cells, signs)
+
+    def add_table(
+        self, places: Ints, n_ordered: Sequence[int], asked: Sequence[NDArray[np.int8]]
+    ) -> None:
+        """Add a table of one or two features along which scores rise or fall.
+
+        Parameters
+        ----------
+        places : ndarray of int64, shape (..., *arities)
+            The cells, the axes of those features last; -1 for none.
+        n_ordered : sequence of int
+            How many values of each, from the first, stand in order.
+        asked : sequence of ndarray of int8
+            The signs along each.
+        """
+        sizes = places.shape[-len(asked) :]
+        choices = [[slice(k), *range(k, size)] for k, size in zip(n_ordered, sizes, strict=True)]
+        for chosen in product(*choices):
+            # A value outside the order stands alone; along the other feature there are steps.
+            inside = [at for at, one in enumerate(chosen) if isinstance(one, slice)]
+            if not inside:
+                continue
+            size = prod(n_ordered[at] for at in inside)
+            cells = places[(..., *chosen)].reshape(-1, size)
+            if len(inside) == 1:
+                matrix = step_matrix(size, size, smooth=False)
+            else:
+                matrix = corner_matrix(*n_ordered, opposite=relation(*asked) < 0)
+            self.add(cells[cells[:, 0] >= 0], matrix, asked[inside[0]])
 
     def expand(self, values: Floats) -> None:
         """Turn parameters into scores, in place."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from tanager.additive.bases import basis
 from tanager.additive.blocks import Curves, Sheets
 from tanager.additive.joining import Columns, Joint, join_families, weigh_joints
-from tanager.additive.steps import Signs, TableSteps, fill_order, monotone_axis, step_matrix
+from tanager.additive.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.codes import Rows
 from tanager.engines import FitContext
 
@@ -50,8 +50,8 @@ class Terms:
     context : FitContext
         Its engine looks which joint values the rows have.
     signs : Signs
-        Of the columns along which scores rise or fall; a family has at most one
-        of them.
+        Of the columns along which scores rise or fall; a family has at most two
+        of them, see `can_hold`.
 
     Attributes
     ----------
@@ -90,11 +90,9 @@ class Terms:
         weighed = weigh_joints(tables, columns, rows, context)
         self._masses = _family_masses(self.families, tables, weighed)
         for at, family in enumerate(self.families):
-            axis = monotone_axis(family, self._signs)
-            if axis is not None:
-                self._masses[at] = fill_order(
-                    self._masses[at], axis, columns.n_ordered[family[axis]]
-                )
+            for axis in signed_axes(family, self._signs):
+                n_ordered = columns.n_ordered[family[axis]]
+                self._masses[at] = fill_order(self._masses[at], axis, n_ordered)
         self._lay_out(columns)
         self.mass[0] = rows.total_weight
         self.steps = self._find_steps() if self._signs else None
@@ -159,16 +157,17 @@ class Terms:
         """Return the cells whose scores rise or fall."""
         steps = TableSteps(self.n_cells, self.n_columns)
         for at, family in enumerate(self.families):
-            axis = monotone_axis(family, self._signs)
-            if axis is None:
+            axes = signed_axes(family, self._signs)
+            if not axes:
                 continue
-            signs, n_ordered = self._signs[family[axis]], self.columns.n_ordered[family[axis]]
+            signs = [self._signs[family[axis]] for axis in axes]
+            n_ordered = [self.columns.n_ordered[family[axis]] for axis in axes]
             if len(family) == 1:
-                steps.bound(self.starts[at] + np.arange(n_ordered)[None], signs)
+                steps.bound(self.starts[at] + np.arange(n_ordered[0])[None], signs[0])
                 continue
-            places = np.moveaxis(self._places[at].reshape(self.shape(at)), axis, -1)
-            cells = places[..., :n_ordered].reshape(-1, n_ordered)
-            steps.add(self.starts[at] + cells[cells[:, 0] < self._size(at)], signs)
+            places = self._places[at].reshape(self.shape(at))
+            cells = np.where(places < self._size(at), self.starts[at] + places, -1)
+            steps.add_table(np.moveaxis(cells, axes, range(-len(axes), 0)), n_ordered, signs)
         return steps
 
     def shape(self, at: int) -> tuple[int, ...]:

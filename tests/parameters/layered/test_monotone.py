@@ -60,6 +60,7 @@ def worst_step(posterior, feature, n_ordered, signs):
         ("immoral", {1: [0, 1], 3: [0, -1]}),
         ("child", {1: [0, 0, 1]}),
         ("parent", {0: [-1, 0, 1], 3: [0, -1, 0]}),
+        ("child", {0: [0, 0, 1], 1: [0, 0, -1], 3: [0, 0, 1]}),
         ("immoral", {0: [0, 1, 0, -1]}),
     ],
 )

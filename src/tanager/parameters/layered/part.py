@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Columns, LocatedTable, Signs, Terms
+from tanager.additive import Columns, LocatedTable, Signs, Terms, can_hold
 from tanager.additive.residuals import find_residuals, refine_groups
 from tanager.codes import Fold, Groups, Rows, group_rows, learn_groups
 from tanager.counts import Counts
@@ -126,14 +126,14 @@ class Part:
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...]]]:
         """Return each feature with its first, first two, ... up to `depth` parents.
 
-        A table is left out where classes would have to rise or fall along two of its features.
+        A table is left out where it cannot rise and fall as is asked along all its features.
         """
         pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
         return [
             (feature, parents[:number])
             for feature, parents in pairs
             for number in range(1, min(depth, len(parents)) + 1)
-            if sum(one in self.signs for one in (feature, *parents[:number])) <= 1
+            if can_hold((feature, *parents[:number]), self.signs)
         ]
 
     def located(self, depth: int) -> LocatedTable:
