@@ -16,7 +16,7 @@ from tanager.additive.joining import Places
 from tanager.additive.terms import Terms, by_class
 from tanager.codes import Chunk, Rows
 from tanager.codes.hashing import Fold, folds_of
-from tanager.engines import FitContext, Piece
+from tanager.engines import FitContext, LocalEngine, Piece
 from tanager.progress import Progress
 
 __all__ = ["LocatedRows", "LocatedTable"]
@@ -84,6 +84,9 @@ class LocatedTable:
         self._pieces = self._engine.keep(
             locator, rows.pieces(), context.memory_limit, Progress(), "locate rows"
         )
+        # Of few rows a pass takes no longer than an engine to begin one.
+        here = isinstance(self._engine, LocalEngine) and len(self._pieces) == 1
+        self._alone = next(iter(self._pieces[0].chunks())) if here else None
 
     def other(self, fold: Fold) -> LocatedTable:
         """Return the same rows, to learn from another of their folds."""
@@ -99,7 +102,10 @@ class LocatedTable:
         """Return the loss of the rows to learn from, and its derivatives by the parameters."""
         tables = self._terms.expand(free)
         pass_ = _SumPass(tables, self._terms.joint.starts, self._fold, self._scales)
-        loss, slopes = self._engine.run(pass_, self, Progress(), "parameters")
+        if self._alone is None:
+            loss, slopes = self._engine.run(pass_, self, Progress(), "parameters")
+        else:
+            loss, slopes = pass_.update(pass_.zero(), self._alone)
         slopes = self._terms.pull(slopes)
         slopes /= self._scales[0]
         return float(loss[0]) / self._scales[1], slopes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +18,7 @@ Ints = NDArray[np.int64]
 
 EXACT = 16  # up to which the smaller count of a cell is summed exactly
 MOST = 1024  # distinct counts; where there are more, they are rounded
+MOST_FACTORIALS = 1 << 20  # that are kept in a table
 STEPS = 32  # to which an octave is rounded then: to about one in a hundred
 
 
@@ -108,27 +110,41 @@ def _excess(a: Floats, b: Floats, n: float) -> Floats:
     for few, other, target in ((a, b, excess), (b, a, excess.T)):
         for size in np.unique(few[few <= EXACT]):
             wider = other >= size  # the smaller margin of a cell is the one that is summed over
-            target[np.ix_(few == size, wider)] = _exact_excess(int(size), other[wider], n)
+            found = _exact_excess(int(size), other[wider], n)
+            target[np.ix_(few == size, wider)] = found
+            if a is b:
+                target.T[np.ix_(few == size, wider)] = found
+        if a is b:
+            break
     return excess
 
 
 def _exact_excess(size: int, other: Floats, n: float) -> Floats:
     """Return E[k log k] - m log m of k ~ Hypergeometric(n, other, size), for each other margin."""
-    from scipy.special import gammaln
-
     whole = max(round(n), size)
-    drawn = np.minimum(np.rint(other), whole)[:, None]
-    k = np.arange(1.0, size + 1)
+    drawn = np.minimum(np.rint(other), whole).astype(np.int64)[:, None]
+    k = np.arange(1, size + 1)
     rest = whole - drawn - size + k  # rows of neither margin
     possible = (k <= drawn) & (rest >= 0)
-    log_choices = gammaln(drawn + 1) - gammaln(np.where(possible, drawn - k, 0) + 1)
-    log_choices += gammaln(whole - drawn + 1) - gammaln(np.where(possible, rest, 0) + 1)
-    log_choices += gammaln(size + 1) - gammaln(k + 1) - gammaln(size - k + 1)
-    log_all = gammaln(whole + 1) - gammaln(whole - size + 1)
+    log_factorial = _log_factorials(whole)
+    log_choices = log_factorial(drawn) - log_factorial(np.where(possible, drawn - k, 0))
+    log_choices += log_factorial(whole - drawn) - log_factorial(np.where(possible, rest, 0))
+    log_choices += log_factorial(np.array(size)) - log_factorial(k) - log_factorial(size - k)
+    log_all = log_factorial(np.array(whole)) - log_factorial(np.array(whole - size))
     # What is impossible has a meaningless logarithm, which might overflow.
     probability = np.exp(np.where(possible, log_choices - log_all, -np.inf))
     mean = size * drawn[:, 0] / whole
     return probability @ (k * np.log(k)) - mean * np.log(mean)
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(most: int) -> Callable[[NDArray[np.int64]], Floats]:
+    """Return a function from whole numbers up to `most` to the logarithms of their factorials."""
+    from scipy.special import gammaln
+
+    if most > MOST_FACTORIALS:
+        return lambda number: np.asarray(gammaln(number + 1.0))
+    return gammaln(np.arange(1.0, most + 2)).__getitem__  # type: ignore[no-any-return]
 
 
 def _poisson_excess(mean: Floats) -> Floats:
