@@ -25,11 +25,11 @@ class Settings(NamedTuple):
     """When the optimiser stops: after so many iterations, or at so small an improvement."""
 
     max_iter: int = 40
-    tol: float = 3e-4
+    tol: float = 1e-3
 
     def finer(self) -> Settings:
         """Return the settings of a fit that is kept, not only judged by held-out rows."""
-        return Settings(2 * self.max_iter, self.tol / 10)
+        return Settings(2 * self.max_iter, self.tol / 30)
 
 
 class Fit(NamedTuple):

@@ -144,7 +144,7 @@ def _log_factorials(most: int) -> Callable[[NDArray[np.int64]], Floats]:
 
     if most > MOST_FACTORIALS:
         return lambda number: np.asarray(gammaln(number + 1.0))
-    return gammaln(np.arange(1.0, most + 2)).__getitem__  # type: ignore[no-any-return]
+    return gammaln(np.arange(1.0, most + 2)).__getitem__
 
 
 def _poisson_excess(mean: Floats) -> Floats:

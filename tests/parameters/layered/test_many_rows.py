@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from tanager import BayesNetClassifier
 from tanager.additive import residuals
-from tanager.codes import Domain, Rows
+from tanager.codes import Chunk, Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters.layered import Layered, learner
+from tanager.progress import Progress
 from tanager.structure import Structure
 
 
@@ -26,21 +25,33 @@ def _many_are_few(monkeypatch):
     monkeypatch.setattr(residuals, "MAX_ROWS", 500)
 
 
-def write_rows(path, n_rows):
-    generator = np.random.default_rng(0)
-    columns = {f"x{i}": generator.integers(0, 9, n_rows).astype(np.float32) for i in range(10)}
-    columns["y"] = ((columns["x0"] > 4) ^ (columns["x1"] > 6)).astype(np.int64)
-    pq.write_table(pa.table(columns), path, row_group_size=5_000)
-    return path
+class Part(NamedTuple):
+    """Where some rows are to be drawn."""
+
+    start: int
+    n_rows: int
 
 
-def test_memory_does_not_grow_with_the_rows(tmp_path):
+def draw(part):
+    """Draw the rows of a chunk."""
+    generator = np.random.default_rng(part.start)
+    codes = generator.integers(0, 9, (10, part.n_rows)).astype(np.uint8)
+    labels = ((codes[0] > 4) ^ (codes[1] > 6)).astype(np.uint16)
+    yield Chunk(codes, labels, None, part.start)
+
+
+def test_memory_does_not_grow_with_the_rows():
     peaks = []
+    structure = Structure.from_parents("abcdefghij", [(), *((i,) for i in range(9))])
+    domain = Domain(tuple("abcdefghij"), np.full(10, 9), 2, (9,) * 10)
+    size = 5_000
     for n_rows in (20_000, 120_000):
-        path = write_rows(tmp_path / f"{n_rows}.parquet", n_rows)
-        model = BayesNetClassifier("ktree(max_parents=1)", "layered(max_iter=2)", memory_limit=1)
+        context = FitContext(memory_limit=0)
+        parts = [Part(start, size) for start in range(0, n_rows, size)]
+        pieces = context.engine.keep(draw, parts, 0, Progress(), "draw")
+        rows = Rows(domain, pieces, weighted=False, n_rows=n_rows, total_weight=float(n_rows))
         tracemalloc.start()
-        model.fit(path, "y")
+        Layered(max_iter=2).learn(structure, Counts(rows, context), context)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # Codes and places of 100,000 rows are at least 3 MB.

@@ -59,8 +59,8 @@ class Layered(ParameterLearner):
         Iterations of the optimiser for one fit that is judged by held-out rows;
         twice as many for one that is kept.
     tol : float
-        Relative improvement of the objective at which it stops; a tenth of it
-        for a fit that is kept.
+        Relative improvement of the objective at which it stops; a
+        thirtieth of it for a fit that is kept.
 
     Notes
     -----
@@ -107,7 +107,7 @@ class Layered(ParameterLearner):
         generative: str | CountLearner | None = "hdp",
         *,
         max_iter: int = 40,
-        tol: float = 3e-4,
+        tol: float = 1e-3,
     ) -> None:
         self.generative = generative
         self.max_iter = max_iter
