@@ -158,29 +158,36 @@ def refine_groups(
         return tuple(groups)
     both = np.array(pairs, np.int64)
     gains, cuts = cut_pairs(rows, domain, both)
-    out = [group.copy() for group in groups]
+    out = list(groups)
+    sizes = [int(group.max()) + 1 for group in groups]
+    held: dict[int, list[tuple[int, ...]]] = {}
+    for family in families:
+        for feature in family:
+            held.setdefault(feature, []).append(family)
 
     def fits(feature: int) -> bool:
-        sizes = [int(group.max()) + 1 for group in out]
-        held = [family for family in families if feature in family]
-        return all(prod(sizes[i] for i in family) * domain.n_classes <= limit for family in held)
+        numbers = (prod(sizes[i] for i in family) * domain.n_classes for family in held[feature])
+        return sizes[feature] <= MOST_GROUPS and all(number <= limit for number in numbers)
 
     for at in np.argsort(-gains, kind="stable"):
         if gains[at] < LEAST_GAIN:
             break
         for feature, cut in zip(both[at].tolist(), cuts[at].tolist(), strict=True):
-            before = out[feature]
-            divided = _divide(before, cut, domain.n_ordered[feature])
-            out[feature] = divided
-            if int(divided.max()) >= MOST_GROUPS or not fits(feature):
-                out[feature] = before
+            divided = _divide(out[feature], cut, domain.n_ordered[feature])
+            if divided is None:
+                continue
+            sizes[feature] += 1
+            if fits(feature):
+                out[feature] = divided
+            else:
+                sizes[feature] -= 1
     return tuple(out)
 
 
-def _divide(groups: Groups, cut: int, n_ordered: int) -> Groups:
-    """Begin a new group after the value `cut`; -1, or a cut that is there, changes nothing."""
+def _divide(groups: Groups, cut: int, n_ordered: int) -> Groups | None:
+    """Begin a new group after the value `cut`; None where there is no cut, or one already."""
     if not 0 <= cut < n_ordered - 1 or groups[cut] != groups[cut + 1]:
-        return groups
+        return None
     out = groups.copy()
     out[cut + 1 :] += 1
     return out
