@@ -162,6 +162,19 @@ def test_threads_and_kept_tables_change_nothing(learner, monkeypatch):
     assert learn(learner, rows)[0] == expected
 
 
+def test_the_greedy_search_keeps_to_the_nearest_candidates():
+    rows = make_rows(12, n_rows=300, n_features=8)
+    nearness = Counts(rows, FitContext()).cmi()
+    np.fill_diagonal(nearness, -1)
+    structure, info = learn(Greedy(candidates=2), rows)
+    for child, parents in enumerate(structure.parent_indices):
+        assert set(parents) <= set(np.argsort(-nearness[child], kind="stable")[:2].tolist())
+    assert info["families_scored"] < learn(Greedy(), rows)[1]["families_scored"]
+    assert learn(Greedy(candidates=7), rows)[0] == learn(Greedy(), rows)[0]
+    with pytest.raises(ConfigurationError, match="candidates"):
+        learn(Greedy(candidates=0), rows)
+
+
 def test_a_weight_of_two_is_a_repeated_row():
     rows = make_rows(5, n_rows=100)
     chunk = rows.gather()

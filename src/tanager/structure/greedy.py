@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import StructureLearner
@@ -34,6 +35,9 @@ class Greedy(StructureLearner):
         Classification rate, or conditional log-likelihood, on the training rows.
     epsilon : float
         Replaces zero frequencies while scoring.
+    candidates : int or None
+        Consider as parents of a feature only those with the highest
+        :math:`I(X_i; X_j \mid C)`, so many; None considers all.
 
     Notes
     -----
@@ -66,14 +70,22 @@ class Greedy(StructureLearner):
     {'a': ('b',), 'b': (), 'c': ()}
     """
 
-    def __init__(self, score: str = "cr", epsilon: float = 1e-5) -> None:
+    def __init__(
+        self, score: str = "cr", epsilon: float = 1e-5, candidates: int | None = None
+    ) -> None:
         self.score = score
         self.epsilon = epsilon
+        self.candidates = candidates
 
     def learn(self, counts: Counts, context: FitContext) -> Structure:
         """Add edges until none raises the score."""
+        most = self.candidates
+        if most is not None and (not isinstance(most, (int, np.integer)) or most < 1):
+            raise ConfigurationError(
+                f"Greedy's candidates must be None or a whole number from 1 on, not {most!r}."
+            )
         rows = counts.rows.gather()
-        counts.cmi()  # one pass counts every edge's table
+        near = _nearest(counts.cmi(), most)  # the pass also counts every edge's table
         joint = RunningJoint(
             counts.domain,
             rows,
@@ -81,7 +93,7 @@ class Greedy(StructureLearner):
             epsilon=self.epsilon,
             pair_counts=counts.kept_pair,
         )
-        climb = _Climb(joint, context)
+        climb = _Climb(joint, context, near)
         context.progress.start("edges", counts.domain.n_features - 1, unit="edges")
         while climb.step():
             context.progress.advance(1, score=round(joint.mean_score, 4))
@@ -94,14 +106,27 @@ class Greedy(StructureLearner):
         )
 
 
+def _nearest(information: NDArray[np.float64], most: int | None) -> NDArray[np.bool_]:
+    """Return which parents each child may have, shape (n_features, n_features)."""
+    n = information.shape[0]
+    if most is None or most >= n - 1:
+        return np.ones((n, n), np.bool_)
+    ranked = np.where(np.eye(n, dtype=np.bool_), -np.inf, information)
+    best = np.argsort(-ranked, axis=1, kind="stable")[:, :most]
+    near = np.zeros((n, n), np.bool_)
+    np.put_along_axis(near, best, True, axis=1)
+    return near
+
+
 class _Climb:
     """A forest that grows by the best edge."""
 
-    def __init__(self, joint: RunningJoint, context: FitContext) -> None:
+    def __init__(self, joint: RunningJoint, context: FitContext, near: NDArray[np.bool_]) -> None:
         n = joint.domain.n_features
         self.parents = np.full(n, -1, np.int64)
         self.n_edges = 0
         self.n_scored = 0
+        self._near = near  # which parents each child may have, [child, parent]
         self._joint = joint
         self._context = context
         self._root = np.arange(n)  # of each feature's tree
@@ -116,6 +141,7 @@ class _Climb:
         n = self.parents.shape[0]
         # A parentless feature is the root of its tree, so parents in that tree close a cycle.
         allowed = (self.parents < 0)[:, None] & (self._root[None, :] != np.arange(n)[:, None])
+        allowed &= self._near
         bar = self._set_bar(allowed)
         children = [c for c in range(n) if allowed[c].any()]
         search = partial(self._search, allowed=allowed, bar=bar)

@@ -37,7 +37,7 @@ class OrderBased(StructureLearner):
     A discriminative structure for a generative model: it still handles missing
     features exactly, but its edges are those that tell the classes apart.
     Choose it where accuracy matters and naive Bayes or TAN leave something to
-    gain; `Greedy` searches all edges at once and costs about ten times more.
+    gain; `Greedy` searches all edges at once and costs a few times more.
 
     Parameters
     ----------
