@@ -158,6 +158,7 @@ def plot_envelopes(
     *,
     x_label: str,
     y_label: str,
+    x_range: tuple[float, float] | None = None,
     ax: Axes | None = None,
 ) -> Any:
     """Draw experiments as points with the lower part of each group's convex hull.
@@ -167,6 +168,8 @@ def plot_envelopes(
     groups : mapping of str to mapping
         For each group its ``"x"`` (such as log10 of a hyperparameter) and ``"y"``
         (such as an error).
+    x_range : (float, float), optional
+        What the experiments were chosen from; else as far as they go.
     """
     ax = axes(ax, 4.6, 3.6)
     for i, (name, points) in enumerate(groups.items()):
@@ -174,7 +177,10 @@ def plot_envelopes(
         colour = CYCLE[i % len(CYCLE)]
         ax.scatter(x, y, s=12, color=colour, marker=MARKERS[i % len(MARKERS)], lw=0, alpha=0.7)
         hull = lower_hull(x, y)
-        ax.plot(x[hull], y[hull], color=colour, lw=1.2, label=fitting(name))
+        marker = MARKERS[i % len(MARKERS)]
+        ax.plot(x[hull], y[hull], color=colour, lw=1.2, marker=marker, ms=4, label=fitting(name))
+    if x_range is not None:
+        ax.set_xlim(*x_range)
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
     ax.legend()

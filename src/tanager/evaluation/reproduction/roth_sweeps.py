@@ -223,7 +223,8 @@ def _rows(title: str, points: Points) -> list[tuple[str, ...]]:
 def _pictures(slug: str, title: str, points: Points) -> list[Picture]:
     if not points:
         return []
-    data = {"groups": points, "x_label": "log10 λ", "y_label": "test error %"}
+    data = {"groups": points, "x_label": "log10 λ", "y_label": "test error %",
+            "x_range": [1.0, 3.0]}  # fmt: skip
     caption = "One point a training; lines are the lower parts of the convex hulls."
     return [Picture(slug, title, "envelopes", data, caption)]
 
