@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tanager.codes.orders import has_order
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, is_text, parse_texts
 from tanager.sources import Source
 
@@ -135,6 +136,8 @@ def describe_columns(
         gaps = 1.0 - len(known) / max(1, len(column))
         kind = str(table.schema.field(name).type)
         kind = "text" if is_text(table.schema.field(name).type) else kind
+        if has_order(table.schema.field(name).type):
+            kind = "ordered categories"
         sheets.append(ColumnSheet(name, kind, len(counts), gaps, top, share, action, reason))
     return sheets
 
