@@ -1,59 +1,66 @@
-"""The examples of the documentation, run."""
+"""The code blocks of the documentation, run as they stand; see `pages.py`."""
 
-import doctest
-import re
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import NOT_RUN, blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
-FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+RUN = ("python", "toml", "")
+SKELETONS = ROOT / "CONTRIBUTING.md"  # run by a test of their own
+WITH_CODE = [
+    page
+    for page in PAGES
+    if page != SKELETONS and any(language in RUN for language, _, _ in blocks(page))
+]
 
 
-def _blocks(page, language):
-    text = page.read_text(encoding="utf-8")
-    return [
-        (m.group(2), text[: m.start()].count("\n"))
-        for m in FENCE.finditer(text)
-        if m.group(1) == language
-    ]
+@pytest.fixture(scope="session")
+def results(tmp_path_factory):
+    """What went wrong, by page: one process runs them all."""
+    if not hasattr(os, "fork"):
+        pytest.skip("pages run in forked processes, which this system does not have")
+    output = tmp_path_factory.mktemp("pages") / "results.json"
+    script = Path(__file__).with_name("pages.py")
+    line = [sys.executable, "-W", "error", str(script), str(output), *map(str, WITH_CODE)]
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
+    assert output.exists(), done.stderr
+    return json.loads(output.read_text())
 
 
-WITH_EXAMPLES = [p for p in PAGES if any(">>>" in code for code, _ in _blocks(p, "python"))]
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_the_page_runs_with_what_it_says_to_install(page, results):
+    assert not results[str(page)], "\n".join(results[str(page)])
 
 
-@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_examples_print_what_the_page_says(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runner = doctest.DocTestRunner(optionflags=FLAGS)
-    names = {}
-    for code, line in _blocks(page, "python"):
-        if ">>>" not in code:
-            continue
-        example = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line)
-        runner.run(example, clear_globs=False)
-        names.update(example.globs)
-    assert runner.summarize(verbose=False).failed == 0
+@pytest.mark.parametrize("mark", NOT_RUN)
+def test_every_block_that_is_not_run_is_there(mark):
+    assert any(mark in code for page in WITH_CODE for _, code, _ in blocks(page))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_code_on_pages_is_code(page):
-    for code, line in _blocks(page, "python"):
-        if ">>>" not in code:
+    for language, code, line in blocks(page):
+        if language == "python" and ">>>" not in code:
             compile(code, f"{page.name}:{line + 2}", "exec")
 
 
-def test_skeletons_of_new_learners_work(tmp_path, monkeypatch):
+def test_skeletons_of_new_learners_work():
     """The two skeletons of CONTRIBUTING are learners that fit and predict."""
     from sklearn.base import clone
 
     from tanager import BayesNetClassifier
 
     names = {}
-    for code, _ in _blocks(ROOT / "CONTRIBUTING.md", "python"):
-        exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    for language, code, _ in blocks(SKELETONS):
+        if language == "python":
+            exec(compile(code, "CONTRIBUTING.md", "exec"), names)
     clf = BayesNetClassifier(names["Chain"](), names["Dirichlet"](strength=2.0))
     X = [["a", "x", "1"], ["b", "y", "2"], ["a", "y", "1"], ["b", "x", "2"]] * 4
     clf = clone(clf).fit(X, [0, 1, 1, 0] * 4)

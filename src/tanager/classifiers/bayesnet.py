@@ -81,14 +81,14 @@ def _dropped(structure: Structure, limited: Structure) -> list[tuple[str, str]]:
     return [(p, f) for f, parents in before.items() for p in parents if p not in after[f]]
 
 
-def _leave_out(structure: Structure, codebook: Codebook, context: FitContext) -> Structure:
+def _leave_out(structure: Structure, codebook: Codebook) -> Structure:
     """Return the structure without the columns that the audit leaves out."""
     names = codebook.domain.names
     left = {at for at, name in enumerate(names) if codebook.leaves_out(name)}
-    # Tables that were learned together with the structure would no longer fit it.
-    if not left.intersection(structure.selected) or context.carry:
-        return structure
-    return structure if left.issuperset(structure.selected) else structure.without(left)
+    keeps_all = not left.intersection(structure.selected)
+    return (
+        structure if keeps_all or left.issuperset(structure.selected) else structure.without(left)
+    )
 
 
 def _grouped(counts: Counts) -> Counts:
@@ -462,8 +462,11 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
             store = FitCheckpoint(self.checkpoint, self._model_options(), data, context)
         with context.stage("structure") as record:
             read = _grouped(counts) if learner.groups_parents else counts
+            carried = set(context.carry)
             structure = learn_structure(structure_learner, read, context, store)
-            structure = _leave_out(structure, codebook, context)
+            # Tables that were learned together with the structure would no longer fit it.
+            if set(context.carry) == carried:
+                structure = _leave_out(structure, codebook)
             context.carry["structure_learner"] = structure_learner
             informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
             record["mutual_information"] = dict(informed)
