@@ -85,10 +85,8 @@ def _leave_out(structure: Structure, codebook: Codebook) -> Structure:
     """Return the structure without the columns that the audit leaves out."""
     names = codebook.domain.names
     left = {at for at, name in enumerate(names) if codebook.leaves_out(name)}
-    keeps_all = not left.intersection(structure.selected)
-    return (
-        structure if keeps_all or left.issuperset(structure.selected) else structure.without(left)
-    )
+    rest = set(structure.selected) - left
+    return structure.without(left) if 0 < len(rest) < len(structure.selected) else structure
 
 
 def _grouped(counts: Counts) -> Counts:

@@ -292,6 +292,10 @@ def _check_outputs(
     """Refuse what would write over the tables, or over a foreign file."""
     check_output(output, inputs, ours=is_cells, kind="table of cells", force=force)
     check_output(html, inputs, ours=is_page, kind="report", force=force, option="--html")
+    if html is not None:
+        from tanager.report.page import page_environment
+
+        page_environment()  # what the page needs is missed before the work, not after it
     if run is not None and run.parent.is_dir():  # its folders are made where they are not
         # Never by force: a run file is added to, and a foreign one would be damaged.
         check_output(run, inputs, ours=is_run, kind="run file", option="--run")
