@@ -21,16 +21,18 @@ __all__ = ["LEVELS", "PROMISES", "level", "pairs", "promised", "promises", "same
 
 ROOT = Path(__file__).resolve().parent.parent
 EPOCHS = "training__epochs=4"
-STRUCTURES = ("naive", "tan", "kdb(k=2)", "skdb", "acll", "order", "greedy",
-              f"differentiable({EPOCHS})")  # fmt: skip
+GRAPH = "fixed(parents={'a': ['b', 'd'], 'c': ['number']})"
+STRUCTURES = ("naive", "tan", "kdb(k=2)", "skdb", "ktree", "acll", "order", "greedy", "random",
+              GRAPH, f"differentiable({EPOCHS})")  # fmt: skip
 PARAMETERS = ("ml", "laplace", "m-estimate", "friedman", "hdp", "acll", "dfe", "discriminative",
-              f"hybrid({EPOCHS})", "pooled")  # fmt: skip
+              f"hybrid({EPOCHS})", "pooled", "layered")  # fmt: skip
 # A few that between them reach every road through the code.
 SHORT = (
     ("kdb(k=2)", "hdp"),
     ("tan", "pooled"),
     ("skdb", "m-estimate"),
     ("naive", "discriminative"),
+    ("ktree", "layered"),
 )
 
 
@@ -120,6 +122,8 @@ def same(budget: Budget, tally: Tally, folder: Path) -> None:
         for n_jobs in (2, 4):
             found = fit(pair, data, probe, n_jobs=n_jobs)
             _equal(found, expected[pair], f"{n_jobs} threads", pair, tally)
+        found = fit(pair, data, probe, memory_limit=1)
+        _equal(found, expected[pair], "rows kept in a file", pair, tally)
     for name, table, target in carriers(data, folder):
         for pair in good:
             found = fit(pair, Rows(table, target), probe)
@@ -134,7 +138,7 @@ def same(budget: Budget, tally: Tally, folder: Path) -> None:
             name = "/".join(pair)
             tally.check(
                 digests[name] == _digest(expected[pair]),
-                f"{name}: another process with {environment} differs",
+                f"{_short(pair)}: another process with {environment} differs",
             )
 
 
@@ -144,13 +148,18 @@ def _attempt(pair: tuple[str, str], data: Rows, probe: Any, tally: Tally) -> Any
     try:
         return fit(pair, data, probe)
     except TanagerError as error:
-        tally.facts.setdefault("refused pairs", {})["/".join(pair)] = str(error)[:200]
+        tally.facts.setdefault("refused pairs", {})[_short(pair)] = str(error)[:200]
         return None
+
+
+def _short(pair: tuple[str, str]) -> str:
+    """Return a pair as the page names it."""
+    return "/".join(pair).replace(f"({EPOCHS})", "").replace(GRAPH, "fixed")
 
 
 def _equal(found: Any, expected: Any, what: str, pair: tuple[str, str], tally: Tally) -> None:
     moved = 0.0 if np.array_equal(found, expected) else float(np.abs(found - expected).max())
-    tally.check(np.array_equal(found, expected), f"{'/'.join(pair)}: {what} differs by {moved:.2g}")
+    tally.check(np.array_equal(found, expected), f"{_short(pair)}: {what} differs by {moved:.2g}")
 
 
 def _digest(p: Any) -> str:
@@ -194,7 +203,7 @@ def promises(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG00
     table: dict[str, dict[str, str]] = {}
     moved_by: dict[str, dict[str, float]] = {}
     for pair in chosen:
-        name = "/".join(pair).replace(f"({EPOCHS})", "")
+        name = _short(pair)
         worst = dict.fromkeys(PROMISES, 0.0)
         for seed in (budget.seed, budget.seed + 1):
             data = rows(seed)
@@ -266,6 +275,8 @@ _DRAWN = dict.fromkeys(PROMISES, "another draw")
 _BY_ROWS = dict.fromkeys((*_WEIGHTS, _ROWS), "another draw")
 _STRUCTURES: dict[str, dict[str, str]] = {
     "greedy": {_COLUMNS: "another draw"},  # of equal edges the first wins
+    "random": {_COLUMNS: "another draw"},
+    "ktree": _BY_ROWS,  # gains on held-out rows
     "differentiable": _DRAWN,
 }
 _PARAMETERS: dict[str, dict[str, str]] = {
@@ -274,6 +285,7 @@ _PARAMETERS: dict[str, dict[str, str]] = {
     "discriminative": dict.fromkeys(PROMISES, "tolerance"),
     "hybrid": _DRAWN,
     "pooled": {**_BY_ROWS, _COLUMNS: "tolerance", _CLASSES: "another draw"},
+    "layered": {**_BY_ROWS, _COLUMNS: "tolerance", _CLASSES: "tolerance"},
 }
 
 

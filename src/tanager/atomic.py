@@ -18,7 +18,7 @@ try:
 except ImportError:  # a platform without advisory locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["remove_abandoned", "replacing", "write_text"]
+__all__ = ["destination", "remove_abandoned", "replacing", "write_text"]
 
 _TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
@@ -46,7 +46,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> path.read_text(), len(list(path.parent.iterdir()))
     ('whole', 1)
     """
-    final = _destination(path)
+    final = destination(path)
     old = _facts(final)
     remove_abandoned(final.parent, final.name)
     part = final.with_name(f".{final.name[:200]}.{secrets.token_hex(4)}.part")
@@ -86,8 +86,12 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         part.write_text(text, encoding="utf-8")
 
 
-def _destination(path: str | os.PathLike[str]) -> Path:
-    """Return where the file goes, which is in the folder that `path` names."""
+def destination(path: str | os.PathLike[str]) -> Path:
+    """Return where the file goes, which is in the folder that `path` names.
+
+    A symbolic link into another folder is refused: whoever may write in this folder
+    must not choose which file elsewhere is overwritten.
+    """
     given = Path(path)
     folder = Path(os.path.realpath(given.parent))
     final = Path(os.path.realpath(given))

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
@@ -12,6 +14,7 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.cli.app import run
+from tanager.escaping import inert
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 from tanager.network import explain_row
 from tests.reliability.names import CONTROLS, NASTY
@@ -212,3 +215,69 @@ def test_programs_hold_names_as_text(classifier):
         assert "</script" not in text.lower()
         assert not {c for c in text if ord(c) < 32} - {"\n", "\t"}
     assert not {c for c in classifier.network_.to_c() if ord(c) < 32} - {"\n", "\t"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["=cmd()", "x"]).dictionary_encode(),
+        pa.array([b"=cmd()", b"x"]),
+        pa.array([b"=cmd()", b"x23456"], pa.binary(6)),
+        pa.array(["=cmd()", "x"], pa.string_view()),
+        pa.array(["=cmd()", "x"], pa.large_string()),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_no_type_of_text_hides_a_formula(column):
+    first = inert(pa.table({"a": column})).column(0)[0].as_py()
+    assert first in ("'=cmd()", b"'=cmd()")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["audit", "{table}", "-t", "y<b>"],
+        ["fit", "{table}", "-t", "y<b>", "-o", "{out}", "--structure", "naive", "--parameters",
+         "ml"],
+        ["score", "{model}", "{table}", "-t", "y<b>"],
+        ["evaluate", "{table}", "-t", "y<b>", "--structure", "naive", "--parameters", "ml",
+         "--rounds", "1"],
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_no_command_lets_names_steer_the_terminal(model, table, tmp_path, capsys, command):
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, tmp_path / "t.parquet")
+    places = {"{table}": tmp_path / "t.parquet", "{model}": model, "{out}": tmp_path / "m"}
+    assert run([str(places.get(word, word)) for word in command]) == 0
+    heard = capsys.readouterr()
+    assert heard.out
+    assert not set(CONTROLS) & set(heard.out + heard.err)
+
+
+def test_exported_c_of_nasty_names_compiles(classifier, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    (tmp_path / "model.h").write_text(classifier.network_.to_c(), encoding="utf-8")
+    (tmp_path / "main.c").write_text('#include "model.h"\nint main(void) { return 0; }\n')
+    command = [compiler, "-std=c99", "-fsyntax-only", "-Wall", "-Werror=comment", "main.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+
+def test_exported_javascript_of_nasty_names_parses(classifier, tmp_path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs Node")
+    (tmp_path / "model.cjs").write_text(classifier.network_.to_javascript(), encoding="utf-8")
+    subprocess.run([node, "--check", "model.cjs"], cwd=tmp_path, check=True)
+
+
+def test_exported_onnx_of_nasty_names_is_valid(table):
+    onnx = pytest.importorskip("onnx")
+    labels = table.column("y<b>").to_pylist()
+    small = table.select(table.column_names[:4])
+    model = BayesNetClassifier("naive", "laplace").fit(small, labels).network_.to_onnx()
+    onnx.checker.check_model(model)
+    assert {node.domain for node in model.graph.node} <= {"", "ai.onnx.ml"}

@@ -13,6 +13,7 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import inert
 from tanager.evaluation.metrics import METRICS, Reliability
+from tanager.evaluation.run_checks import check_cell, check_description, check_metrics
 from tanager.evaluation.runs import RunFile
 
 __all__ = ["TIMES", "Results", "Scores"]
@@ -107,8 +108,13 @@ class Results:
         run = RunFile(path)
         if not run.path.exists():
             raise DataError(f"{run.path.name}: no such run file.")
-        latest = {(r["dataset"], r["classifier"], r["round"], r["fold"]): r for r in run.cells()}
-        return cls(run.description(), list(latest.values()))
+        name = run.path.name
+        cells = (check_cell(record, name) for record in run.cells())
+        latest = {(r["dataset"], r["classifier"], r["round"], r["fold"]): r for r in cells}
+        results = cls(check_description(run.description(), name), list(latest.values()))
+        for record in results.records:
+            check_metrics(record, (*results.metrics, *TIMES), name)
+        return results
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -213,7 +219,7 @@ class Results:
                         f"There are: {', '.join((*self.metrics, *TIMES))}."
                     )
                 # A fold of one class has no AUC: the others' mean stands for it.
-                known = [r[metric] for r in cells if r[metric] is not None]
+                known = [r[metric] for r in cells if r.get(metric) is not None]
                 values[i, j] = function(known) if known else np.nan
         return values
 

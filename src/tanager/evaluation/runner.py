@@ -22,6 +22,7 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation.cell import Bench
 from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.results import Results
+from tanager.evaluation.run_checks import check_cell
 from tanager.evaluation.runs import RunFile
 from tanager.progress import Progress
 
@@ -78,7 +79,7 @@ def run_experiment(
         run.begin({**experiment.describe(), "environment": environment()})
         done = {
             record["cell"]: record
-            for record in run.cells()
+            for record in (check_cell(cell, run.path.name) for cell in run.cells())
             if not (retry_failed and record["status"] == "failed")
         }
         reporter.start(experiment.name, len(cells), unit="cells")

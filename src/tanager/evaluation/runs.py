@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from tanager.atomic import destination
 from tanager.errors import DataError
 
 __all__ = ["FORMAT", "RunFile"]
@@ -49,7 +50,7 @@ class RunFile:
 
     def __enter__(self) -> RunFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("a+b")
+        self._file = destination(self.path).open("a+b")
         self._lock()
         self._cut_torn_line()
         return self
@@ -130,7 +131,7 @@ class RunFile:
                     return
                 try:
                     record = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     _log.warning("%s: line %d is damaged and ignored", self.path.name, number)
                     continue
                 if number == 1 and (not isinstance(record, dict) or record.get("format") != FORMAT):

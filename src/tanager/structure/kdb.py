@@ -12,7 +12,14 @@ from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
-__all__ = ["KDB", "clique_parents", "dependence_parents", "information_order"]
+__all__ = [
+    "KDB",
+    "by_name",
+    "clique_parents",
+    "dependence_parents",
+    "feature_order",
+    "information_order",
+]
 
 
 class KDB(StructureLearner):
@@ -40,9 +47,11 @@ class KDB(StructureLearner):
 
     Notes
     -----
-    Ties go to the earlier column. Parents are ordered by decreasing
-    information with the feature: that is the back-off order. One pass for the
-    structure; one more for the counts where k > 1.
+    Ties in the order go to the name that comes first, so that the order of the
+    columns has no influence; with ``adjusted=False`` to the earlier column, as in
+    the papers' programs. Parents are ordered by decreasing information with the
+    feature: that is the back-off order. One pass for the structure; one more for
+    the counts where k > 1.
 
     References
     ----------
@@ -67,7 +76,7 @@ class KDB(StructureLearner):
         """Learn the parents."""
         if not isinstance(self.k, (int, np.integer)) or self.k < 0:
             raise ConfigurationError(f"KDB's k must be a whole number from 0 on, not {self.k!r}.")
-        order = information_order(adjusted_mi(counts) if self.adjusted else counts.mi())
+        order = feature_order(counts, adjusted=self.adjusted)
         context.record("structure")["order"] = [counts.domain.names[i] for i in order]
         if self.k == 0:
             parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
@@ -77,6 +86,22 @@ class KDB(StructureLearner):
             # Adjusted, what is not above zero is chance.
             parents = choose(order, information, int(self.k), 0.0 if self.adjusted else -np.inf)
         return Structure.from_parents(counts.domain.names, parents)
+
+
+def feature_order(counts: Counts, *, adjusted: bool) -> NDArray[np.int64]:
+    """Return the features by decreasing information on the class; adjusted, ties by name.
+
+    Many features may say no more than chance: their information is zero then, and a tie.
+    """
+    if not adjusted:
+        return information_order(counts.mi())
+    return by_name(adjusted_mi(counts), counts.domain.names)
+
+
+def by_name(information: NDArray[np.float64], names: tuple[str, ...]) -> NDArray[np.int64]:
+    """Return the features by decreasing information, ties by name."""
+    found = sorted(range(len(names)), key=lambda i: (-information[i], names[i]))
+    return np.array(found, np.int64)
 
 
 def information_order(information: NDArray[np.float64]) -> NDArray[np.int64]:

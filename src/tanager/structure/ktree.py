@@ -82,11 +82,11 @@ class KTree(StructureLearner):
         gains = np.maximum(_gains(counts, paired, context), 0.0)
         information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
-        tree = heaviest_tree(weights, most)
+        names = [domain.names[feature] for feature in paired]
+        tree = _by_name(names, weights, most)
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = context.record("structure")
         record["max_parents"] = most
-        names = [domain.names[feature] for feature in paired]
         record["gains"] = [
             {"feature": names[i], "parent": names[p], "gain": float(gains[i, p])}
             for i, p in sorted(first, key=lambda pair: -gains[pair])
@@ -106,6 +106,14 @@ class KTree(StructureLearner):
                 f"KTree: max_parents={given!r}. Allowed: 'auto', or a whole number from 0 on."
             )
         return int(given)
+
+
+def _by_name(names: Sequence[str], weights: Floats, k: int) -> list[tuple[int, ...]]:
+    """Return the tree with the features sorted by name, so that columns have no order for it."""
+    order = np.array(sorted(range(len(names)), key=names.__getitem__))
+    found = heaviest_tree(weights[np.ix_(order, order)], k)
+    place = np.argsort(order)
+    return [tuple(int(order[p]) for p in found[place[feature]]) for feature in range(len(names))]
 
 
 def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:

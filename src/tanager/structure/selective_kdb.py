@@ -11,8 +11,8 @@ from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
 from tanager.engines.keeping import Store
 from tanager.errors import ConfigurationError
-from tanager.structure.chance import adjusted_cmi, adjusted_mi
-from tanager.structure.kdb import dependence_parents, information_order
+from tanager.structure.chance import adjusted_cmi
+from tanager.structure.kdb import dependence_parents, feature_order
 from tanager.structure.learner import StructureLearner
 from tanager.structure.leave_one_out import (
     SCORES,
@@ -108,7 +108,7 @@ class SelectiveKDB(StructureLearner):
         information = np.zeros((n_features, n_features))
         if max_k:
             information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
-        order = information_order(adjusted_mi(counts) if self.adjusted else counts.mi())
+        order = feature_order(counts, adjusted=self.adjusted)
         ranked = dependence_parents(order, information, max_k)
         full = Structure.from_parents(counts.domain.names, ranked)
         families = [(int(f), full.parent_indices[f]) for f in order]

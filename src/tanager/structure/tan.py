@@ -10,6 +10,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.ear import explaining_away_residual
+from tanager.structure.kdb import by_name
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
@@ -103,8 +104,7 @@ class TAN(StructureLearner):
 
 def _column_free_order(counts: Counts, adjusted: bool) -> NDArray[np.int64]:
     """Return the features by information on the class, then by name: the columns' order is out."""
-    mi, names = adjusted_mi(counts) if adjusted else counts.mi(), counts.domain.names
-    return np.array(sorted(range(len(names)), key=lambda i: (-mi[i], names[i])), np.int64)
+    return by_name(adjusted_mi(counts) if adjusted else counts.mi(), counts.domain.names)
 
 
 def _tree_in_order(weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:

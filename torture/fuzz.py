@@ -1,0 +1,125 @@
+"""Fuzzing guided by coverage, with atheris (libFuzzer) where it is installed.
+
+    python -m torture.fuzz [--seconds 60] [--targets model,experiment,...] [--keep]
+
+Each target runs in a process of its own, with at most 100 s and 2 GB a file (the machine may be busy). What breaks a
+promise is kept in .cache/torture/fuzz; with --keep the smallest files that reach every line are
+written to tests/reliability/seeds, where the tests open them again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACE = ROOT / ".cache" / "torture" / "fuzz"
+SEEDS = ROOT / "tests" / "reliability" / "seeds"
+MAX_BYTES = 4096  # of a seed that is kept
+MAX_SEEDS = 30  # of a target
+
+
+def main() -> int:
+    """Fuzz every target; print what came of it as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m torture.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=60, help="for each target")
+    parser.add_argument("--targets", help="names, with commas; all by default")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", action="store_true", help="keep what was found as seeds of tests")
+    parser.add_argument("--alone", help=argparse.SUPPRESS)
+    given, rest = parser.parse_known_args()
+    if given.alone:
+        _fuzz(given.alone, rest)
+        return 0
+    if find_spec("atheris") is None:
+        raise SystemExit("atheris is not installed: pip install 'tanager[fuzz]'")
+    from torture.targets import TARGETS
+
+    names = given.targets.split(",") if given.targets else list(TARGETS)
+    found = {name: fuzz(name, given.seconds, given.seed, keep=given.keep) for name in names}
+    print(json.dumps(found, indent=1))
+    return 1 if any(facts["failures"] for facts in found.values()) else 0
+
+
+def fuzz(name: str, seconds: int, seed: int, *, keep: bool) -> dict[str, Any]:
+    """Fuzz one target; return the files tried, the lines' edges reached, and what failed."""
+    from torture.targets import seeds_of
+
+    corpus, failed = PLACE / name / "corpus", PLACE / name / "failed"
+    shutil.rmtree(PLACE / name, ignore_errors=True)
+    corpus.mkdir(parents=True)
+    failed.mkdir()
+    for at, data in enumerate(seeds_of(name)):
+        (corpus / f"whole-{at}").write_bytes(data)
+    for path in sorted((SEEDS / name).glob("*")):
+        (corpus / path.name).write_bytes(path.read_bytes())
+    options = [f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=100", "-rss_limit_mb=2048"]
+    options += ["-max_len=20000", f"-artifact_prefix={failed}/", "-print_final_stats=1"]
+    done = _run(name, [*options, str(corpus)])
+    text = done.stderr
+    tried = re.findall(r"stat::number_of_executed_units:\s+(\d+)", text)
+    reached = re.findall(r"\bft: (\d+)", text)
+    failures = sorted(path.name for path in failed.iterdir())
+    if done.returncode and not failures:
+        failures = [text[-300:]]
+    if keep:
+        _keep(name, corpus)
+    return {
+        "tried": int(tried[-1]) if tried else 0,
+        "reached at first": int(reached[0]) if reached else 0,
+        "reached": int(reached[-1]) if reached else 0,
+        "failures": failures,
+    }
+
+
+def _run(name: str, options: list[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "torture.fuzz", "--alone", name, *options]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+
+
+def _keep(name: str, corpus: Path) -> None:
+    """Let the fuzzer choose the files that reach everything, and keep the small ones."""
+    merged = corpus.with_name("merged")
+    merged.mkdir()
+    _run(name, ["-merge=1", str(merged), str(corpus)])
+    target = SEEDS / name
+    target.mkdir(parents=True, exist_ok=True)
+    chosen = sorted(merged.iterdir(), key=lambda path: (path.stat().st_size, path.name))
+    for path in chosen[:MAX_SEEDS]:
+        data = path.read_bytes()
+        if len(data) <= MAX_BYTES:
+            (target / path.name[:16]).write_bytes(data)
+
+
+def _fuzz(name: str, options: list[str]) -> None:
+    """Hand one target to libFuzzer; ends the process."""
+    import atheris
+
+    with atheris.instrument_imports(include=["tanager"]):
+        targets = import_module("torture.targets")
+        for part in ("classifiers", "evaluation", "network", "report", "training"):
+            import_module(f"tanager.{part}")
+    target = targets.TARGETS[name]
+    for data in targets.seeds_of(name):  # loads what is loaded late
+        target(data)
+    targets.quiet()
+
+    def one(data: bytes) -> None:
+        outcome = target(bytes(data))
+        if outcome not in ("refused", "read", "ran", "loaded", "loaded, rows refused"):
+            raise AssertionError(outcome)
+
+    atheris.Setup([sys.argv[0], *options], one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""What a file may do to each reader: one function a reader, from bytes to an outcome.
+
+Used by the fuzzer (`torture.fuzz`) and, with the seeds it found, by the tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from torture import input_mutations, model_mutations, toml_mutations
+from torture.victim import fit_table, load_model
+
+__all__ = ["TARGETS", "seeds_of"]
+
+RUN_FILE = Path(__file__).with_name("run_file.jsonl")
+
+
+def _in_file(data: bytes, ending: str, work: Callable[[Path], str]) -> str:
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        path = Path(folder) / f"file{ending}"
+        path.write_bytes(data)
+        return work(path)
+
+
+@cache
+def _models() -> list[tuple[dict[str, str], dict[str, Any]]]:
+    """Return metadata and arrays of whole model files."""
+    from safetensors.numpy import load
+
+    found = []
+    for data in model_mutations.seeds():
+        length = int.from_bytes(data[:8], "little")
+        found.append((json.loads(data[8 : 8 + length])["__metadata__"], load(data)))
+    return found
+
+
+def model(data: bytes) -> str:
+    """Take the first byte as a model's number and the rest as its header, under a valid checksum.
+
+    So the fuzzer changes what is checked for sense, not what the checksum guards.
+    """
+    from safetensors.numpy import save
+
+    from tanager.network.files import checksum
+
+    if len(data) < 2:
+        return "refused"
+    metadata, arrays = _models()[data[0] % len(_models())]
+    header = data[1:].decode("utf-8", "replace")
+    metadata = {**metadata, "header": header, "sha256": checksum(header, arrays)}
+    return _in_file(save(arrays, metadata), ".tanager", load_model)
+
+
+def experiment(data: bytes) -> str:
+    """Read an experiment file, and its cells; nothing is run."""
+    from tanager.errors import TanagerError
+    from tanager.evaluation import Experiment
+
+    def read(path: Path) -> str:
+        try:
+            found = Experiment.from_toml(path, data=path.parent)
+            found.check()
+            _ = sum(1 for _ in zip(found.cells(), range(50), strict=False))
+        except TanagerError:
+            return "refused"
+        return "read"
+
+    return _in_file(data, ".toml", read)
+
+
+def learner(data: bytes) -> str:
+    """Read the text of a structure and of parameters, as in ``tan/hdp(shape=2)``."""
+    from tanager.errors import TanagerError
+    from tanager.evaluation import Contender
+    from tanager.parameters import resolve_parameters
+    from tanager.structure import resolve_structure
+
+    text = data.decode("utf-8", "replace")
+    outcome = "refused"
+    for read in (resolve_structure, resolve_parameters, lambda t: Contender("a", t).check()):
+        with contextlib.suppress(TanagerError):
+            read(text)
+            outcome = "read"
+    return outcome
+
+
+def run_file(data: bytes) -> str:
+    """Read a run file and make all that is made of one: table, page, comparison."""
+    from tanager.cli.tables import print_comparison
+    from tanager.errors import TanagerError
+    from tanager.evaluation import Results
+    from tanager.report import render_report
+
+    def read(path: Path) -> str:
+        try:
+            results = Results.read(path)
+            results.table()
+            render_report(results)
+            with contextlib.redirect_stdout(io.StringIO()):
+                print_comparison(results, as_json=False)
+        except TanagerError:
+            return "refused"
+        return "read"
+
+    return _in_file(data, ".jsonl", read)
+
+
+def csv(data: bytes) -> str:
+    """Learn from a CSV and predict it."""
+    return _in_file(data, ".csv", fit_table)
+
+
+def checkpoint(data: bytes) -> str:
+    """Read the checkpoint of a training."""
+    from tanager.errors import TanagerError
+    from tanager.training.checkpoint import Checkpoint
+
+    def read(path: Path) -> str:
+        try:
+            Checkpoint(path, 1, "x").load()
+        except TanagerError:
+            return "refused"
+        return "read"
+
+    return _in_file(data, ".npz", read)
+
+
+TARGETS: dict[str, Callable[[bytes], str]] = {
+    "model": model,
+    "experiment": experiment,
+    "learner": learner,
+    "run_file": run_file,
+    "csv": csv,
+    "checkpoint": checkpoint,
+}
+
+
+def seeds_of(target: str) -> list[bytes]:
+    """Return whole files to start from."""
+    if target == "model":
+        return [bytes([at]) + facts["header"].encode() for at, (facts, _) in enumerate(_models())]
+    if target == "experiment":
+        return [text.encode() for text in toml_mutations.SEEDS]
+    if target == "learner":
+        return [
+            b"tan/hdp(shape=2)",
+            b"kdb(k=2, moral=True)",
+            b"fixed(parents={'a': ['b']})",
+            b"discriminative(form='direct', base=m-estimate(m=1), l2=0.1)",
+            b"pooled(members=[hdp, m-estimate])",
+            b"random-forest(n_estimators=3)",
+        ]
+    if target == "run_file":
+        return [RUN_FILE.read_bytes()]
+    if target == "csv":
+        return [data for ending, data in input_mutations.seeds() if ending == ".csv"]
+    return [_checkpoint_bytes()]
+
+
+def _checkpoint_bytes() -> bytes:
+    import numpy as np
+
+    sink = io.BytesIO()
+    np.savez(sink, a=np.arange(3.0), fingerprint=np.array("x"))
+    return sink.getvalue()
+
+
+def quiet() -> None:
+    """Turn warnings off, which a damaged file may cause."""
+    warnings.simplefilter("ignore")
