@@ -17,19 +17,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PLACE = ROOT / ".floors"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-TOOLS = ("pytest", "hypothesis", "psutil")  # of the tests themselves, as they are today
-# What users call: learners, files, tables. The rest of the suite needs other programs.
+EXTRAS = ("dask", "excel", "export", "report")  # all that users may install
+READ = ("duckdb", "networkx", "pandas", "polars")  # libraries whose tables are read
+TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil")  # of the tests, as they are today
+# The whole suite without the documentation, which is about the sources, and what needs other
+# programs.
 TESTS = (
-    *("tests/classifiers/test_bayesnet.py", "tests/sources", "tests/network/test_files.py"),
-    *("tests/structure/test_structure.py", "tests/evaluation/test_experiment.py"),
-    *("tests/reliability/test_found.py", "tests/reliability/test_atomic.py"),
+    *("tests", "--ignore=tests/docs", "-m", "not browser and not peers and not shared"),
+    *("-n", "2"),
 )
 
 
 def floors() -> list[str]:
     """Return the lowest allowed version of every dependency, as pip writes it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["report"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(text for name in EXTRAS for text in extras[name])]
+    wanted += [text for text in extras["dev"] if text.partition(">")[0] in READ]
     found = []
     for text in wanted:
         match = re.fullmatch(r"([\w.-]+)(?:\[[^]]*\])?>=([\w.]+)(?:,.*)?", text.replace(" ", ""))
@@ -68,9 +72,13 @@ def _install(program: str, python: str, pinned: list[str]) -> bool:
     place = PLACE / python
     if not place.exists():
         subprocess.run([program, "-m", "venv", str(place)], check=True)
-    extras = ["pandas", "polars", "duckdb", *TOOLS]
     command = [str(place / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    command += ["--disable-pip-version-check", f"{ROOT}[report]", *pinned, *extras]
+    command += [
+        "--disable-pip-version-check",
+        f"{ROOT}[{','.join(EXTRAS)}]",
+        *(pinned or READ),
+        *TOOLS,
+    ]
     return subprocess.run(command, check=False).returncode == 0
 
 
