@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,7 +151,7 @@ def kills(options: argparse.Namespace) -> str:
                 os.kill(self.victim, signal.SIGKILL)
             return super()._submit(*arguments, **where)
 
-    draw = random.Random(0)
+    draw = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for part in range(8):
@@ -169,6 +170,7 @@ def kills(options: argparse.Namespace) -> str:
         equal, times, seconds = 0, [], 0.0
         while len(times) < options.fits:
             with (
+                suppress(KeyError),  # of a LocalCluster that is closed while a worker goes
                 LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
                 Client(cluster) as client,
             ):
@@ -293,6 +295,7 @@ def main() -> None:
     parser.add_argument("--structure", default="skdb(max_k=5)")
     parser.add_argument("--parameters", default="hdp")
     parser.add_argument("--fits", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0, help="of the kills")
     parser.add_argument("--pieces", type=int, nargs="+", default=[2, 8, 64])
     options = parser.parse_args()
     print(machine())

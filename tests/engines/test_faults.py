@@ -61,17 +61,18 @@ def engine(dask_client):
 
 
 class Failing:
-    """Work whose workers are lost a number of times."""
+    """Work whose workers are lost a number of times, now in one way, now in another."""
 
     def __init__(self, times):
         self.left = times
 
     def __call__(self):
         from distributed import CancelledError
+        from distributed.comm import CommClosedError
 
         self.left -= 1
         if self.left >= 0:
-            raise CancelledError("lost")
+            raise (CommClosedError if self.left % 2 else CancelledError)("lost")
         return "done"
 
 
@@ -83,8 +84,9 @@ def test_lost_workers_are_made_up_for_a_few_times(engine):
 
 def test_a_lost_scheduler_is_said(engine):
     engine.client = SimpleNamespace(status="closed")
-    with pytest.raises(EngineError, match="scheduler of the cluster was lost"):
-        engine._try(Failing(1), ())
+    for times in (1, 2):
+        with pytest.raises(EngineError, match="scheduler of the cluster was lost"):
+            engine._try(Failing(times), ())
 
 
 def test_errors_of_a_task_come_out_as_they_are(dask_client, tmp_path):

@@ -313,8 +313,9 @@ class DaskEngine:
         """Do the work, again where workers were lost on the way; repeated merges are exact."""
         from distributed import CancelledError, KilledWorker
         from distributed.client import FutureCancelledError
+        from distributed.comm import CommClosedError
 
-        lost = (CancelledError, FutureCancelledError, KilledWorker)
+        lost = (CancelledError, FutureCancelledError, KilledWorker, CommClosedError)
         for left in reversed(range(TRIES)):
             try:
                 return work()
@@ -362,8 +363,8 @@ class DaskEngine:
                 n = len(self.client.nthreads())
                 raise EngineError(
                     f"{stage!r}: {len(left)} tasks have waited {self.patience:.0f} s with {n} "
-                    "workers and none at work. Is the cluster still there? Look at "
-                    f"{self.client.dashboard_link}."
+                    "workers and none at work. Is the cluster still there, and have its workers "
+                    f"memory enough? Look at {self.client.dashboard_link}."
                 )
 
     def _check_versions(self) -> None:
