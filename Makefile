@@ -6,7 +6,7 @@ KEEL   := .keel
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers unit docs peers bench torture floors clean
+.PHONY: help setup demo test lint types layers unit docs peers bench torture fuzz floors clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -60,6 +60,11 @@ HOURS   ?= 0
 MINUTES ?= $(shell echo $$(( $(HOURS) * 60 )))
 torture: setup  ## attack files, disks, processes and numbers; MINUTES= or HOURS= for longer
 	$(BIN)/python -m torture --minutes $(MINUTES) --seed $(or $(SEED),0)
+
+SECONDS_EACH ?= 60
+fuzz: setup  ## fuzz the readers of files, guided by coverage (Linux, Python below 3.14)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m torture.fuzz --seconds $(SECONDS_EACH)
 
 floors: setup  ## test with the lowest versions allowed, and on every Python found
 	$(BIN)/python -m torture.floors

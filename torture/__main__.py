@@ -50,6 +50,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, help="of each part, instead of its default")
     parser.add_argument("--parts", default=",".join(PARTS), help="names, with commas")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="structures, by the start of their names")
     parser.add_argument("--record", type=Path, help="JSON file that keeps the results")
     parser.add_argument("--write", action="store_true", help="keep them in the documentation")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
@@ -77,7 +78,7 @@ def main() -> int:
 def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """Run one part in a new process: what it does to itself is its own affair."""
     command = [sys.executable, "-m", "torture", "--alone", "--parts", name]
-    command += ["--minutes", str(given.minutes), "--seed", str(given.seed)]
+    command += ["--minutes", str(given.minutes), "--seed", str(given.seed), "--only", given.only]
     if given.cases is not None:
         command += ["--cases", str(given.cases)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
@@ -93,7 +94,7 @@ def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
 def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
     part, cases, share = PARTS[name]
     cases = cases if given.cases is None else given.cases
-    budget = Budget(cases, 60.0 * given.minutes * share, given.seed)
+    budget = Budget(cases, 60.0 * given.minutes * share, given.seed, given.only)
     tally = Tally(say=lambda text: print(f"   {text}", file=sys.stderr, flush=True))
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:

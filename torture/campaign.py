@@ -25,11 +25,14 @@ class Budget:
     seconds : float
         To go on for, once the cases are done.
     seed : int
+    only : str
+        What the names of structures must begin with, in parts that try every pair.
     """
 
     cases: int
     seconds: float = 0.0
     seed: int = 0
+    only: str = ""
     _start: float = field(default_factory=time.monotonic)
     _done: int = 0
 

@@ -36,9 +36,10 @@ SHORT = (
 )
 
 
-def pairs() -> list[tuple[str, str]]:
-    """Return every structure with every parameter learner."""
-    return [(structure, parameters) for structure in STRUCTURES for parameters in PARAMETERS]
+def pairs(only: str = "") -> list[tuple[str, str]]:
+    """Return every structure, or those of a name, with every parameter learner."""
+    chosen = [structure for structure in STRUCTURES if structure.startswith(only)]
+    return [(structure, parameters) for structure in chosen for parameters in PARAMETERS]
 
 
 class Rows(NamedTuple):
@@ -114,7 +115,7 @@ def same(budget: Budget, tally: Tally, folder: Path) -> None:
     """Threads, chunks, formats, types, processes, hash seeds, BLAS threads: bit for bit."""
     data = rows(budget.seed)
     probe = data.X
-    chosen = pairs() if budget.cases > len(SHORT) else list(SHORT)
+    chosen = pairs(budget.only) if budget.cases > len(SHORT) else list(SHORT)
     expected = {pair: _attempt(pair, data, probe, tally) for pair in chosen}
     good = [pair for pair in chosen if expected[pair] is not None]
     tally.facts["pairs"] = len(good)
@@ -199,7 +200,7 @@ def level(moved: float) -> str:
 
 def promises(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG001
     """Weights, and the order of rows, columns and classes: how near, for every pair."""
-    chosen = pairs() if budget.cases > len(SHORT) else list(SHORT)
+    chosen = pairs(budget.only) if budget.cases > len(SHORT) else list(SHORT)
     table: dict[str, dict[str, str]] = {}
     moved_by: dict[str, dict[str, float]] = {}
     for pair in chosen:
