@@ -111,7 +111,8 @@ Tests bring each of them back: `tests/reliability`, `tests/sources`, `tests/stru
   another folder.
 - kDB and selective kDB moved by up to 0.8, and the default by up to 0.01, when columns changed
   places: features that say no more than chance tied, and ties went by column.
-- Texts of other types than plain strings (dictionaries, bytes, views) could reach a CSV as formulas.
+- Texts of other types than plain strings (dictionaries, bytes, views) could reach a CSV as
+  formulas.
 """
 
 
