@@ -124,17 +124,14 @@ def stream(rows: list[list[str]], ours: float) -> None:
     """Measure fitting from Parquet at one and ten million rows."""
     with tempfile.TemporaryDirectory() as folder:
         results = {}
+        X, y = random_tan(N_ROWS)
+        table = pa.table({**{f"x{i}": X[:, i] for i in range(N_FEATURES)}, "y": y})
+        del X, y
         for scale in (1, 10):
             path = Path(folder) / f"{scale}.parquet"
-            writer = None
-            for part in range(scale):
-                X, y = random_tan(N_ROWS, seed=0)
-                table = pa.table({**{f"x{i}": X[:, i] for i in range(N_FEATURES)}, "y": y})
-                writer = writer or pq.ParquetWriter(path, table.schema)
-                writer.write_table(table, row_group_size=100_000)
-                del X, y, table, part
-            assert writer is not None
-            writer.close()
+            with pq.ParquetWriter(path, table.schema) as writer:
+                for _ in range(scale):
+                    writer.write_table(table, row_group_size=100_000)
             in_new_process(STREAM.format(path=path))
             results[scale] = in_new_process(STREAM.format(path=path))
     for scale, result in results.items():

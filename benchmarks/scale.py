@@ -1,7 +1,7 @@
-"""Large tables: cost a row, memory and time by stage.
+"""Large tables: CPU time and memory, by stage and by learner.
 
     python benchmarks/scale.py splice --rows 1000000      one fit, stage by stage
-    python benchmarks/scale.py growth --rows 1000000      cost a row, from a tenth to all
+    python benchmarks/scale.py learners --rows 1000000    every learner on the same rows
 
 Each fit runs in a process of its own, which reports its CPU time and its peak
 memory. Tables are made in --folder, once.
@@ -15,8 +15,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.foundation import random_tan
 from benchmarks.measuring import in_new_process, machine, markdown
 from tanager.evaluation.generators import write_splice
 
@@ -29,8 +31,9 @@ wall, cpu = time.perf_counter(), time.process_time()
 clf = BayesNetClassifier({structure!r}, {parameters!r}, n_jobs={jobs}, memory_limit={limit!r})
 clf.fit({path!r}, {target!r})
 stages = {{s: [r["seconds"], r["cpu_seconds"]] for s, r in clf.info_.items() if "seconds" in r}}
+passes = {{s: r["passes"] for s, r in clf.info_.items() if "seconds" in r}}
 print(json.dumps(dict(wall=time.perf_counter() - wall, cpu=time.process_time() - cpu,
-                      peak_mb=peak_memory_mb(), stages=stages)))
+                      peak_mb=peak_memory_mb(), stages=stages, passes=passes)))
 """
 
 
@@ -86,26 +89,47 @@ def splice(options: argparse.Namespace) -> str:
     return markdown(HEAD, [row(name, options.rows, found)])
 
 
-def growth(options: argparse.Namespace) -> str:
-    """Fit the same model on a tenth, a third and all of the rows."""
-    lines = []
-    for n_rows in (options.rows // 10, options.rows // 3, options.rows):
-        found = fit(
-            windows(options.folder, n_rows),
-            options.structure,
-            options.parameters,
-            options.jobs,
-            options.memory_limit,
+LEARNERS = [
+    ("naive", "laplace"), ("tan", "hdp"), ("tan", "m-estimate"), ("kdb(k=2)", "hdp"),
+    ("kdb(k=5)", "hdp"), ("skdb(max_k=5)", "hdp"), ("acll", "acll"), ("tan", "discriminative"),
+    ("tan", "pooled"), ("auto", "layered"),
+]  # fmt: skip
+
+
+def learners(options: argparse.Namespace) -> str:
+    """Fit every learner made of passes on the same rows: 30 columns drawn from a random TAN."""
+    path = options.folder / f"tan-{options.rows}"
+    if not path.exists():
+        path.mkdir()
+        X, y = random_tan(options.rows)
+        names = [f"x{i}" for i in range(X.shape[1])]
+        columns = {name: [f"v{v}" for v in range(9)] for name in names}
+        table = pa.table(
+            {
+                name: pa.DictionaryArray.from_arrays(pa.array(column, pa.int8()), columns[name])
+                for name, column in zip(names, X.T, strict=True)
+            }
+            | {"y": y}
         )
-        name = f"{options.structure} / {options.parameters}"
-        lines.append(row(name, n_rows, found))
-    return markdown(HEAD, lines)
+        pq.write_table(table, path / "0.parquet", row_group_size=100_000)
+    lines = []
+    for structure, parameters in LEARNERS:
+        found = fit(path, structure, parameters, options.jobs, options.memory_limit)
+        passes = ", ".join(f"{stage} {n}" for stage, n in found["passes"].items())
+        line = [
+            f"`{structure}` / `{parameters}`",
+            passes,
+            f"{found['cpu'] / options.rows * 1e6:.1f}",
+        ]
+        lines.append([*line, f"{found['peak_mb']:,.0f}"])
+        print(lines[-1], flush=True)
+    return markdown(["model", "passes by stage", "CPU s a million rows", "peak MB"], lines)
 
 
 def main() -> None:
     """Read the arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    kinds = {"splice": splice, "growth": growth}
+    kinds = {"splice": splice, "learners": learners}
     parser.add_argument("what", choices=kinds)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--rows", type=int, default=1_000_000)

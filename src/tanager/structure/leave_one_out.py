@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
-from tanager.engines.keeping import Store
+from tanager.engines.keeping import KeptChunk, Store
 
 __all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "Task", "Tries", "mean_losses"]
 
@@ -160,19 +160,23 @@ class Tries(NamedTuple):
         cells = np.cumsum([0] + [level.value.shape[0] for level in levels])
         contexts = np.cumsum([0] + [level.context_count.shape[0] for level in levels])
         child = [level.child[:-1] + cells[at + 1] for at, level in enumerate(levels)]
+        context = [level.context + contexts[at] for at, level in enumerate(levels)]
+        width = np.array([level.width for level in levels])
+        value, odds, joint, counts = (
+            [level[at] for level in levels] for at in map(_Level._fields.index, _JOINED)
+        )
+        del levels
         return cls(
             np.array(level_start),
             np.array(member),
             cells[:-1],
-            np.array([level.width for level in levels]),
-            np.concatenate([*child, cells[-1:]]).astype(np.int32),
-            np.concatenate([level.value for level in levels]),
-            np.concatenate([level.odds for level in levels]),
-            np.concatenate([level.joint for level in levels]),
-            np.concatenate(
-                [level.context + contexts[at] for at, level in enumerate(levels)]
-            ).astype(np.int32),
-            np.concatenate([level.context_count for level in levels]),
+            width,
+            _join([*child, cells[-1:]]).astype(np.int32),
+            _join(value),
+            _join(odds),
+            _join(joint),
+            _join(context).astype(np.int32),
+            _join(counts),
         )
 
 
@@ -225,11 +229,14 @@ class LeaveOneOut:
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         # An integer weight stands for repeated rows, of which one is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
-        # A copy, so that a pass that is tried again starts from the same.
-        if self.before is None:
+        kept = None if self.before is None else self.before[chunk.start]
+        in_place = isinstance(kept, KeptChunk)
+        if kept is None:
             rows = task.start(chunk, shares)
         else:
-            rows = next(self.before[chunk.start].chunks()).rows.copy()
+            # What is in memory is changed in place: no engine runs a pass of this process twice.
+            rows = next(kept.chunks()).rows
+            rows = rows if in_place else rows.copy()
         trie, score = tries[:6], SCORES.index(task.score)
         if task.binary:
             native.score_odds(
@@ -254,7 +261,7 @@ class LeaveOneOut:
                 state[0],
             )
         if self.store is not None:
-            state[1][chunk.start] = self.store.keep(State(rows))
+            state[1][chunk.start] = kept if in_place else self.store.keep(State(rows))
         return state
 
     def merge(self, a: tuple[Ints, States], b: tuple[Ints, States]) -> tuple[Ints, States]:
@@ -266,10 +273,20 @@ class LeaveOneOut:
         return state
 
 
+def _join(parts: list[Any]) -> Any:
+    """Return arrays end to end, and let go of the parts: large ones are not held twice for long."""
+    joined = np.concatenate(parts)
+    parts.clear()
+    return joined
+
+
 def mean_losses(task: Task, sums: Ints) -> Floats:
     """Turn sums of losses into means, or their roots for the squared losses."""
     mean = sums / task.scale / max(float(task.class_counts.sum()), 1e-300)
     return np.sqrt(mean) if SCORES.index(task.score) < 2 else mean
+
+
+_JOINED = ("value", "odds", "joint", "context_count")
 
 
 class _Level(NamedTuple):

@@ -136,7 +136,8 @@ class SelectiveKDB(StructureLearner):
         groups = list(_groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit)))
         for at, group in enumerate(groups):
             trees = build_trees(rows, group, context, most_cells(len(families)))
-            store = Store(context.work_limit) if at + 1 < len(groups) else None
+            # What is in memory after the first group stays there; the rest goes to a new file.
+            store = Store(0 if at else context.work_limit) if at + 1 < len(groups) else None
             losses = LeaveOneOut(task, Tries.build(task, group, trees), states, store)
             del trees
             found, states = context.engine.run(losses, rows, context.progress, "leave-one-out")
