@@ -482,7 +482,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         with context.stage("parameters"):
             if isinstance(learner, CountLearner):
                 learner = learner.choose(structure, counts, context).learner
-            tables = learner.learn(structure, counts, context)
+            structure, tables = learner.learn_network(structure, counts, context)
         tables = weigh_classes(tables, self.class_weight, codebook.classes, counts.classes)
         self.network_ = Network(codebook, structure, tables)
         self._kept_counts = KeptCounts.start(learner, structure, counts)

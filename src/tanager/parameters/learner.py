@@ -66,6 +66,15 @@ class ParameterLearner(BaseEstimator, ABC):
             Write what is worth knowing into ``context.record("parameters")``.
         """
 
+    def learn_network(
+        self, structure: Structure, counts: Counts, context: FitContext
+    ) -> tuple[Structure, Tables]:
+        """Learn tables, and say on which structure: with fewer parents where none reads all.
+
+        What `learn` returns is always on the structure given.
+        """
+        return structure, self.learn(structure, counts, context)
+
     def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
         """Make all choices that need held-out rows.
 

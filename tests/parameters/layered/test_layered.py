@@ -60,7 +60,7 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp"), 1))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
-    tables = _pool(part, scores, shares)
+    tables = _pool(part, members, shares)
     codes = rows.gather().codes
     # The definition: every member's sum of scores, by the row's values and groups.
     total = np.zeros((rows.n_rows, n_classes))
@@ -78,8 +78,7 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    scores = [Smooth(2, Layered()._settings()).scores(part)]
-    tables = _pool(part, scores, np.ones(1))
+    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
     for family in tables.families:
         np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
     # Enumerate all rows: the joint sums to one.
@@ -96,7 +95,7 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 def test_shares_of_grouped_families_are_those_of_the_joint():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings()).scores(part)], np.ones(1))
+    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
     views = dict(enumerate(part.groups))
     logs = [family.log_prob for family in tables.families]
     found = family_shares(MORAL, logs, tables.log_prior, views)
@@ -132,6 +131,34 @@ def test_a_grouped_table_answers_as_the_dense_one():
         Tables(prior, (grouped, *rest)).log_joint(structure, codes, arities),
         Tables(prior, (dense, *rest)).log_joint(structure, codes, arities),
     )
+
+
+def test_parents_that_no_member_reads_are_left_out_of_the_network():
+    rows = make_rows()
+    part = Part.of(rows, MORAL, 1 << 16, FitContext())
+    assert part.shortened(1).structure.max_parents == 1
+    assert part.shortened(2).structure == MORAL
+    noise = np.random.default_rng(0).normal(size=(400, 5))
+    clf = BayesNetClassifier("ktree(max_parents=3)").fit(noise, noise[:, 0] > 0)
+    used = max(len(family.member_arities) - 1 for family in clf.network_.tables.families)
+    assert clf.structure_.max_parents == used
+    assert clf.structure_.is_moral()
+
+
+def test_parents_stay_where_a_network_needs_them():
+    domain = Domain(tuple("abcd"), np.full(4, 3), 2)
+    codes = np.random.default_rng(0).integers(0, 3, (4, 50)).astype(np.uint8)
+    rows = Rows.in_memory(domain, codes, (codes[0] > 1).astype(np.uint16))
+    # The first two parents of d, c and a, are joined by the second parent of c.
+    joined = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 0, 1)])
+    part = Part.of(rows, joined, 1 << 16, FitContext())
+    assert part.shortened(2).structure.max_parents == 2
+    # Those of d, b and a, need the second parent of b, which is left out.
+    apart = Structure.from_parents("abcd", [(), (2, 0), (0,), (1, 0, 2)])
+    part = Part.of(rows, apart, 1 << 16, FitContext())
+    assert apart.is_moral()
+    assert part.shortened(1).structure.max_parents == 1
+    assert part.shortened(2).structure.is_moral()
 
 
 def test_a_saved_model_is_the_same(fitted, tmp_path):

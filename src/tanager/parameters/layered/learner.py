@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from tanager.parameters.learner import CountLearner, ParameterLearner
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
 from tanager.parameters.scores import Views, family_shares, fit_inputs
 from tanager.parameters.tables import GroupedTable, Tables
+from tanager.progress import Progress
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
 
@@ -113,27 +115,35 @@ class Layered(ParameterLearner):
         self.max_iter = max_iter
         self.tol = tol
 
-    @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
         """Learn every member, and pool them."""
+        return self._learn(structure, counts, context, shorten=False)[1]
+
+    def learn_network(
+        self, structure: Structure, counts: Counts, context: FitContext
+    ) -> tuple[Structure, Tables]:
+        """Learn every member, and pool them on the parents that some member reads."""
+        return self._learn(structure, counts, context, shorten=True)
+
+    @one_blas_thread()
+    def _learn(
+        self, structure: Structure, counts: Counts, context: FitContext, *, shorten: bool
+    ) -> tuple[Structure, Tables]:
         generative = self._check()
         if counts.domain.n_classes == 1:
-            return MEstimate(m=1.0).learn(structure, counts, context)
+            return structure, MEstimate(m=1.0).learn(structure, counts, context)
         rows, inner = self._gathered(counts.rows, context.inner())
         part = Part.of(rows, structure, self.max_table, inner)
         trial = self._trial(part, context)
         members = self._members(generative, structure, trial)
         shares, losses = self._shares(members, trial)
-        context.progress.start("pool", total=float(len(members)), unit="members")
-        scores = []
-        for member in members:
-            scores.append(member.scores(part))
-            context.progress.advance()
-        context.progress.finish()
         record = context.record("parameters")
-        reports = [member.record() for member in members]
-        record.update(shares=shares.tolist(), held_out_loss=losses, members=reports)
-        return _pool(part, scores, shares)
+        record.update(shares=shares.tolist(), held_out_loss=losses)
+        if shorten:
+            part = part.shortened(max(member.depth for member in members))
+        tables = _pool(part, members, shares, context.progress)
+        record["members"] = [member.record() for member in members]
+        return part.structure, tables
 
     def _check(self) -> CountLearner | None:
         """Return the generative learner; raise a ConfigurationError for what is not allowed."""
@@ -228,19 +238,27 @@ class Layered(ParameterLearner):
         return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
 
 
-def _pool(part: Part, members: list[tuple[Floats, list[Floats]]], shares: Floats) -> Tables:
+def _pool(
+    part: Part, members: Sequence[Member], shares: Floats, progress: Progress | None = None
+) -> Tables:
     """Return the geometric mean of members, as a network where the structure allows it."""
-    structure = part.structure
-    log_prior = np.sum([a * scores[0] for a, scores in zip(shares, members, strict=True)], axis=0)
-    wanted = _input_shares(part)
-    logs = []
-    for at, parents in enumerate(structure.parent_indices):
-        total = np.zeros((*wanted[at].shape, part.rows.domain.n_classes))
-        for share, (_, scores) in zip(shares, members, strict=True):
-            total += share * under_parents(np.maximum(scores[at], FLOOR), len(parents))
+    structure, n_classes = part.structure, part.rows.domain.n_classes
+    wanted, log_prior = _input_shares(part), np.zeros(n_classes)
+    logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
+    progress = progress or Progress()
+    progress.start("pool", total=float(len(members)), unit="members")
+    # One member after the other: the tables of all at a time would be many.
+    for share, member in zip(shares, members, strict=True):
+        class_scores, families = member.scores(part)
+        log_prior += share * class_scores
+        for log, scores in zip(logs, families, strict=True):
+            log += share * under_parents(np.maximum(scores, FLOOR), log.ndim - 2)
+        progress.advance()
+    progress.finish()
+    for log, inputs in zip(logs, wanted, strict=True):
         # What a cell gives to all classes alike cancels in P(y | x).
-        total -= total.mean(axis=-1, keepdims=True)
-        logs.append(total + _log_conditional(wanted[at]))
+        log -= log.mean(axis=-1, keepdims=True)
+        log += _log_conditional(inputs)
     normalized = structure.is_moral()
     if normalized:
         views: Views = dict(enumerate(part.groups))

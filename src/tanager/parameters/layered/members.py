@@ -66,12 +66,15 @@ class Member(ABC):
 
     Attributes
     ----------
+    depth : int
+        The most parents of a feature.
     held_out : ndarray of float64, shape (n_left_out, n_classes)
         Log-posteriors of left-out rows by fits without their fold; set by `choose`.
     loss : float
         Their mean loss.
     """
 
+    depth: int
     held_out: Floats
     loss: float = np.nan
 

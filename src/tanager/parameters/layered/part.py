@@ -61,6 +61,16 @@ class Part:
         """Return the part that learns scores from the rows of a `Fold` alone."""
         return replace(self, fold=fold)
 
+    def shortened(self, depth: int) -> Part:
+        """Return the part with each feature's first parents alone; all where a network needs them.
+
+        Without immoralities there is a network with the posterior of the scores.
+        """
+        short = self.structure.shortened(depth)
+        if self.structure.is_moral() and not short.is_moral():
+            return self
+        return replace(self, structure=short)
+
     @classmethod
     def anew(
         cls,
