@@ -35,6 +35,7 @@ ENOUGH_ROWS = 2_000  # held-out rows that settle a choice among a few strengths 
 MANY_ROWS = 50_000  # from which on groups and structure are those of all rows in the fold, too
 FOLD_ROWS = 20_000  # about as many rows are held out of very many
 MOST_FOLDS = 250
+LITTLE_LOST = 0.003  # of the pool's held-out loss, without a member that is worse than another
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
 
@@ -135,8 +136,8 @@ class Layered(ParameterLearner):
         rows, inner = self._gathered(counts.rows, context.inner())
         part = Part.of(rows, structure, self.max_table, inner)
         trial = self._trial(part, context)
-        members = self._members(generative, structure, trial)
-        shares, losses = self._shares(members, trial)
+        members = _worthwhile(self._members(generative, structure, trial), trial)
+        shares, losses = _shares(members, trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses)
         if shorten:
@@ -226,16 +227,30 @@ class Layered(ParameterLearner):
                 members.append(table)
         return members
 
-    def _shares(
-        self, members: list[Member], trial: Trial | None
-    ) -> tuple[Floats, list[float] | None]:
-        """Return the shares, and the held-out loss of the pool and of each member."""
-        if trial is None:
-            return np.full(len(members), 1.0 / len(members)), None
-        logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
-        held_out = HeldOut(logs, trial.labels, trial.weights)
-        shares = fit_shares(held_out)
-        return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
+
+def _shares(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
+    """Return the shares, and the held-out loss of the pool and of each member."""
+    if trial is None:
+        return np.full(len(members), 1.0 / len(members)), None
+    logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
+    held_out = HeldOut(logs, trial.labels, trial.weights)
+    shares = fit_shares(held_out)
+    return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
+
+
+def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
+    """Leave out the deepest member where it is worse than the one before and the pool loses little.
+
+    Its tables are by far the largest: to learn, to keep and to read.
+    """
+    smooth = [member for member in members if isinstance(member, Smooth)]
+    if trial is None or len(smooth) < 2 or smooth[-1].loss <= smooth[-2].loss:
+        return members
+    rest = [member for member in members if member is not smooth[-1]]
+    (_, all_losses), (_, losses) = _shares(members, trial), _shares(rest, trial)
+    assert losses is not None
+    assert all_losses is not None
+    return rest if losses[0] <= (1.0 + LITTLE_LOST) * all_losses[0] else members
 
 
 def _pool(
