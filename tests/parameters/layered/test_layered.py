@@ -13,11 +13,12 @@ from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.learner import _input_shares, _pool
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb
-from tanager.parameters.layered.part import Part
+from tanager.parameters.layered.part import Part, _shorten
 from tanager.parameters.pooled.shares import PRECISION
 from tanager.parameters.registry import resolve_parameters
 from tanager.parameters.scores import family_shares
 from tanager.structure import Structure
+from tanager.structure.ktree import heaviest_tree
 
 MORAL = Structure.from_parents("abc", [(), (0,), (1, 0)])
 IMMORAL = Structure.from_parents("abc", [(), (), (1, 0)])
@@ -146,19 +147,21 @@ def test_parents_that_no_member_reads_are_left_out_of_the_network():
 
 
 def test_parents_stay_where_a_network_needs_them():
-    domain = Domain(tuple("abcd"), np.full(4, 3), 2)
-    codes = np.random.default_rng(0).integers(0, 3, (4, 50)).astype(np.uint8)
-    rows = Rows.in_memory(domain, codes, (codes[0] > 1).astype(np.uint16))
-    # The first two parents of d, c and a, are joined by the second parent of c.
-    joined = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 0, 1)])
-    part = Part.of(rows, joined, 1 << 16, FitContext())
-    assert part.shortened(2).structure.max_parents == 2
-    # Those of d, b and a, need the second parent of b, which is left out.
-    apart = Structure.from_parents("abcd", [(), (2, 0), (0,), (1, 0, 2)])
-    part = Part.of(rows, apart, 1 << 16, FitContext())
-    assert apart.is_moral()
-    assert part.shortened(1).structure.max_parents == 1
-    assert part.shortened(2).structure.is_moral()
+    # The first two parents of d, b and a, are joined by the second parent of b.
+    whole = Structure.from_parents("abcd", [(), (2, 0), (0,), (1, 0, 2)])
+    assert whole.is_moral()
+    assert _shorten(whole, 2).parent_indices == ((), (2, 0), (0,), (1, 0))
+    assert _shorten(whole, 1).parent_indices == ((), (2,), (0,), (1,))
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        weights = generator.random((9, 9))
+        tree = Structure.from_parents("abcdefghi", heaviest_tree(weights + weights.T, 3))
+        for depth in range(4):
+            short = _shorten(tree, depth)
+            assert short.is_moral()
+            pairs = zip(tree.parent_indices, short.parent_indices, strict=True)
+            assert all(mine[:depth] == held[:depth] for held, mine in pairs)
+        assert short == tree
 
 
 def test_a_saved_model_is_the_same(fitted, tmp_path):

@@ -264,9 +264,9 @@ def _pool(
     progress.start("pool", total=float(len(members)), unit="members")
     # One member after the other: the tables of all at a time would be many.
     for share, member in zip(shares, members, strict=True):
-        class_scores, families = member.scores(part)
+        class_scores, found = member.scores(part)
         log_prior += share * class_scores
-        for log, scores in zip(logs, families, strict=True):
+        for log, scores in zip(logs, found, strict=True):
             log += share * under_parents(np.maximum(scores, FLOOR), log.ndim - 2)
         progress.advance()
     progress.finish()

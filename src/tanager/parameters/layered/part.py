@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,14 +63,11 @@ class Part:
         return replace(self, fold=fold)
 
     def shortened(self, depth: int) -> Part:
-        """Return the part with each feature's first parents alone; all where a network needs them.
+        """Return the part without parents beyond the first `depth`, but for those a network needs.
 
         Without immoralities there is a network with the posterior of the scores.
         """
-        short = self.structure.shortened(depth)
-        if self.structure.is_moral() and not short.is_moral():
-            return self
-        return replace(self, structure=short)
+        return replace(self, structure=_shorten(self.structure, depth))
 
     @classmethod
     def anew(
@@ -154,3 +152,21 @@ class Part:
 def _groups(counts: Counts) -> tuple[Groups, ...]:
     pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
     return tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
+
+
+def _shorten(structure: Structure, depth: int) -> Structure:
+    """Leave out parents beyond the first `depth`; a moral structure stays moral."""
+    parents = dict(zip(structure.selected, structure.parent_indices, strict=True))
+    kept = {feature: set(held[:depth]) for feature, held in parents.items()}
+    waiting = list(kept) if structure.is_moral() else []
+    while waiting:
+        held = kept[waiting.pop()]
+        for one, other in permutations(held, 2):
+            if one in parents[other] and one not in kept[other]:
+                kept[other].add(one)  # that joined parents stay joined
+                waiting.append(other)
+    rest = tuple(
+        tuple(parent for parent in held if parent in kept[feature])
+        for feature, held in parents.items()
+    )
+    return Structure(structure.names, structure.selected, rest)
