@@ -27,6 +27,7 @@ Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off or
 DENSE_CELLS = 1 << 18  # a family up to this size is counted in an array of all its cells
 TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
 RUN_BYTES = 48  # of a cell in sorted runs that are being merged
+SMALL_TREE = 1 << 10  # cells of a tree that is kept once it is built
 LEAST_CELLS = 1 << 16  # what one family may always have
 
 
@@ -111,15 +112,32 @@ class Trees(Sequence[ContextTree]):
     """The context trees of families, each built from its counts when it is asked for.
 
     A tree takes several times the memory of its counts, so trees are worked on one
-    by one and not kept.
+    by one; only small ones are kept.
+
+    Parameters
+    ----------
+    counts : sequence of FamilyCounts
+    n_folds, left_out : optional
+        As in `FamilyCounts.tree`.
+    kept : dict, optional
+        Where small trees are kept, and looked for, by `names`.
+    names : sequence of Family, optional
+        The families of the counts.
     """
 
     def __init__(
-        self, counts: Sequence[FamilyCounts], n_folds: int = 1, left_out: int | None = None
+        self,
+        counts: Sequence[FamilyCounts],
+        n_folds: int = 1,
+        left_out: int | None = None,
+        kept: dict[Family, ContextTree] | None = None,
+        names: Sequence[Family] = (),
     ) -> None:
         self.counts = counts
         self._n_folds = n_folds
         self._left_out = left_out
+        self._kept = {} if kept is None else kept
+        self._names = names
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -127,12 +145,18 @@ class Trees(Sequence[ContextTree]):
     @overload
     def __getitem__(self, at: int) -> ContextTree: ...
     @overload
-    def __getitem__(self, at: slice) -> Trees: ...
-    def __getitem__(self, at: int | slice) -> ContextTree | Trees:
-        """Build one tree, or return fewer of them."""
+    def __getitem__(self, at: slice) -> Sequence[ContextTree]: ...
+    def __getitem__(self, at: int | slice) -> ContextTree | Sequence[ContextTree]:
+        """Build one tree, or the trees of a slice."""
         if isinstance(at, slice):
-            return Trees(self.counts[at], self._n_folds, self._left_out)
-        return self.counts[at].tree(self._n_folds, self._left_out)
+            return [self[one] for one in range(*at.indices(len(self)))]
+        name = self._names[at] if self._names else None
+        if name in self._kept:
+            return self._kept[name]
+        tree = self.counts[at].tree(self._n_folds, self._left_out)
+        if name is not None and tree.n_cells <= SMALL_TREE:
+            self._kept[name] = tree
+        return tree
 
 
 def count_families(

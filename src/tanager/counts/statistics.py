@@ -25,6 +25,7 @@ from tanager.counts.pairs import (
 )
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.counts.scores import ConditionalInformation, PairScore
+from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
 
 __all__ = ["Counts"]
@@ -72,6 +73,7 @@ class Counts:
         self.folds = folds
         self._left_out: int | None = None
         self._gathered = _Gathered(rows, context, folds)
+        self._trees: dict[Family, ContextTree] = {}  # small ones, see `Trees`
 
     def without(self, fold: int) -> Counts:
         """Return the counts of all rows but those of one fold; no pass is run for it."""
@@ -195,7 +197,8 @@ class Counts:
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
         n_folds = 1 if self.folds is None else self.folds.n_folds
-        return Trees(self._gathered.families(families), n_folds, self._left_out)
+        counts = self._gathered.families(families)
+        return Trees(counts, n_folds, self._left_out, self._trees, families)
 
 
 class Families(Protocol):
