@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from threading import Timer
 from typing import Any
 
-__all__ = ["Progress", "RichProgress"]
+__all__ = ["LongWork", "Progress", "RichProgress"]
+
+_log = logging.getLogger(__name__)
+LONG = 10.0  # seconds after which work is called long
 
 
 class Progress:
@@ -22,6 +28,51 @@ class Progress:
 
     def finish(self) -> None:
         """Close the stage."""
+
+
+class LongWork(Progress):
+    """Silent, but work that takes long is told of once, with an estimate where there is one.
+
+    Use it as a context manager. What it says goes to the log, as a warning, so that a person who
+    set nothing up sees it too.
+    """
+
+    def __init__(self, after: float = LONG) -> None:
+        self._began = time.perf_counter()
+        self._stage: tuple[str, float | None, str, float] | None = None
+        self._done = 0.0
+        self._timer = Timer(after, self._tell)
+        self._timer.daemon = True
+
+    def __enter__(self) -> LongWork:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
+        """Remember the stage."""
+        self._done, self._stage = 0.0, (stage, total, unit, time.perf_counter())
+
+    def advance(self, n: float = 1, **info: object) -> None:  # noqa: ARG002
+        """Remember how far it is."""
+        self._done += n
+
+    def finish(self) -> None:
+        """Forget the stage."""
+        self._stage = None
+
+    def _tell(self) -> None:
+        now, at, done = time.perf_counter(), self._stage, self._done
+        text = f"This takes long: {now - self._began:.0f} s so far"
+        if at is not None:
+            stage, total, unit, began = at
+            text += f", at the stage {stage!r}"
+            if total and 0 < done < total:
+                left = (now - began) * (total - done) / done
+                text += f": {done:,.0f} of {total:,.0f} {unit}, about {left:,.0f} s more for it"
+        _log.warning("%s. verbose=1 shows progress.", text)
 
 
 class RichProgress(Progress):

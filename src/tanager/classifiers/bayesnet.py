@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from importlib import import_module
 from types import MethodType
 from typing import Any, Self
@@ -44,7 +44,7 @@ from tanager.parameters import (
     resolve_pair,
     resolve_parameters,
 )
-from tanager.progress import Progress, RichProgress
+from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import Structure, StructureLearner
 
 __all__ = ["BayesNetClassifier"]
@@ -558,7 +558,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         return FitContext(engine, seed, progress, memory_limit=limit)
 
     def _progress(self) -> AbstractContextManager[Progress]:
-        return RichProgress() if self.verbose > 0 else nullcontext(Progress())
+        return RichProgress() if self.verbose > 0 else LongWork()
 
     def _repr_html_(self) -> str:
         from tanager.network.html import estimator_html

@@ -13,11 +13,32 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+from numba.core import event
 
 __all__ = ["kernel"]
 
 logger = logging.getLogger(__name__)
 _told: list[str] = []  # what was said already: once a process is enough
+
+
+class _Teller(event.Listener):
+    """Says once a process that a first call is slow because it compiles."""
+
+    def on_start(self, event: Any) -> None:
+        """Hear that numba begins to compile a function, which it did not find on disk."""
+        ours = event.data["dispatcher"].py_func.__module__.startswith("tanager.")
+        if ours and "compiling" not in _told:
+            _told.append("compiling")
+            logger.warning(
+                "Compiling the loops of this learner: it takes some seconds, once. They are kept "
+                "for the next time."
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Hear that it is done."""
+
+
+event.register("numba:compile", _Teller())
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -27,7 +48,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     try:
         return njit(nogil=True, cache=True, **options)(function)
     except RuntimeError:  # numba found no folder that it can write to
-        if not _told:
+        if "no cache" not in _told:
             _told.append("no cache")
             logger.warning(
                 "Compiled loops cannot be kept: neither the package's folder nor the user's cache "

@@ -1,0 +1,61 @@
+"""What long work says of itself."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+import time
+
+from tanager.progress import LongWork
+
+SCRIPT = """
+from tanager import BayesNetClassifier
+X = [["a", "x"], ["b", "y"], ["a", "y"]] * 20
+BayesNetClassifier("greedy", "laplace").fit(X, [0, 1, 1] * 20)
+BayesNetClassifier("order", "laplace").fit(X, [0, 1, 1] * 20)
+"""
+
+
+def wait_for(caplog, n_messages):
+    until = time.monotonic() + 20
+    while len(caplog.records) < n_messages and time.monotonic() < until:
+        time.sleep(0.01)
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_long_work_is_told_of_once_with_an_estimate(caplog):
+    with caplog.at_level(logging.WARNING, "tanager"), LongWork(after=0.3) as progress:
+        progress.start("pair counts", total=100)
+        progress.advance(25)
+        (message,) = wait_for(caplog, 1)
+        progress.finish()
+    assert "at the stage 'pair counts': 25 of 100 rows, about" in message
+    assert "s more for it. verbose=1 shows progress." in message
+
+
+def test_work_of_unknown_length_is_told_of_without_an_estimate(caplog):
+    with caplog.at_level(logging.WARNING, "tanager"), LongWork(after=0.05) as progress:
+        progress.start("optimise")
+        (message,) = wait_for(caplog, 1)
+    assert "at the stage 'optimise'. verbose=1" in message
+
+
+def test_short_work_is_silent(caplog):
+    with caplog.at_level(logging.WARNING, "tanager"), LongWork(after=600) as progress:
+        progress.start("codes")
+    assert caplog.records == []
+    progress._timer.join(10)
+    assert not progress._timer.is_alive()
+
+
+def test_compiling_is_told_of_once(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    line = [sys.executable, "-c", SCRIPT]
+    said = [
+        subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stderr
+        for _ in range(2)
+    ]
+    assert said[0].count("Compiling the loops of this learner") == 1
+    assert "Compiling" not in said[1]
