@@ -79,6 +79,16 @@ def test_figures_3a_and_3b_are_one_sweep_looked_at_in_two_ways():
         assert sorted(y for g in groups.values() for y in g["y"]) == list(range(12))
 
 
+def test_a_configuration_that_only_some_were_trained_under_is_left_out():
+    drawn = roth_sweeps.configurations(3)
+    errors = [{"a": 3.0, "b": 4.0}, {"a": 1.0}, {}]
+    points = roth_sweeps._points(errors, drawn, 2)
+    assert {name: found["y"] for name, found in points.items()} == {"a": [3.0], "b": [4.0]}
+    assert points["a"]["x"] == [2.0]
+    alone = roth_sweeps._points([{"a": 1.0}, {}, {}], drawn, 2)
+    assert alone["a"]["y"] == [1.0]
+
+
 def write_arrays(path, rng):
     """Rows whose classes only the pair of the first two features tells apart, in two folds."""
     x = rng.integers(1, 3, (300, 3))

@@ -170,12 +170,14 @@ def _sweep(bench: Workbench, plan: Plan, dataset: Dataset) -> Points:
     """Train every classifier under every configuration; log10 of λ, and the errors.
 
     One run each, so that what is done counts when time is over; and configuration by
-    configuration, so that classifiers have the same ones.
+    configuration. One that only some classifiers were trained under is left out, unless there is
+    none besides: the lowest of many trainings is lower than that of few.
     """
     training = SHORT.format(epochs=plan.epochs)
     drawn = configurations(plan.n)
-    points: Points = {}
+    errors: list[dict[str, float]] = []
     for i, loss in enumerate(drawn):
+        errors.append({})
         for name, use in plan.uses.items():
             for seed in range(plan.n_seeds):
                 label = name if plan.n_seeds == 1 else f"{name} #{seed + 1}"
@@ -188,9 +190,21 @@ def _sweep(bench: Workbench, plan: Plan, dataset: Dataset) -> Points:
                 )  # fmt: skip
                 scores = run.results.mean("zero_one_loss")
                 if scores.datasets:
-                    found = points.setdefault(label, {"x": [], "y": []})
-                    found["x"].append(float(np.log10(loss["lambda_"])))
-                    found["y"].append(100 * float(scores.values[0, 0]))
+                    errors[-1][label] = 100 * float(scores.values[0, 0])
+    return _points(errors, drawn, len(plan.uses) * plan.n_seeds)
+
+
+def _points(errors: list[dict[str, float]], drawn: list[dict[str, float]], whole: int) -> Points:
+    """Return the points of the configurations under which all `whole` classifiers were trained."""
+    complete = any(len(by_label) == whole for by_label in errors)
+    points: Points = {}
+    for by_label, loss in zip(errors, drawn, strict=True):
+        if complete and len(by_label) < whole:
+            continue
+        for label, error in by_label.items():
+            found = points.setdefault(label, {"x": [], "y": []})
+            found["x"].append(float(np.log10(loss["lambda_"])))
+            found["y"].append(error)
     return points
 
 
