@@ -33,6 +33,8 @@ from tanager.engines import FitContext
 
 __all__ = ["Terms", "by_class"]
 
+MOST_SMOOTH = 2  # members of a family whose scores are smooth
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -105,8 +107,9 @@ class Terms:
         smooth = [
             at
             for at, family in enumerate(self.families)
-            if all(bases[column] is not None for column in family)
-            and (len(family) == 1 or (len(family) == 2 and not set(family) & set(self._signs)))
+            if len(family) <= MOST_SMOOTH
+            and all(bases[column] is not None for column in family)
+            and not (len(family) > 1 and set(family) & set(self._signs))
         ]
         self._curves = Curves(
             self.families, [a for a in smooth if len(self.families[a]) == 1], bases
