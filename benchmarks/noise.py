@@ -79,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--kept", type=Path, help="a file of finished runs, to go on from")
+    parser.add_argument("--finished", action="store_true", help="publish finished runs alone")
     arguments, _ = parser.parse_known_args()
     kept = {}
     if arguments.kept is not None and arguments.kept.is_file():
@@ -89,15 +90,19 @@ def main() -> None:
             found = []
             for seed in range(arguments.seeds):
                 key = f"{n_rows} {n_features} {n_classes} {seed}"
+                if key not in kept and arguments.finished:
+                    continue
                 if key not in kept:
                     kept[key] = run(n_rows, n_features, n_classes, seed)
                     if arguments.kept is not None:
                         arguments.kept.write_text(json.dumps(kept))
                 found.append(kept[key])
-            table.append([f"{n_rows:,} × {n_features}", n_classes, *summary(found)])
+            shape = f"{n_rows:,} × {n_features}"
+            table.append([shape, n_classes, len(found), *summary(found)])
     head = (
         "rows × features",
         "classes",
+        "tables",
         "mean",
         "least",
         "most",
@@ -107,18 +112,27 @@ def main() -> None:
         "the most of those",
         "shares against the truth",
     )
-    publish("noise", "Noise stays noise", TEXT.format(n=arguments.seeds) + markdown(head, table))
+    publish("noise", "Noise stays noise", TEXT + markdown(head, table) + MEMBERS)
 
 
 TEXT = """Features that say nothing about the class: two thirds numbers, one third categories of
 four values; classes that are equally probable. The loss of `BayesNetClassifier()` less the loss of
-the classes' shares among the training rows, in nats, over {n} tables of each shape. Both are
-expectations under the known truth (2,000 new rows, no drawn labels), so a difference is the model's
-own. It is split into what the model says of all rows alike (its class prior, which a ridge draws
-towards equal shares: below zero it is nearer to the truth than the shares are) and what it says
-differently of different rows, which is all mistaken for information. The last column is what the
-shares themselves lose by being counted on a sample: (C − 1) / 2N in the mean.
+the classes' shares among the training rows, in nats. Both are expectations under the known truth
+(2,000 new rows, no drawn labels), so a difference is the model's own. It is split into what the
+model says of all rows alike (its class prior, which a ridge draws towards equal shares: below zero
+it is nearer to the truth than the shares are) and what it says differently of different rows, which
+is all mistaken for information. The last column is what the shares themselves lose by being counted
+on a sample: (C − 1) / 2N in the mean.
 
+"""
+
+MEMBERS = """
+
+Which member it was: on five tables of 100 × 100 and two classes, smooth scores alone said 0.001 to
+0.002 nats of different rows, HDP tables alone 0.72 to 0.80. While those had a share in every pool,
+of up to 0.07 here, the loss was 0.011 too high in the mean of ten such tables and 0.029 at worst
+(0.008 and 0.023 at 200 × 500). Now generative tables are left out where they lose against the
+classes' shares on held-out rows.
 """
 
 
