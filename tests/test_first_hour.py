@@ -213,6 +213,7 @@ MISTAKES = [
     (("fit", TABLE, "-o", "x.tanager"), 2, "Missing option '--target'"),
     (("fit", TABLE, "-t", "lable", "-o", "x.tanager"), 1, "No target column 'lable'"),
     (("fit", TABLE, "-t", "label", "-o", TABLE), 2, "is the input table.csv"),
+    (("fit", TABLE, "-t", "label", "-o", "-"), 2, "only the rows of predict can go to standard"),
     (("fit", MODEL, "-t", "label", "-o", "x.tanager"), 1, "unknown ending"),
     ((*FIT, "-s", "tna"), 2, "--structure 'tna' is not known"),
     ((*FIT, "-p", "hpd"), 2, "--parameters 'hpd' is not known"),

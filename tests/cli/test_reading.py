@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -213,13 +214,16 @@ def test_dates_in_doubt_are_asked_for_and_then_read(messy, tmp_path, capfd):
     assert "The model remembers how its columns are read" in capfd.readouterr().err
 
 
-def test_a_column_that_the_model_does_not_know_can_be_dropped(frame, tmp_path):
+def test_a_column_that_the_model_does_not_know_can_be_dropped(frame, tmp_path, capfd):
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.assign(extra=1).to_csv(tmp_path / "new.csv", index=False)
     model = str(fit(tmp_path, tmp_path / "t.csv"))
     new = str(tmp_path / "new.csv")
     assert run(["predict", model, new]) == 1
-    assert run(["predict", model, new, "--drop", "extra"]) == 0
+    capfd.readouterr()
+    assert run(["predict", model, new, "--drop", "extra", "-o", "-"]) == 0
+    assert capfd.readouterr().out.startswith('"prediction"')
+    assert not Path("-").exists()
 
 
 def test_audit_says_what_the_options_do(messy, capfd):

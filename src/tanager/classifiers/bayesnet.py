@@ -387,7 +387,8 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
     @lazy_for_dask
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
-        check_is_fitted(self)
+        if not hasattr(self, "network_"):  # checking costs as much as a short row
+            check_is_fitted(self)
         network = self.network_
         few = network.codebook.encode_few(X)
         if few is not None:

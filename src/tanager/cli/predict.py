@@ -45,7 +45,9 @@ def predict(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help=".parquet, .arrow, .csv; a folder; else CSV to the terminal."
+            "--output",
+            "-o",
+            help=".parquet, .arrow, .csv; a folder; else (or -) CSV to the terminal.",
         ),
     ] = None,
     keep: Annotated[
@@ -78,6 +80,8 @@ def predict(
     from tanager.cli.output import check_ending
     from tanager.network import Network
 
+    if output is not None and str(output) == "-":
+        output = None
     to_folder = output is not None and not output.suffix
     if output is not None and to_folder:
         check_folder(output)

@@ -46,6 +46,10 @@ def check_output(
     """
     if output is None:
         return
+    if str(output) == "-":
+        raise ConfigurationError(
+            f"{option} -: only the rows of predict can go to standard output. Give a file's name."
+        )
     if not output.parent.is_dir():
         raise FileNotFoundError(2, "The folder to write into is not there", str(output.parent))
     if output.is_dir():
