@@ -146,6 +146,8 @@ def plot_margins(
     if log:
         ax.set_xscale("log")
         log_axis(ax.xaxis)
+    elif len(places) <= 10:
+        ax.set_xticks(places)
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
     ax.legend()

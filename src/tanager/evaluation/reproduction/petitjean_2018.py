@@ -371,6 +371,8 @@ def _splice(bench: Workbench) -> tuple[Block, Claim]:
     if all(record is not None for _, record in records):
         better = [record.wins for _, record in records if record is not None]
         ratio = float(np.squeeze(rmse.of("SkDB5-HDP") / rmse.of("SkDB5-m")))
-        verdict = "holds" if all(better) else "holds in part" if any(better) else "does not hold"
+        # In the paper the RMSE halves; a small gain is no such improvement.
+        far = all(better) and ratio < 0.75
+        verdict = "holds" if far else "holds in part" if any(better) else "does not hold"
         claim = Claim(text, verdict, f"RMSE {ratio:.2f} times that of m-estimates, generated rows")
     return Block("Table 6: splice sites", columns, rows, notes), claim

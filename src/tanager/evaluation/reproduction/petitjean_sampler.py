@@ -150,10 +150,10 @@ def _sweeps(bench: Workbench, structures: Mapping[str, str]) -> tuple[Block, lis
         for figure in (4, 5)
     ]
     notes = (
-        f"Sweeps here up to {counts[-1]:,}, 500 to 50,000 in the paper, on {len(rmse.datasets)} "
-        f"tables of up to {SWEEP_ROWS[bench.quick]:,} rows. Our chains start at the fixed point "
-        "and draw concentrations after every sweep; the authors' start at 2 and draw them after "
-        "every fifth, and that climb is why so many sweeps seemed necessary.",
+        f"Sweeps here up to {counts[-1]:,}, 500 to 50,000 in the paper; number of tables "
+        f"{len(rmse.datasets)}, of up to {SWEEP_ROWS[bench.quick]:,} rows. Our chains start at "
+        "the fixed point and draw concentrations after every sweep; the authors' start at 2 and "
+        "draw them after every fifth, and that climb is why so many sweeps seemed necessary.",
     )
     few, most = counts[0], counts[-1]
     records = [
