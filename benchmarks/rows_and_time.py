@@ -1,16 +1,19 @@
 """The default against gradient boosting: CPU time, memory and log-loss by rows, classes, columns.
 
-    python benchmarks/rows_and_time.py [--rows 1000000] [--only 100000x2,small] [--write]
+    python benchmarks/rows_and_time.py [--rows 1000000] [--run FILE] [--write]
 
 Every fit runs in a process of its own, which reports CPU time (one thread),
 peak memory and the log-loss on 50,000 new rows. The programs take turns on the
 same rows, so that ratios hold on a busy machine. Small tables: scikit-learn's
-own, half of each to learn from.
+own, half of each to learn from. The run file keeps what was measured: the same
+command goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,15 +111,28 @@ def small(name: str, seed: int) -> Split:
     return frame.iloc[train], y[train], frame.iloc[test], y[test]
 
 
-def fit(program: str, maker: str, *arguments: Any) -> dict[str, float]:
-    """Fit a program in a new process with one thread."""
-    given = ", ".join(map(repr, arguments))
-    return in_new_process(FIT.format(program=PROGRAMS[program], maker=maker, arguments=given))
+class Runs:
+    """What was measured, kept in a file."""
 
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        known = path is not None and path.exists()
+        self._known: dict[str, dict[str, float]] = json.loads(path.read_text()) if known else {}
 
-def compare(maker: str, *arguments: Any) -> dict[str, dict[str, float]]:
-    """Fit all programs, one after the other."""
-    return {program: fit(program, maker, *arguments) for program in PROGRAMS}
+    def fit(self, program: str, maker: str, *arguments: Any) -> dict[str, float]:
+        """Fit a program in a new process with one thread."""
+        given = ", ".join(map(repr, arguments))
+        name = f"{program}: {maker}({given})"
+        if name not in self._known:
+            code = FIT.format(program=PROGRAMS[program], maker=maker, arguments=given)
+            self._known[name] = in_new_process(code)
+            if self._path is not None:
+                self._path.write_text(json.dumps(self._known, indent=1))
+        return self._known[name]
+
+    def compare(self, maker: str, *arguments: Any) -> dict[str, dict[str, float]]:
+        """Fit all programs, one after the other."""
+        return {program: self.fit(program, maker, *arguments) for program in PROGRAMS}
 
 
 HEAD = [
@@ -132,12 +148,12 @@ HEAD = [
 ]
 
 
-def large(cases: list[tuple[int, int, int]]) -> str:
+def large(runs: Runs, cases: list[tuple[int, int, int]]) -> str:
     """Compare on mixed tables of so many rows, classes and columns."""
     rows = []
     for n_rows, n_classes, n_columns in cases:
         half = n_columns // 2
-        found = compare("mixed", n_rows, n_classes, half, half)
+        found = runs.compare("mixed", n_rows, n_classes, half, half)
         for program, one in found.items():
             rows.append(
                 [
@@ -158,11 +174,11 @@ def large(cases: list[tuple[int, int, int]]) -> str:
 SMALL = ("iris", "wine", "breast_cancer", "digits")
 
 
-def few() -> str:
+def few(measured: Runs) -> str:
     """Compare on small tables: the least of two runs, halves by two seeds."""
     rows = []
     for name in SMALL:
-        runs = [compare("small", name, seed) for seed in (0, 1)]
+        runs = [measured.compare("small", name, seed) for seed in (0, 1)]
         line: list[str] = [name]
         for program in PROGRAMS:
             cpu = min(run[program]["cpu"] for run in runs)
@@ -176,23 +192,25 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the largest table")
+    parser.add_argument("--run", type=Path, help="what was measured is kept here")
     parser.add_argument("--write", action="store_true", help="keep the report")
     return parser.parse_args()
 
 
 def main() -> None:
     """Measure, and report."""
-    most = parse().rows
-    cases = [(10_000, 2, 30), (100_000, 2, 30), (1_000_000, 2, 30), (100_000, 10, 30)]
-    cases += [(100_000, 2, 10), (100_000, 2, 100)]
+    options = parse()
+    runs, most = Runs(options.run), options.rows
+    cases = [(10_000, 2, 30), (100_000, 2, 30), (100_000, 2, 10), (100_000, 10, 30)]
+    cases += [(1_000_000, 2, 30)]
     text = (
         "The default, `BayesNetClassifier()`, and gradient boosting with its own defaults, on one "
         "thread each, in turns on the same rows. CPU time, because the machine is shared. Peak "
         "memory is the process's, the table included.\n\n## Mixed columns\n\n"
         "Half numbers, half categories of 2 to 19 values; 50,000 new rows judge.\n\n"
-        + large([case for case in cases if case[0] <= most])
+        + large(runs, [case for case in cases if case[0] <= most])
         + "\n\n## Small tables\n\nscikit-learn's own: CPU time of a fit on half of the rows, and "
-        "log-loss on the other half.\n\n" + few()
+        "log-loss on the other half.\n\n" + few(runs)
     )
     publish("rows_and_time", "Rows and time", text)
 
