@@ -6,7 +6,7 @@ KEEL   := .keel
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers unit docs peers bench torture fuzz floors clean
+.PHONY: help setup demo test lint types layers unit docs pictures peers bench torture fuzz floors clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ docs: setup  ## the documentation, into docs/_build/html; warnings are errors
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+pictures: setup  ## draw the pictures of the documentation again, by the code of its pages
+	$(BIN)/python docs/draw_pictures.py
+	$(BIN)/python docs/photograph_pages.py
 
 peers: setup  ## read exported networks with pgmpy and pyAgrum
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'

@@ -18,7 +18,8 @@ exclude_patterns = ["_build"]
 
 html_theme = "furo"
 html_title = "Tanager"
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3

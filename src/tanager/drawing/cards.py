@@ -34,7 +34,10 @@ _STYLE = """<style>
  color:inherit;vertical-align:top}
 .tanager td.t-n,.tanager th.t-n{text-align:right;font-variant-numeric:tabular-nums;
  white-space:nowrap}
+@media(max-width:36em){.tanager{font-size:12px;padding:.5em .6em}
+ .tanager td,.tanager th{padding-right:.6em}}
 .tanager .t-wide td,.tanager .t-wide th{overflow-wrap:normal;white-space:nowrap}
+.tanager .t-wide td.t-text{white-space:normal;min-width:6em}
 .tanager tr{background:none!important}
 .tanager tr.t-total>*{border-top:1px solid color-mix(in srgb,currentColor 22%,transparent)}
 .tanager .t-bar{min-width:9em;position:relative;padding:0}

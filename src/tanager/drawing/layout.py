@@ -39,7 +39,7 @@ INDENT = 30  # of a list, a step
 STEM = 13  # where arrows leave the bottom of a box, from its left end
 ARCS = 70  # room at the right of a list for the arrows of further parents
 MAX_NAME = 24
-MAX_WIDTH = 1040  # of a drawing left to right, without the class; deeper ones are lists
+MAX_WIDTH = 1040  # of a drawing left to right, unless asked otherwise
 
 
 @dataclass(frozen=True)
@@ -96,15 +96,17 @@ def text_width(text: str) -> float:
         if unicodedata.east_asian_width(letter) in "WF" or ord(letter) > 0x1F000:
             width += 1.15
         elif letter in "iljtfr.,:;!'|()[] ":
-            width += 0.38
+            width += 0.4
         elif letter in "mwMW@%—" or letter.isupper():
             width += 0.8
         else:
-            width += 0.58
+            width += 0.61
     return width * FONT
 
 
-def lay_out(plan: Plan, measure: Callable[[str], float] = text_width) -> Layout:
+def lay_out(
+    plan: Plan, measure: Callable[[str], float] = text_width, max_width: float = MAX_WIDTH
+) -> Layout:
     """Place the boxes of a plan.
 
     Parameters
@@ -112,6 +114,8 @@ def lay_out(plan: Plan, measure: Callable[[str], float] = text_width) -> Layout:
     plan : Plan
     measure : callable
         The width of a text.
+    max_width : float
+        A drawing left to right that is wider, the class not counted, is drawn top to bottom.
     """
     widths = [measure(shorten(box.label)) + 2 * PAD for box in plan.boxes]
     target = measure(shorten(plan.graph.target)) + 2 * PAD
@@ -122,7 +126,7 @@ def lay_out(plan: Plan, measure: Callable[[str], float] = text_width) -> Layout:
     roots = [at for at, box in enumerate(plan.boxes) if box.parent is None]
     trees = sorted((_branch_order(at, children) for at in roots), key=len, reverse=True)
     across = _left_to_right(trees, children, widths, target)
-    if across.width <= MAX_WIDTH + target + GAP:
+    if across.width <= max_width + target + GAP:
         return across
     return _top_to_bottom(trees, children, widths, target)
 

@@ -38,14 +38,14 @@ def explanation_html(explanation: Explanation, most: int = 12) -> str:
     odds += f", … {more} more" if more else ""
     target, against = shown(explanation.target), shown(explanation.against)
     head = (
-        "<tr><th>feature</th><th>value</th><th class='t-n'>adds</th><th></th>"
-        f"<th class='t-n'>log-odds</th><th class='t-n'>P({target})</th></tr>"
+        "<tr><th>feature</th><th>value</th><th class='t-n'>adds</th>"
+        f"<th class='t-n'>P({target})</th><th></th><th class='t-n'>log-odds</th></tr>"
     )
     total = (
         "<tr class='t-total'><td><b>posterior</b></td><td></td><td></td>"
+        f"<td class='t-n'><b>{steps[-1].probability:.3f}</b></td>"
         f"<td class='t-bar'>{_bar(0.0, explanation.posterior, low, span, 't-sum')}</td>"
-        f"<td class='t-n'><b>{explanation.posterior:+.2f}</b></td>"
-        f"<td class='t-n'><b>{steps[-1].probability:.3f}</b></td></tr>"
+        f"<td class='t-n'><b>{explanation.posterior:+.2f}</b></td></tr>"
     )
     notes = [
         explanation.why_silent(),
@@ -64,10 +64,11 @@ def _step_row(step: Step, before: float, low: float, span: float, *, is_prior: b
     kind = "t-sum" if is_prior else "t-for" if step.adds > 0 else "t-against"
     adds = "" if is_prior else f"{step.adds:+.2f}"
     return (
-        f"<tr><td>{shown(step.feature)}</td><td>{shown(step.value)}</td>"
-        f"<td class='t-n'>{adds}</td>"
+        f"<tr><td class='t-text'>{shown(step.feature)}</td>"
+        f"<td class='t-text'>{shown(step.value)}</td>"
+        f"<td class='t-n'>{adds}</td><td class='t-n'>{step.probability:.3f}</td>"
         f"<td class='t-bar'>{_bar(before, step.log_odds, low, span, kind)}</td>"
-        f"<td class='t-n'>{step.log_odds:+.2f}</td><td class='t-n'>{step.probability:.3f}</td></tr>"
+        f"<td class='t-n'>{step.log_odds:+.2f}</td></tr>"
     )
 
 
@@ -96,7 +97,7 @@ def table_html(table: LabelledTable) -> str:
         f"{len(table.values) - columns:,} more values" if len(table.values) > columns else "",
     ]
     left = ", ".join(part for part in hidden if part)
-    scale = f"<div class='t-soft'>0<span class='t-scale'></span>{most:.2g}</div>"
+    scale = f"<div>0<span class='t-scale'></span>{most:.2g}</div>"
     more = f"<div class='t-soft'>… {left}</div>" if left else ""
     title = f"P({shown(table.feature)} | {shown(', '.join(table.given), 80)})"
     return card(

@@ -27,6 +27,7 @@ from tanager.report.page import render_report, write_report
 from tanager.report.papers import write_findings, write_index
 from tanager.report.structure import plot_network
 from tanager.report.tables import plot_table
+from tanager.report.training import plot_training
 
 __all__ = [
     "plot_bars",
@@ -46,6 +47,7 @@ __all__ = [
     "plot_scatters",
     "plot_surface",
     "plot_table",
+    "plot_training",
     "render_model_report",
     "render_report",
     "write_findings",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
 from tanager.network.explanation import Explanation, explain_row
-from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style, plain_text
+from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, in_house_style, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +32,10 @@ def plot_explanation(
     ax: Axes | None = None,
 ) -> Any:
     """Draw how each feature moves the log-odds of a row, from prior to posterior.
+
+    The probability after each step stands at the right; of more than two classes it is that
+    of the class against the other class alone. Below, in a figure of its own, it is said which
+    features add little because their parents speak for them.
 
     Parameters
     ----------
@@ -56,7 +62,8 @@ def plot_explanation(
     else:
         network = getattr(model, "network_", model)
         explanation = explain_row(network, X, target=target, against=against)
-    return _waterfall(explanation, most, ax)
+    note = explanation.why_silent() if ax is None else ""  # a figure of one's own has room
+    return _waterfall(explanation, most, ax, note=note)
 
 
 def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.object_]:
@@ -69,9 +76,9 @@ def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.obj
     network = getattr(model, "network_", model)
     classes = network.codebook.classes.tolist()
     n_bars = min(most, len(network.structure.selected)) + 3
-    columns = min(3, len(classes))
+    columns = min(2, len(classes))
     rows = -(-len(classes) // columns)
-    size = (4.8 * columns, rows * (1.0 + 0.24 * n_bars))
+    size = (5.4 * columns, rows * (1.0 + 0.24 * n_bars))
     panels = Figure(figsize=size, layout="constrained").subplots(rows, columns, squeeze=False)
     for panel, label in zip(panels.flat, classes, strict=False):
         _waterfall(explain_row(network, X, target=label), most, panel)
@@ -81,29 +88,25 @@ def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.obj
     return result
 
 
-def _waterfall(explanation: Explanation, most: int, ax: Axes | None) -> Any:
-    chosen = explanation.strongest(most)
-    steps = [float(explanation.contributions[at]) for at in chosen]
-    names = [_fact(explanation.features[at], explanation.values[at]) for at in chosen]
-    rest = len(explanation.features) - len(chosen)
-    if rest:
-        names.append(f"{rest} others")
-        steps.append(explanation.posterior - explanation.prior - sum(steps))
-    ends = explanation.prior + np.cumsum(steps)
-    starts = np.concatenate([[explanation.prior], ends[:-1]])
-    ax = axes(ax, 5.6, 1.1 + 0.26 * (len(names) + 2))
+def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: str = "") -> Any:
+    prior, *steps = explanation.steps(most)
+    names = [_fact(step.feature, step.value) for step in steps]
+    ends = np.array([step.log_odds for step in steps])
+    starts = np.concatenate([[prior.log_odds], ends[:-1]])
+    said = wrap(note, 96)
+    ax = axes(ax, 6.4, 1.2 + 0.26 * (len(names) + 2) + 0.15 * len(said))
     ax.axvline(0, color=MUTED, lw=0.8)
     rows = range(1, len(names) + 1)
-    colours = [CYCLE[2] if step > 0 else CYCLE[1] for step in steps]
+    colours = [CYCLE[2] if step.adds > 0 else CYCLE[1] for step in steps]
     ax.barh(rows, ends - starts, left=starts, color=colours, height=0.62)
     for row, start in zip(rows, starts, strict=True):
         ax.plot([start, start], [row - 1, row + 0.31], color=MUTED, lw=0.6)
-    span = [explanation.prior, explanation.posterior]
+    span = [prior.log_odds, explanation.posterior]
     ax.barh([0, len(names) + 1], span, color=CYCLE[0], height=0.62)
     widest = max(abs(np.array([*span, *ends])).max(), 1e-9)
     for row, start, end, step in zip(rows, starts, ends, steps, strict=True):
         side = max(start, end) + 0.02 * widest
-        ax.text(side, row, f"{step:+.2f}", va="center", size=7, color=INK)
+        ax.text(side, row, f"{step.adds:+.2f}", va="center", size=7, color=INK)
     for row, total in zip((0, len(names) + 1), span, strict=True):
         side = max(total, 0) + 0.02 * widest
         ax.text(side, row, f"{total:+.2f}", va="center", size=7, color=INK)
@@ -114,11 +117,24 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None) -> Any:
     ax.tick_params(axis="y", length=0)
     low, high = min(0.0, *span, *ends), max(0.0, *span, *ends)
     ax.set_xlim(low - 0.04 * (high - low), high + 0.14 * (high - low) + 1e-9)
-    p = explanation.probabilities[explanation.classes.index(explanation.target)]
-    target, against = plain_text(explanation.target), plain_text(explanation.against)
+    _probabilities(ax, explanation, [step.probability for step in (prior, *steps)])
+    target, against = fitting(explanation.target), fitting(explanation.against)
     ax.set_xlabel(f"log-odds of {target} against {against}")
+    p = explanation.probabilities[explanation.classes.index(explanation.target)]
     ax.set_title(f"P({target} | row) = {p:.3f}")
+    if said:
+        text = "\n".join(map(plain_text, said))
+        ax.figure.supxlabel(text, x=0.01, ha="left", size=7, color=MUTED)
     return ax
+
+
+def _probabilities(ax: Any, explanation: Explanation, after: list[float]) -> None:
+    """Write at the right what the probability is after each step."""
+    place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+    head = "P" if len(explanation.classes) == 2 else "P, of the two"
+    ax.text(1.13, -0.95, head, size=7.5, color=MUTED, **place)
+    for row, p in enumerate([*after, after[-1]]):
+        ax.text(1.13, row, f"{p:.3f}", size=7.5, color=INK, **place)
 
 
 @in_house_style
@@ -195,11 +211,12 @@ def _bins(
 
 
 def _fact(feature: str, value: str) -> str:
-    """Return what a row says of a feature, intervals as inequalities."""
-    for sign, symbol in (("<= ", "≤"), ("> ", ">")):
-        if value.startswith(sign):
-            return f"{feature} {symbol} {value.removeprefix(sign)}"
-    return f"{feature} in {value}" if value.startswith("(") else f"{feature} = {value}"
+    """Return what a row says of a feature, such as ``age 53 in (45, 60]`` or ``job = clerk``."""
+    if not value:
+        return feature
+    is_number = re.match(r"\S+, (in \(|<= |> |any value)", value)
+    short = value.replace(", any value", "").replace(", in (", " in (").replace("<=", "≤")
+    return f"{feature} {short}" if is_number else f"{feature} = {value}"
 
 
 def _short(name: str, most: int = 42) -> str:

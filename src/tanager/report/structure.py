@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tanager.drawing import Graph, Layout, Plan, lay_out, plan_drawing, route, shorten
-from tanager.drawing.layout import FONT, HEIGHT, MARGIN, PAD
+from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD
 from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
 from tanager.network.graph import network_graph
 from tanager.report.style import CYCLE, INK, MUTED, in_house_style, plain_text
@@ -21,7 +21,9 @@ LEGEND_ROW = 24.0
 
 
 @in_house_style
-def plot_network(model: Any, *, fold: bool = True, ax: Axes | None = None) -> Any:
+def plot_network(
+    model: Any, *, fold: bool = True, max_width: float = MAX_WIDTH, ax: Axes | None = None
+) -> Any:
     """Draw which features condition which.
 
     Parameters
@@ -30,6 +32,9 @@ def plot_network(model: Any, *, fold: bool = True, ax: Axes | None = None) -> An
     fold : bool, default=True
         Whether, of 25 features and more, many leaves of one parent share a box
         ("+12 leaves").
+    max_width : float, default=1040
+        In pixels of letters 13 high. A network that would be wider from left to right is
+        drawn from top to bottom.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure as large as the network needs.
 
@@ -61,7 +66,7 @@ def plot_network(model: Any, *, fold: bool = True, ax: Axes | None = None) -> An
     else:
         graph = network_graph(network)
     plan = plan_drawing(graph, fold=fold)
-    layout = lay_out(plan, _text_width)
+    layout = lay_out(plan, _text_width, max_width)
     rows = legend_rows(plan, max(layout.width, 340.0), _text_width)
     width = max([layout.width, *(row[-1].end + MARGIN for row in rows)])
     height = layout.height + LEGEND_ROW * len(rows) + (8 if rows else 0)

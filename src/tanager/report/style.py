@@ -131,10 +131,15 @@ def fitting(name: object, most: int = 30) -> str:
 
 
 def log_axis(axis: Any) -> None:
-    """Write powers of ten on a logarithmic axis as numbers with thousands separated."""
-    from matplotlib.ticker import FuncFormatter
+    """Write 1, 2, 5, 10, … on a logarithmic axis as numbers with thousands separated."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
+    axis.set_major_formatter(plain)
+    low, high = axis.get_view_interval()
+    if 0 < high < 300 * low:  # over more powers of ten they are enough
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axis.set_minor_formatter(plain)
 
 
 def to_svg(fig: Figure, *, title: str) -> str:

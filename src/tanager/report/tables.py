@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.network import LabelledTable, Network, NetworkInformation
-from tanager.report.style import CYCLE, GRID, INK, axes, in_house_style, plain_text
+from tanager.report.style import CYCLE, GRID, INK, axes, fitting, in_house_style, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,10 +60,16 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
     columns = [plain_text(_short(value)) for value in table.values]
     slanted = max(map(len, columns)) * len(columns) > 60
     small = len(labels) <= LABELLED
+    given = plain_text(", ".join(table.given))
+    n_all = len(whole.contexts)
+    extra = f" ({len(labels):,} of {n_all:,} contexts)" if len(labels) < n_all else ""
+    title = f"P({fitting(table.feature, 40)} | {_short(given, 60)}){extra}"
     if ax is None:
         width = 1.5 + 0.075 * max(map(len, labels)) + min(14.0, 0.55 * max(len(columns), 3))
+        beside = 0.7 + 0.065 * max(map(len, labels))  # the title starts where the cells do
+        width = max(width, beside + 0.088 * len(title))
         foot = 0.055 * max(map(len, columns)) if slanted else 0.0
-        height = 0.25 * len(labels) if small else min(12.0, 0.25 * LABELLED + 0.01 * len(labels))
+        height = 0.25 * len(labels) if small else min(9.0, 0.17 * LABELLED + 0.006 * len(labels))
         ax = axes(None, width, 1.1 + height + foot)
     image = _heat(ax, table, numbered=small and len(columns) <= NUMBERED)
     ax.set_xticks(range(len(columns)), columns, rotation=45 if slanted else 0)
@@ -72,11 +78,8 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
             label.set(ha="right", rotation_mode="anchor")
     step = -(-len(labels) // LABELLED)
     ax.set_yticks(range(0, len(labels), step), labels[::step])
-    given = plain_text(", ".join(table.given))
     ax.set_ylabel(_short(given, 40))
-    n_all = len(whole.contexts)
-    extra = f" ({len(labels):,} of {n_all:,} contexts)" if len(labels) < n_all else ""
-    ax.set_title(f"P({plain_text(table.feature)} | {_short(given, 60)}){extra}")
+    ax.set_title(title)
     scale = ax.figure.colorbar(image, ax=ax, shrink=min(1.0, 3.0 / (0.25 * min(len(labels), 60))),
                                aspect=18, pad=0.02)  # fmt: skip
     scale.set_label("probability")

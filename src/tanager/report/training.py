@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tanager.errors import ConfigurationError
+from tanager.report.style import CYCLE, MUTED, in_house_style
 
 __all__ = ["plot_training"]
 
 
+@in_house_style
 def plot_training(info: Mapping[str, Any]) -> Any:
     """Draw loss, accuracy, temperature and structure entropy of a training, epoch by epoch.
 
@@ -47,7 +49,8 @@ def plot_training(info: Mapping[str, Any]) -> Any:
     _pair(panels[0], trace["loss"], "loss", trace["accuracy"], "accuracy", logarithmic=False)
     if "validation_error" in trace:
         correct = [1 - error for error in trace["validation_error"]]
-        figure.axes[-1].plot(_epochs(correct), correct, "C1:", label="validation accuracy")
+        right = figure.axes[-1]
+        right.plot(_epochs(correct), correct, ":", color=CYCLE[1], label="validation accuracy")
         figure.axes[-1].legend(loc="center right")
     if searched:
         entropy, temperature = trace["entropy"], trace["temperature"]
@@ -56,7 +59,7 @@ def plot_training(info: Mapping[str, Any]) -> Any:
     for panel in panels:
         panel.set_xlabel("epoch")
         if info.get("best_epoch", -1) >= 0:
-            panel.axvline(info["best_epoch"] + 1, color="0.6", linestyle="--", linewidth=0.8)
+            panel.axvline(info["best_epoch"] + 1, color=MUTED, linestyle="--", linewidth=0.8)
     return figure
 
 
@@ -70,11 +73,13 @@ def _pair(
     logarithmic: bool,
 ) -> None:
     """Draw two curves on one panel, each on a scale of its own."""
-    left.plot(_epochs(first), first, "C0")
-    left.set_ylabel(first_name, color="C0")
+    left.plot(_epochs(first), first, color=CYCLE[0])
+    left.set_ylabel(first_name, color=CYCLE[0])
     right = left.twinx()
-    right.plot(_epochs(second), second, "C1", label=second_name)
-    right.set_ylabel(second_name, color="C1")
+    right.plot(_epochs(second), second, color=CYCLE[1], label=second_name)
+    right.spines["right"].set_visible(True)
+    right.grid(visible=False)
+    right.set_ylabel(second_name, color=CYCLE[1])
     if logarithmic:
         right.set_yscale("log")
 

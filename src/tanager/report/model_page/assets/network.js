@@ -23,7 +23,9 @@ function startNetwork() {
     canvas.classList.toggle("whole", at === whole && drawings.length > 1);
     canvas.classList.toggle("fits", at.natural[1] < 700);
     setZoom(Math.max(0.8, Math.min(1, (canvas.clientWidth - 4) / at.natural[0])));
-    canvas.scrollTop = Math.max(0, (at.natural[1] * zoom - canvas.clientHeight) / 2);
+    /* A drawing from top to bottom starts at its top, another has the class at its middle. */
+    const high = at.natural[1] > at.natural[0];
+    canvas.scrollTop = high ? 0 : Math.max(0, (at.natural[1] * zoom - canvas.clientHeight) / 2);
     canvas.scrollLeft = 0;
   };
   const reveal = (node) => {
@@ -39,7 +41,7 @@ function startNetwork() {
     if (chosen >= 0) choose(at.single.has(chosen) ? chosen : [...at.single.keys()][0]);
   };
 
-  const choose = (i, focus, stay) => {
+  const choose = (i, focus) => {
     chosen = i;
     if (!at.single.has(i)) { at = whole; leaves.checked = true; start(); }
     const own = at.single.get(i);
@@ -52,7 +54,7 @@ function startNetwork() {
       edge.classList.toggle("out", +edge.dataset.from === i);
     });
     at.svg.classList.add("chosen");
-    if (!stay) reveal(own);
+    reveal(own);
     if (focus) own.focus({ preventScroll: true });
     inspect(i);
   };
@@ -107,7 +109,7 @@ function startNetwork() {
   if (drawings.length > 1) tools.append(el("label", {}, leaves, "All leaves"));
   start();
   const seen = DATA.order.find((i) => at.single.has(i));
-  choose(seen === undefined ? DATA.order[0] : seen, false, true);
+  choose(seen === undefined ? DATA.order[0] : seen);
   window.chooseNode = choose;
 }
 

@@ -111,7 +111,7 @@ function startAsking() {
     const figure = el("figure");
     why.append(figure);
     drawn(figure, (node, width) => node.append(waterfall(prior, shown, names[target], names[rival], width)));
-    why.append(el("figcaption", {}, `Log-odds of ${short(names[target], 30)} against ${short(names[rival], 30)}: the terms add up exactly. Parents are added before their children.`));
+    why.append(el("figcaption", {}, `Log-odds of ${short(names[target], 30)} against ${short(names[rival], 30)}: the terms add up exactly. Parents are added before their children, and what they have said is not said again: a feature that says much alone may add nothing.`));
   }
 
   function waterfall(prior, steps, target, rival, width) {

@@ -1,0 +1,104 @@
+"""Photograph the HTML pages for the documentation: ``make pictures``.
+
+Needs Playwright and Chromium; without them the pictures stay as they are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+PICTURES = Path(__file__).parent / "pictures"
+CHROMIUM = Path("/usr/bin/chromium")
+WIDTH = 1176
+KNOWN = {
+    "worst perimeter": "120.3",
+    "mean concavity": "0.0515",
+    "worst area": "1032",
+    "worst concave points": "0.084",
+}
+
+
+def write_pages(folder: Path) -> dict[str, Path]:
+    """Write the page of a model and that of a comparison."""
+    import pyarrow as pa
+    from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+
+    from tanager import BayesNetClassifier
+    from tanager.evaluation import CrossValidation, Dataset, Experiment
+    from tanager.report import write_report
+
+    data = load_breast_cancer(as_frame=True)
+    X, y = data.data, data.target_names[data.target]
+    clf = BayesNetClassifier("tan", "hdp").fit(X[:400], y[:400])
+    clf.report(folder / "model.html", X[400:], y[400:], title="Is a tumour benign?")
+    tables = []
+    for name, load in (("iris", load_iris), ("wine", load_wine), ("tumours", load_breast_cancer)):
+        loaded = load(as_frame=True)
+        columns = {column: loaded.data[column].to_numpy() for column in loaded.data}
+        target = loaded.target.astype(str).to_numpy()
+        tables.append(Dataset(name, pa.table({**columns, "class": target})))
+    learners = ["auto/layered", "tan/hdp", "naive/laplace", "logistic-regression", "random-forest"]
+    metrics = ["log_loss", "accuracy", "auc", "calibration_error"]
+    protocol = CrossValidation(1, 2)
+    name = "Five classifiers on three tables"
+    results = Experiment(tables, learners, protocol, metrics=metrics, name=name).run()
+    write_report(results, folder / "comparison.html")
+    return {"model": folder / "model.html", "comparison": folder / "comparison.html"}
+
+
+def photograph(
+    browser: Any,
+    page: Path,
+    part: str,
+    file: str,
+    width: int = WIDTH,
+    filled: dict[str, str] | None = None,
+) -> None:
+    """Write a picture of parts of a page, with a little room around them.
+
+    `filled` has what is typed into the page first.
+    """
+    view = browser.new_page(viewport={"width": width, "height": 900})
+    view.goto(page.as_uri())
+    view.wait_for_timeout(400)
+    for name, value in (filled or {}).items():
+        view.locator(part).get_by_label(name, exact=True).first.fill(value)
+    boxes = [one.bounding_box() for one in view.locator(part).all()]
+    room = 12
+    left = max(0, min(box["x"] for box in boxes) - room)
+    top = max(0, min(box["y"] for box in boxes) - room)
+    right = min(width, max(box["x"] + box["width"] for box in boxes) + room)
+    end = max(box["y"] + box["height"] for box in boxes) + room
+    clip = {"x": left, "y": top, "width": right - left, "height": end - top}
+    view.screenshot(path=PICTURES / file, clip=clip, full_page=True)
+    view.close()
+
+
+def main() -> None:
+    """Write the pictures of pages, if there is a browser."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if sync_playwright is None or not CHROMIUM.exists():
+        print("no Playwright or no Chromium: the pictures of pages stay as they are")
+        return
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        pages = write_pages(Path(folder))
+        flags = ["--headless", "--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=flags)
+        for part in ("glance", "structure", "features", "ask", "trust"):
+            filled = KNOWN if part == "ask" else None
+            photograph(browser, pages["model"], f"#{part}", f"report-{part}.png", filled=filled)
+        first_screen = "header, .first-screen"
+        photograph(browser, pages["comparison"], first_screen, "comparison.png")
+        photograph(browser, pages["comparison"], first_screen, "comparison-phone.png", 390)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
