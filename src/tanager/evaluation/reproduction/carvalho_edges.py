@@ -23,7 +23,7 @@ __all__ = ["edges_block"]
 
 # How far single positions tell sites from background, and the dependence both share.
 CONSERVATION = (0.0, 0.4)
-SHARED = (0.0, 0.3, 0.5, 0.7)
+SHARED = (0.0, 0.5)
 NAMES = ("LL", "aCLL, Dirichlet")
 
 Shares = Mapping[str, float]
