@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,14 +92,26 @@ def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
+class StoppedEarly(BaseException):
+    """The part was asked to end (SIGTERM): what it has found so far counts."""
+
+
+def _stop(*_: Any) -> None:
+    raise StoppedEarly
+
+
 def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
     part, cases, share = PARTS[name]
     cases = cases if given.cases is None else given.cases
     budget = Budget(cases, 60.0 * given.minutes * share, given.seed, given.only)
     tally = Tally(say=lambda text: print(f"   {text}", file=sys.stderr, flush=True))
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
-        part(budget, tally, Path(folder))
+    signal.signal(signal.SIGTERM, _stop)
+    with tempfile.TemporaryDirectory(prefix="torture-", ignore_cleanup_errors=True) as folder:
+        try:
+            part(budget, tally, Path(folder))
+        except StoppedEarly:
+            tally.facts["stopped"] = "before its end"
         _keep_failed(name, Path(folder) / "failed")
     return {**tally.to_json(), "seconds": round(time.monotonic() - start, 1), "seed": given.seed}
 

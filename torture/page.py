@@ -16,6 +16,7 @@ _TITLES = {
     "models": "Mutated model files",
     "inputs": "Mutated tables",
     "experiments": "Mutated experiment files",
+    "fuzz": "Fuzzing by coverage",
     "kills": "Kills",
     "interrupts": "Ctrl-C",
     "writers": "Failing writes",
@@ -38,6 +39,8 @@ _WHAT = {
     "same limits.",
     "experiments": "TOML with wrong types, deep nests, long keys, import paths: refused, or run. "
     "The same limits.",
+    "fuzz": "`make fuzz`: libFuzzer (atheris) on model headers under valid checksums, experiment "
+    "files, texts of learners, run files with their pages, CSV and checkpoints.",
     "kills": "kill -9 at random moments of saving, predicting, comparing, and of fits and "
     "trainings with a checkpoint: the old file or the new one, whole; a resumed run equal to an "
     "undisturbed one; what a killed writer left is gone after the next write.",

@@ -203,6 +203,7 @@ def promises(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG00
     chosen = pairs(budget.only) if budget.cases > len(SHORT) else list(SHORT)
     table: dict[str, dict[str, str]] = {}
     moved_by: dict[str, dict[str, float]] = {}
+    tally.facts.update(table=table, moved=moved_by)
     for pair in chosen:
         name = _short(pair)
         worst = dict.fromkeys(PROMISES, 0.0)
@@ -221,8 +222,6 @@ def promises(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG00
                     moved <= LEVELS[allowed],
                     f"{name}, {what}: moved by {moved:.2g}, promised: {allowed}",
                 )
-    tally.facts["table"] = table
-    tally.facts["moved"] = moved_by
 
 
 def _changes(pair: tuple[str, str], data: Rows, rng: Any) -> Iterator[tuple[str, float]]:
