@@ -112,7 +112,7 @@ Tests bring each of them back: `tests/reliability`, `tests/sources`, `tests/stru
   file or none.
 - Run files with absent or wrong entries gave errors of Python; a run file followed a link into
   another folder.
-- kDB and selective kDB moved by up to 0.8, and the default by up to 0.01, when columns changed
+- kDB and selective kDB moved by up to 0.9, and the default by up to 0.01, when columns changed
   places: features that say no more than chance tied, and ties went by column.
 - Texts of other types than plain strings (dictionaries, bytes, views) could reach a CSV as
   formulas.
@@ -125,7 +125,8 @@ def write_page(results: dict[str, Any], path: Path) -> None:
     parts = [
         "# Reliability",
         f"Made by `python -m torture --write`; `make torture` runs it again. Python "
-        f"{platform.python_version()}, {packages}.",
+        f"{platform.python_version()}, {packages}. Parts may have run on different revisions; each "
+        "says on which where its record does.",
         _summary(results),
         "## What failed",
         _failures(results),
