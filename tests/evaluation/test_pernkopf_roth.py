@@ -77,6 +77,15 @@ def test_figures_3a_and_3b_are_one_sweep_looked_at_in_two_ways():
     assert list(by_size[2]) == [f"K = {k}" for k in roth_sweeps.SIZES]
     for _, _, groups in (by_order, by_size):
         assert sorted(y for g in groups.values() for y in g["y"]) == list(range(12))
+    # Two sizes of every ordering, and ordering A of every size: what is compared is alike.
+    some = {name: point for name, point in points.items() if name[0] == "A" or name[-1] in "12"}
+    by_order, by_size = roth_sweeps._figures(plan, some)
+    assert {name: len(group["y"]) for name, group in by_order[2].items()} == {
+        f"ordering {order}": 2 for order in "ABC"
+    }
+    assert {name: len(group["y"]) for name, group in by_size[2].items()} == {
+        f"K = {k}": 1 for k in roth_sweeps.SIZES
+    }
 
 
 def test_a_configuration_that_only_some_were_trained_under_is_left_out():
