@@ -23,7 +23,7 @@ __all__ = ["edges_block"]
 
 # How far single positions tell sites from background, and the dependence both share.
 CONSERVATION = (0.0, 0.4)
-SHARED = (0.0, 0.5)
+SHARED = (0.0, 0.3, 0.5, 0.7)
 NAMES = ("LL", "aCLL, Dirichlet")
 
 Shares = Mapping[str, float]
@@ -81,13 +81,12 @@ def _notes(n_tables: int) -> tuple[str, ...]:
         "site from background, only the tied pairs do. Shared dependence: the chance that a "
         "position follows its left neighbour, in sites and background alike.",
         "A tree has one parent a position. LL gives it to the strongest dependence within "
-        "classes, wherever it is; aCLL takes off what all classes share. So where the shared "
-        "chain competes with the tied pairs, LL spends its edges on the chain and aCLL finds "
-        "the pairs: there it wins.",
+        "classes, wherever it is; aCLL takes off what all classes share. So aCLL should win where "
+        "the shared chain competes with the tied pairs and positions tell nothing by themselves.",
         "Where single positions tell the classes apart, neighbours that depend on each other say "
         "the same thing twice. A tree without their edge counts that evidence twice and is too "
-        "sure: the edges that aCLL leaves out are then missed, and it loses. Most tables of UCI "
-        "are of this kind.",
+        "sure. Where aCLL leaves such edges out it should lose, as it does above with strong "
+        "shared dependence and with well conserved sites.",
     )
 
 
