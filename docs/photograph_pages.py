@@ -66,6 +66,7 @@ def photograph(
     view.wait_for_timeout(400)
     for name, value in (filled or {}).items():
         view.locator(part).get_by_label(name, exact=True).first.fill(value)
+    view.evaluate("scrollTo(0, 0)")  # boxes are measured from the top of what is seen
     boxes = [one.bounding_box() for one in view.locator(part).all()]
     room = 12
     left = max(0, min(box["x"] for box in boxes) - room)

@@ -45,7 +45,7 @@ class DenseTable(EqualByArrays):
 
     Attributes
     ----------
-    log_prob : ndarray of float64, shape (*parent_arities, arity, n_classes)
+    log_prob : ndarray of float64, shape ``(*parent_arities, arity, n_classes)``
         C-contiguous, the class last: one look-up serves all classes.
     """
 
@@ -81,7 +81,7 @@ class GroupedTable(EqualByArrays):
 
     Attributes
     ----------
-    log_prob : ndarray of float64, shape (*parent_groups, arity, n_classes)
+    log_prob : ndarray of float64, shape ``(*parent_groups, arity, n_classes)``
         C-contiguous, the class last.
     lookup : ndarray of uint16, shape (sum of parent_arities,)
         The group of each value of the first parent, of the second, ...
