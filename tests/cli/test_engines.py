@@ -43,7 +43,7 @@ def test_a_cluster_gives_the_same_file(dask_client, folder, tmp_path):
     [
         (("--engine", "moon"), "Allowed: local, dask"),
         (("--scheduler", "tcp://here:1"), "goes with --engine dask"),
-        (("--memory-limit", "lots"), "memory_limit='lots'"),
+        (("--memory-limit", "lots"), "--memory-limit 'lots'"),
     ],
 )
 def test_wrong_options_are_named(folder, tmp_path, capsys, options, said):

@@ -93,7 +93,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing(results, tmp_path, monke
 
 def test_missing_jinja_is_explained(results, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    with pytest.raises(ConfigurationError, match=r"tanager\[report\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install jinja2"):
         render_report(results)
 
 

@@ -29,7 +29,7 @@ def make_rows(n_classes: int, seed: int) -> Rows:
     n_rows = int(generator.integers(30, 300))
     codes = np.stack([generator.integers(0, arity, n_rows) for arity in ARITIES])
     wild = np.sin(2.0 * codes[0] + codes[2]) + (codes[1] - 3) * np.cos(3.0 * codes[3] + seed)
-    noise = generator.normal(size=n_rows)
+    noise = generator.normal(0.0, 0.3, n_rows)
     edges = np.quantile(wild + noise, np.arange(1, n_classes) / n_classes)
     labels = np.searchsorted(edges, wild + noise)
     labels[:n_classes] = np.arange(n_classes)

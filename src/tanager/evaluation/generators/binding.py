@@ -91,7 +91,7 @@ def site_pairs(options: BindingSites | None = None, seed: int = 0) -> list[tuple
     Examples
     --------
     >>> site_pairs(BindingSites(length=4, n_pairs=1), seed=2)
-    [('p3', 'p4')]
+    [('p1', 'p4')]
     """
     _, _, places = _draw(options or BindingSites(), seed)
     return [(f"p{first + 1}", f"p{second + 1}") for first, second in places.tolist()]

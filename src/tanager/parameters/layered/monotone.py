@@ -53,7 +53,7 @@ def project_scores(scores: Floats, signs: NDArray[np.int8], weights: Floats) -> 
 
     >>> scores = np.array([[0.0, 0.3], [0.0, 0.1], [0.0, 0.5]])
     >>> project_scores(scores, np.array([0, 1], np.int8), np.ones(3)).round(2).tolist()
-    [[-0.1, 0.3], [0.1, 0.1], [0.0, 0.5]]
+    [[0.1, 0.3], [-0.1, 0.1], [0.0, 0.5]]
     """
     from scipy.optimize import isotonic_regression
 
