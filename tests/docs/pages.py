@@ -22,7 +22,7 @@ import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
+FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.S | re.M)
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 # Packages that `pip install .` does not bring, by what a page says that brings them.
