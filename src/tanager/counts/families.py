@@ -287,7 +287,8 @@ class FamilyPass:
         found = []
         for radix, counts in zip(self.radices, state, strict=True):
             if isinstance(counts, RunStack):
-                found.append(FamilyCounts(radix.arities, None, counts.radix, *counts.total()))
+                keys, cells = counts.total()  # may drop a parent, so before the radix is read
+                found.append(FamilyCounts(radix.arities, None, counts.radix, keys, cells))
             else:
                 found.append(FamilyCounts.from_dense(counts.reshape(radix.arities)))
         return found
