@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ __all__ = [
 INTERRUPTED = 130  # the code of the command line
 
 
-class Scene:
+class Scene(ABC):
     """Some work in a folder of its own.
 
     Attributes
@@ -42,19 +43,19 @@ class Scene:
         """What the page calls it."""
         return type(self).__name__.lower()
 
+    @abstractmethod
     def work(self) -> None:
         """Do the work; some never ends by itself."""
-        raise NotImplementedError
 
+    @abstractmethod
     def look(self) -> str | None:
         """Look at what is left, then do the work in peace; return what is wrong."""
-        raise NotImplementedError
 
     def temporary(self) -> list[str]:
         """Return the names of temporary files."""
         return [path.name for path in self.folder.rglob("*.part")]
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most scenes start nothing that goes on)
         """End what the scene started."""
 
     def _measure(self, work: Any) -> Any:

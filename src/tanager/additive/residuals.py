@@ -53,10 +53,9 @@ class Residuals(NamedTuple):
     weights: Floats
 
     @classmethod
-    def of(cls, chunk: Chunk, log_posterior: Floats) -> Residuals:
-        """Compare what is said of some rows with their classes."""
+    def of(cls, chunk: Chunk, probability: Floats) -> Residuals:
+        """Compare what is said of some rows, (n_rows, n_classes), with their classes."""
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
-        probability = np.exp(log_posterior)
         spreads = probability * (1.0 - probability) * weights[:, None]
         residuals = -probability
         residuals[np.arange(chunk.n_rows), chunk.labels] += 1.0
@@ -82,9 +81,8 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
         without = located.other(fold)
         fit = fit_scores(terms, without, [STRENGTH], shares, settings=SETTINGS)
         scores = without.log_joint(fit.free, left_out=True)
-        top = scores.max(axis=1, keepdims=True)
-        norm = np.log(np.exp(scores - top).sum(axis=1, keepdims=True))
-        said[~fold(chunk.indices)] = scores - top - norm
+        native.normalize(scores, False)
+        said[~fold(chunk.indices)] = scores
     return Residuals.of(chunk, said)
 
 
