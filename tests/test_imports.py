@@ -36,3 +36,27 @@ def test_type_checkers_see_every_public_name():
         for alias in node.names
     }
     assert named | {"__version__"} == set(tanager.__all__)
+
+
+def test_commands_that_use_a_model_do_without_scikit_learn(tmp_path):
+    import tanager
+
+    table = tmp_path / "rows.csv"
+    table.write_text("a,b,y\n" + "x,1.5,no\nz,2.5,yes\n" * 20)
+    model = tmp_path / "m.tanager"
+    clf = tanager.BayesNetClassifier("tan", "m-estimate").fit(str(table), "y")
+    tanager.save(clf, model)
+    code = f"""if True:
+        import sys
+        from tanager.cli.app import run
+        for words in (
+            ["predict", {str(model)!r}, {str(table)!r}, "-o", {str(tmp_path / "out.csv")!r}],
+            ["show", {str(model)!r}],
+            ["score", {str(model)!r}, {str(table)!r}],
+            ["explain", {str(model)!r}, {str(table)!r}],
+        ):
+            assert run(words) == 0, words
+        print("LOADED", *[m for m in ("sklearn", "scipy", "numba") if m in sys.modules])
+    """
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1].split() == ["LOADED"]

@@ -251,9 +251,11 @@ def test_a_column_without_a_known_value_is_warned_of(fitted):
         fitted.predict(GOOD.assign(a="X"))
 
 
-def test_one_class_is_warned_of():
-    with pytest.warns(ColumnWarning, match="one class only, 'no'"):
-        clone(SMALL).fit(GOOD, ["no"] * 30)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_one_class_is_warned_of_at_the_line_that_fits(method):
+    with pytest.warns(ColumnWarning, match="one class only, 'no'") as said:
+        getattr(clone(SMALL), method)(GOOD, ["no"] * 30)
+    assert said[0].filename == __file__
 
 
 def test_columns_that_are_absent_are_summed_out_where_missing_is():

@@ -11,6 +11,7 @@ from tanager.errors import ColumnWarning
 
 __all__ = ["tell_findings", "warn_of_columns"]
 
+WHO_FITS = 5  # frames from a warning here to the caller of fit
 MOST = 8  # columns named in a warning
 MANY_CLASSES = 20  # from which on a target may name the rows
 
@@ -33,19 +34,19 @@ def warn_of_columns(codebook: Codebook, record: Mapping[str, Any], n_rows: int) 
     """Warn of the columns that are read otherwise than written, and of a strange target."""
     text = tell_findings(record.get("audit", ()))
     if text:
-        warnings.warn(text, ColumnWarning, stacklevel=4)
+        warnings.warn(text, ColumnWarning, stacklevel=WHO_FITS)
     n_classes = len(codebook.classes)
     if n_classes > MANY_CLASSES and n_classes > n_rows / 2:
         warnings.warn(
             f"The target {codebook.target.name!r} has {n_classes:,} classes in {n_rows:,} rows: it "
             "names the rows rather than their kind, and little can be learned. Check the target.",
             ColumnWarning,
-            stacklevel=4,
+            stacklevel=WHO_FITS,
         )
     if n_classes == 1:
         warnings.warn(
             f"The target has one class only, {str(codebook.classes[0])!r}: every row will be "
             "predicted so. Check the target, or pass rows of other classes.",
             ColumnWarning,
-            stacklevel=4,
+            stacklevel=WHO_FITS,
         )

@@ -4,99 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from importlib import import_module
-from types import MethodType
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from numpy.typing import ArrayLike
 
 from tanager.classifiers.audit import warn_of_columns
-from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
-from tanager.classifiers.class_weights import check_class_weight, weigh_classes
+from tanager.classifiers.class_weights import weigh_classes
+from tanager.classifiers.fitting import learn_network
 from tanager.classifiers.info import Info
-from tanager.classifiers.inputs import as_table, fingerprint, has_names
-from tanager.classifiers.kept_counts import KeptCounts
-from tanager.classifiers.lazy import lazy_for_dask
-from tanager.classifiers.monotone import read_signs
-from tanager.classifiers.prediction import predict_log_joint
-from tanager.codes import (
-    Codebook,
-    Rows,
-    encode_rows,
-    group_rows,
-    learn_codebook,
-    learn_groups,
-)
-from tanager.counts import Counts
-from tanager.engines import Engine, FitContext, resolve_engine
-from tanager.engines.memory import read_memory_limit
+from tanager.classifiers.inputs import as_table, has_names
+from tanager.classifiers.kept_counts import KeptCounts, OnlyFromCounts
+from tanager.classifiers.predictor import NetworkPredictor
+from tanager.classifiers.running import RUN_PARAMETERS, open_context, open_progress
+from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
+from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError
-from tanager.network import Network, NetworkInformation
-from tanager.parameters import (
-    CountLearner,
-    ParameterLearner,
-    log_posterior,
-    posterior,
-    resolve_pair,
-    resolve_parameters,
-)
-from tanager.progress import LongWork, Progress, RichProgress
-from tanager.structure import Structure, StructureLearner
+from tanager.network import Network
+from tanager.parameters import ParameterLearner, resolve_pair, resolve_parameters
+from tanager.progress import Progress
+from tanager.structure import StructureLearner
 
 __all__ = ["BayesNetClassifier"]
 
-Floats = NDArray[np.float64]
 
-# How a fit is run is no property of its model: equal models have equal files,
-# byte for byte, whatever engine and however many threads learned them.
-RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
-
-
-class _OnlyFromCounts:
-    """A method that is there where the parameters come from counts, and says why where not."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-        self.__doc__ = method.__doc__
-
-    def __get__(self, classifier: Any, kind: type) -> Any:
-        if classifier is None:
-            return self._method
-        if not isinstance(resolve_parameters(classifier.parameters), CountLearner):
-            raise AttributeError(
-                "partial_fit needs parameters that are estimated from counts alone, not "
-                f"{classifier.parameters!r}. Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on "
-                "all rows at once."
-            )
-        return MethodType(self._method, classifier)
-
-
-def _dropped(structure: Structure, limited: Structure) -> list[tuple[str, str]]:
-    """Return the edges (parent, feature) that a learner could not afford."""
-    before, after = structure.parents, limited.parents
-    return [(p, f) for f, parents in before.items() for p in parents if p not in after[f]]
-
-
-def _leave_out(structure: Structure, codebook: Codebook) -> Structure:
-    """Return the structure without the columns that the audit leaves out."""
-    names = codebook.domain.names
-    left = {at for at, name in enumerate(names) if codebook.leaves_out(name)}
-    rest = set(structure.selected) - left
-    return structure.without(left) if 0 < len(rest) < len(structure.selected) else structure
-
-
-def _grouped(counts: Counts) -> Counts:
-    """Return the counts of groups of values, as parents are read."""
-    pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
-    groups = [learn_groups(values, n_ordered) for values, n_ordered in pairs]
-    return Counts(group_rows(counts.rows, groups), counts.context)
-
-
-class BayesNetClassifier(ClassifierMixin, BaseEstimator):
+class BayesNetClassifier(NetworkPredictor):
     """A Bayesian network classifier: a structure and its probability tables.
 
     Learns from any table, strings, numbers and gaps alike; gives calibrated
@@ -193,8 +125,6 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
            [0.  , 0.03, 0.97]])
     """
 
-    network_: Network
-    classes_: NDArray[Any]
     _kept_counts: KeptCounts | None
 
     def __init__(
@@ -252,13 +182,9 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with self._progress() as progress:
-            context = self._context(progress)
-            codebook, rows = self._encode(X, y, sample_weight, context)
-            self._learn(codebook, rows, context)
-        return self._remember_columns(X, codebook)
+        return self._fit(X, y, sample_weight)
 
-    @_OnlyFromCounts
+    @OnlyFromCounts
     def partial_fit(
         self,
         X: Any,
@@ -285,17 +211,13 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         if not hasattr(self, "network_"):
-            with self._progress() as progress:
-                context = self._context(progress)
-                codebook, rows = self._encode(X, y, sample_weight, context, classes)
-                self._learn(codebook, rows, context)
-            return self._remember_columns(X, codebook)
+            return self._fit(X, y, sample_weight, classes)
         if self._kept_counts is None:
             raise ConfigurationError(
                 "partial_fit needs the counts of the first rows, which a model file does not hold. "
                 "Fit again on all rows."
             )
-        with self._progress() as progress:
+        with open_progress(self.verbose) as progress:
             context = self._context(progress)
             codebook, table = self.network_.codebook, as_table(X)
             rows = encode_rows(codebook, table, y, sample_weight=sample_weight, context=context)
@@ -324,184 +246,35 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 params[axis] = resolve(learner)
         return super().set_params(**params)
 
-    @lazy_for_dask
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row."""
-        best = self.predict_joint_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
-
-    @lazy_for_dask
-    def decision_function(self, X: Any) -> Floats:
-        """Return the log-odds of the second class, or with more classes each one's log-probability.
-
-        Shape (n_rows,) or (n_rows, n_classes): what scikit-learn's curves and
-        thresholds take. Above zero, or the greatest, is what `predict` gives.
-        """
-        joint = self.predict_joint_log_proba(X)
-        return joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else log_posterior(joint)
-
-    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> float:
-        """Return the share of rows that are classified right.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`: `y` may be the name of the target's column in X, and X the
-            path of a file.
-
-        Examples
-        --------
-        >>> import pyarrow as pa
-        >>> table = pa.table({"a": ["x", "y"] * 5, "label": ["no", "yes"] * 5})
-        >>> BayesNetClassifier("naive", "laplace").fit(table, "label").score(table, "label")
-        1.0
-        """
-        check_is_fitted(self)
-        if y is None:
-            raise ConfigurationError(
-                "score requires the true classes. Pass y, or the name of their column in X."
-            )
-        if not isinstance(y, str):
-            return float(super().score(X, y, sample_weight))
-        codebook, context = self.network_.codebook, self._context(Progress())
-        right = total = 0.0
-        for chunk in encode_rows(
-            codebook, as_table(X), y, sample_weight=sample_weight, context=context
-        ).chunks():
-            best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
-            weights = np.ones(len(best)) if chunk.weights is None else chunk.weights
-            right += float(weights[best == chunk.labels].sum())
-            total += float(weights.sum())
-        return right / total
-
-    @lazy_for_dask
-    def predict_proba(self, X: Any) -> Floats:
-        """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
-        return posterior(self.predict_joint_log_proba(X))
-
-    @lazy_for_dask
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return log P(class | row), shape (n_rows, n_classes)."""
-        return log_posterior(self.predict_joint_log_proba(X))
-
-    @lazy_for_dask
-    def predict_joint_log_proba(self, X: Any) -> Floats:
-        """Return log P(class, row), shape (n_rows, n_classes)."""
-        if not hasattr(self, "network_"):  # checking costs as much as a short row
-            check_is_fitted(self)
-        network = self.network_
-        few = network.codebook.encode_few(X)
-        if few is not None:
-            return network.log_joint_of_codes(few)
-        engine = resolve_engine(self.engine, self.n_jobs)
-        return predict_log_joint(network, as_table(X), engine)
-
-    def explain(self, X: Any) -> Floats:
-        """Return each feature's part of the joint, (n_rows, n_features, n_classes).
-
-        Entry (r, i, c) is log P(x_i | class c, parents) of row r. Summed over the
-        features, with the class's log-prior, it is `predict_joint_log_proba`; the
-        difference between two classes splits their log-odds exactly. Unknown
-        features, and those the structure left out, contribute nothing.
-        """
-        check_is_fitted(self)
-        network = self.network_
-        return network.log_terms(network.codebook.encode(as_table(X)))
-
-    def report(
-        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
-    ) -> None:
-        """Write the model's own page: one HTML file to see it, ask it and trust it.
-
-        Parameters
-        ----------
-        path : path
-            The page.
-        X, y : table and classes, optional
-            Rows to measure on; `y` may be the name of a column of X. Rows of the
-            fit itself are recognised, and predicted by cross-validation.
-        **options
-            As `tanager.report.render_model_report` has them.
-        """
-        check_is_fitted(self)
-        # Pages are made above this layer, so the name is looked up when it is needed.
-        pages = import_module("tanager.report.model_page")
-        pages.write_model_report(self, path, X, y, **options)
-
-    @property
-    def structure_(self) -> Structure:
-        """The learned structure."""
-        check_is_fitted(self)
-        return self.network_.structure
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Each feature's mutual information with the class, as shares of their sum.
-
-        The information is that of the network: what the feature, known alone,
-        says about the class. It needs no data, and features that say the same
-        count alike. A feature that the structure left out has zero. What the
-        model would lose without a feature is another question, and wants rows
-        that it has not seen: `tanager.evaluation.loss_without_features`.
-        """
-        check_is_fitted(self)
-        information = NetworkInformation(self.network_).of_features()
-        total = information.sum()
-        return information / total if total > 0 else information
-
-    def _learn(self, codebook: Codebook, rows: Rows, context: FitContext) -> None:
-        """From coded rows to a network."""
-        check_class_weight(self.class_weight, codebook.classes)
-        structure_learner, learner = resolve_pair(self.structure, self.parameters)
-        context.carry["signs"] = self._signs(learner, codebook)
-        counts = Counts(rows, context)
-        store = None
-        if self.checkpoint is not None:
-            data = fingerprint(counts.classes, counts.values)
-            store = FitCheckpoint(self.checkpoint, self._model_options(), data, context)
-        with context.stage("structure") as record:
-            read = _grouped(counts) if learner.groups_parents else counts
-            carried = set(context.carry)
-            structure = learn_structure(structure_learner, read, context, store)
-            # Tables that were learned together with the structure would no longer fit it.
-            if set(context.carry) == carried:
-                structure = _leave_out(structure, codebook)
-            context.carry["structure_learner"] = structure_learner
-            informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
-            record["mutual_information"] = dict(informed)
-        context.record("codes")["rows"] = rows.n_rows
-        context.record("codes")["fingerprint"] = fingerprint(counts.classes, counts.values)
-        limited = learner.affordable(structure, read.domain)
-        if limited != structure:
-            context.record("structure")["dropped"] = _dropped(structure, limited)
-            structure = limited
-        if store is not None:
-            # With counts of its own, this stage has the same passes whether the one
-            # before it was run or read.
-            store.begin("parameters")
-            counts = Counts(rows, context)
-        with context.stage("parameters"):
-            if isinstance(learner, CountLearner):
-                learner = learner.choose(structure, counts, context).learner
-            structure, tables = learner.learn_network(structure, counts, context)
-        tables = weigh_classes(tables, self.class_weight, codebook.classes, counts.classes)
-        self.network_ = Network(codebook, structure, tables)
-        self._kept_counts = KeptCounts.start(learner, structure, counts)
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | str | None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        with open_progress(self.verbose) as progress:
+            context = self._context(progress)
+            codebook, rows = self._encode(X, y, sample_weight, classes, context)
+            options = {k: v for k, v in self.get_params().items() if k not in RUN_PARAMETERS}
+            learned = learn_network(codebook, rows, options, self.checkpoint, context)
+        self.network_, self._kept_counts = learned
         self.info_ = Info(context.info)
-        if store is not None:
-            store.clear()
-
-    def _model_options(self) -> dict[str, Any]:
-        """Return all parameters but those that say how a fit is run."""
-        return {k: v for k, v in self.get_params().items() if k not in RUN_PARAMETERS}
+        self.classes_ = codebook.classes
+        self.n_features_in_ = codebook.domain.n_features
+        if has_names(X):
+            self.feature_names_in_ = np.array(codebook.domain.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
 
     def _encode(
         self,
         X: Any,
         y: Any,
         sample_weight: ArrayLike | str | None,
+        classes: ArrayLike | None,
         context: FitContext,
-        classes: ArrayLike | None = None,
     ) -> tuple[Codebook, Rows]:
         """From a table to a codebook and coded rows."""
         if y is None:
@@ -509,6 +282,9 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 "BayesNetClassifier requires y to be passed, but the target y is None. "
                 "Give the classes, or the name of their column in X."
             )
+        bins = self.bins
+        if bins == "auto":
+            bins = resolve_parameters(self.parameters).preferred_bins
         with context.stage("codes"):
             codebook, rows = learn_codebook(
                 as_table(X),
@@ -518,7 +294,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
                 categorical_features=self.categorical_features,
                 ordered=self.ordered,
                 missing=self.missing,
-                bins=self._bins(),
+                bins=bins,
                 audit=self.audit,
                 dates=self.dates,
                 context=context,
@@ -526,52 +302,7 @@ class BayesNetClassifier(ClassifierMixin, BaseEstimator):
         warn_of_columns(codebook, context.info["codes"], rows.n_rows)
         return codebook, rows
 
-    def _signs(self, learner: ParameterLearner, codebook: Codebook) -> Mapping[int, Any]:
-        """Return along which features classes rise or fall."""
-        if self.monotonic and not learner.takes_signs:
-            raise ConfigurationError(
-                f"monotonic has no meaning for parameters={self.parameters!r}. Use 'layered'."
-            )
-        return read_signs(self.monotonic, codebook)
-
-    def _bins(self) -> str | int:
-        if self.bins == "auto":
-            return resolve_parameters(self.parameters).preferred_bins
-        return self.bins
-
-    def _remember_columns(self, X: Any, codebook: Codebook) -> Self:
-        self.classes_ = codebook.classes
-        self.n_features_in_ = codebook.domain.n_features
-        if has_names(X):
-            self.feature_names_in_ = np.array(codebook.domain.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return self
-
     def _context(self, progress: Progress) -> FitContext:
-        state = self.random_state
-        if state is None or isinstance(state, (int, np.integer)):
-            seed = np.random.SeedSequence(0 if state is None else int(state))
-        else:
-            seed = np.random.SeedSequence(check_random_state(state).randint(2**31))
-        engine = resolve_engine(self.engine, self.n_jobs)
-        limit = read_memory_limit(self.memory_limit)
-        return FitContext(engine, seed, progress, memory_limit=limit)
-
-    def _progress(self) -> AbstractContextManager[Progress]:
-        return RichProgress() if self.verbose > 0 else LongWork()
-
-    def _repr_html_(self) -> str:
-        from tanager.network.html import estimator_html
-
-        return estimator_html(self)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
+        return open_context(
+            self.engine, self.n_jobs, self.memory_limit, self.random_state, progress
+        )

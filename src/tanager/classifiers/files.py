@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tanager.classifiers.bayesnet import RUN_PARAMETERS, BayesNetClassifier
+from tanager.classifiers.bayesnet import BayesNetClassifier
 from tanager.classifiers.info import Info
+from tanager.classifiers.running import RUN_PARAMETERS
 from tanager.errors import ModelFileError
 from tanager.network.files import read_model, write_model
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import MethodType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +13,10 @@ from numpy.typing import NDArray
 from tanager.codes import Rows
 from tanager.counts import Counts, FamilyCounts, Trees
 from tanager.engines import FitContext
-from tanager.parameters import CountLearner, ParameterLearner, Tables
+from tanager.parameters import CountLearner, ParameterLearner, Tables, resolve_parameters
 from tanager.structure import Structure
 
-__all__ = ["KeptCounts"]
+__all__ = ["KeptCounts", "OnlyFromCounts"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,3 +53,22 @@ class KeptCounts:
     def tables(self, context: FitContext) -> Tables:
         """Estimate the tables from all counts so far."""
         return self.learner.from_counts(self.classes, Trees(self.families), context)
+
+
+class OnlyFromCounts:
+    """A method that is there where the parameters come from counts, and says why where not."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, classifier: Any, kind: type) -> Any:
+        if classifier is None:
+            return self._method
+        if not isinstance(resolve_parameters(classifier.parameters), CountLearner):
+            raise AttributeError(
+                "partial_fit needs parameters that are estimated from counts alone, not "
+                f"{classifier.parameters!r}. Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on "
+                "all rows at once."
+            )
+        return MethodType(self._method, classifier)

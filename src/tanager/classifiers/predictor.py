@@ -1,0 +1,192 @@
+"""What a fitted network answers, in the words of scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from tanager.classifiers.inputs import as_table
+from tanager.classifiers.lazy import lazy_for_dask
+from tanager.classifiers.prediction import predict_log_joint
+from tanager.codes import encode_rows
+from tanager.engines import Engine, FitContext, resolve_engine
+from tanager.engines.memory import read_memory_limit
+from tanager.errors import ConfigurationError
+from tanager.network import Network, NetworkInformation
+from tanager.parameters import log_posterior, posterior
+from tanager.structure import Structure
+
+__all__ = ["NetworkPredictor"]
+
+Floats = NDArray[np.float64]
+
+
+class NetworkPredictor(ClassifierMixin, BaseEstimator):
+    """Predicts, scores, explains and shows what `network_` knows.
+
+    How a network is learned is the matter of `BayesNetClassifier`.
+
+    Attributes
+    ----------
+    network_ : Network
+    classes_ : ndarray of shape (n_classes,)
+    engine, n_jobs, memory_limit
+        How rows are scored, as in `BayesNetClassifier`.
+    """
+
+    network_: Network
+    classes_: NDArray[Any]
+    engine: str | Engine
+    n_jobs: int | None
+    memory_limit: str | int | None
+
+    @lazy_for_dask
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class of each row."""
+        best = self.predict_joint_log_proba(X).argmax(axis=1)
+        return self.classes_[best]
+
+    @lazy_for_dask
+    def predict_proba(self, X: Any) -> Floats:
+        """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
+        return posterior(self.predict_joint_log_proba(X))
+
+    @lazy_for_dask
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return log P(class | row), shape (n_rows, n_classes)."""
+        return log_posterior(self.predict_joint_log_proba(X))
+
+    @lazy_for_dask
+    def predict_joint_log_proba(self, X: Any) -> Floats:
+        """Return log P(class, row), shape (n_rows, n_classes)."""
+        if not hasattr(self, "network_"):  # checking costs as much as a short row
+            check_is_fitted(self)
+        network = self.network_
+        few = network.codebook.encode_few(X)
+        if few is not None:
+            return network.log_joint_of_codes(few)
+        engine = resolve_engine(self.engine, self.n_jobs)
+        return predict_log_joint(network, as_table(X), engine)
+
+    @lazy_for_dask
+    def decision_function(self, X: Any) -> Floats:
+        """Return the log-odds of the second class, or with more classes each one's log-probability.
+
+        Shape (n_rows,) or (n_rows, n_classes): what scikit-learn's curves and
+        thresholds take. Above zero, or the greatest, is what `predict` gives.
+        """
+        joint = self.predict_joint_log_proba(X)
+        return joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else log_posterior(joint)
+
+    def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> float:
+        """Return the share of rows that are classified right.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`: `y` may be the name of the target's column in X, and X the
+            path of a file.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from tanager import BayesNetClassifier
+        >>> table = pa.table({"a": ["x", "y"] * 5, "label": ["no", "yes"] * 5})
+        >>> BayesNetClassifier("naive", "laplace").fit(table, "label").score(table, "label")
+        1.0
+        """
+        check_is_fitted(self)
+        if y is None:
+            raise ConfigurationError(
+                "score requires the true classes. Pass y, or the name of their column in X."
+            )
+        if not isinstance(y, str):
+            return float(super().score(X, y, sample_weight))
+        codebook = self.network_.codebook
+        context = FitContext(
+            resolve_engine(self.engine, self.n_jobs),
+            memory_limit=read_memory_limit(self.memory_limit),
+        )
+        right = total = 0.0
+        for chunk in encode_rows(
+            codebook, as_table(X), y, sample_weight=sample_weight, context=context
+        ).chunks():
+            best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
+            weights = np.ones(len(best)) if chunk.weights is None else chunk.weights
+            right += float(weights[best == chunk.labels].sum())
+            total += float(weights.sum())
+        return right / total
+
+    def explain(self, X: Any) -> Floats:
+        """Return each feature's part of the joint, (n_rows, n_features, n_classes).
+
+        Entry (r, i, c) is log P(x_i | class c, parents) of row r. Summed over the
+        features, with the class's log-prior, it is `predict_joint_log_proba`; the
+        difference between two classes splits their log-odds exactly. Unknown
+        features, and those the structure left out, contribute nothing.
+        """
+        check_is_fitted(self)
+        network = self.network_
+        return network.log_terms(network.codebook.encode(as_table(X)))
+
+    def report(
+        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
+    ) -> None:
+        """Write the model's own page: one HTML file to see it, ask it and trust it.
+
+        Parameters
+        ----------
+        path : path
+            The page.
+        X, y : table and classes, optional
+            Rows to measure on; `y` may be the name of a column of X. Rows of the
+            fit itself are recognised, and predicted by cross-validation.
+        **options
+            As `tanager.report.render_model_report` has them.
+        """
+        check_is_fitted(self)
+        # Pages are made above this layer, so the name is looked up when it is needed.
+        pages = import_module("tanager.report.model_page")
+        pages.write_model_report(self, path, X, y, **options)
+
+    @property
+    def structure_(self) -> Structure:
+        """The learned structure."""
+        check_is_fitted(self)
+        return self.network_.structure
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Each feature's mutual information with the class, as shares of their sum.
+
+        The information is that of the network: what the feature, known alone,
+        says about the class. It needs no data, and features that say the same
+        count alike. A feature that the structure left out has zero. What the
+        model would lose without a feature is another question, and wants rows
+        that it has not seen: `tanager.evaluation.loss_without_features`.
+        """
+        check_is_fitted(self)
+        information = NetworkInformation(self.network_).of_features()
+        total = information.sum()
+        return information / total if total > 0 else information
+
+    def _repr_html_(self) -> str:
+        from tanager.network.html import estimator_html
+
+        return estimator_html(self)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
