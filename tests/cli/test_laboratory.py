@@ -143,3 +143,29 @@ def test_one_table_is_compared_by_deviations_and_the_corrected_test(tables):
     assert "±" in out
     assert "corrected t-test" in out
     assert "--details" in out
+
+
+def test_columns_are_described_alike_in_every_command():
+    import typer
+
+    commands = typer.main.get_command(app).commands
+    told = {"drop", "categorical", "dates", "na_values", "encoding", "decimal"}
+    learned = {*told, "ordered", "monotonic", "bins"}
+    for name, wanted in (
+        *((command, learned) for command in ("fit", "evaluate", "compare")),
+        ("audit", told),
+    ):
+        assert wanted <= {option.name for option in commands[name].params}, name
+
+
+def test_evaluate_takes_orders_and_signs(tables):
+    told = ("evaluate", "one.parquet", "-t", "label", "--rounds", 1, "-s", "naive")
+    said = ("--ordered", "x=1,0", "--monotonic", "x=-1")
+    out = json.loads(invoke(*told, *said, "--json"))
+    [dataset] = out["experiment"]["datasets"]
+    assert dataset["ordered"] == ["x=1,0"]
+    assert dataset["monotonic"] == ["x=-1"]
+    plain = json.loads(invoke(*told, "--json"))
+    assert out["log_loss"] != plain["log_loss"]
+    with pytest.raises(ConfigurationError, match="no meaning for any of the classifiers"):
+        invoke(*told, "-p", "laplace", *said)

@@ -164,7 +164,7 @@ def test_draw_table_and_explanation(folder, tmp_path):
         ("n.bif", "network"),
         ("n.xml", "<?xml"),
         ("n.dot", "digraph"),
-        ("n.sql", "WITH"),
+        ("n.sql", "-- A Bayesian network classifier, written by Tanager.\nWITH"),
         ("n.json", '{"format":"tanager-scorer"'),
         ("n.js", "(() => {"),
         ("n.mjs", "/* Tanager's scorer"),

@@ -18,6 +18,8 @@ def folder(tmp_path_factory):
     (place / "iris.csv").write_text(CSV)
     (place / "notes.txt").write_text("mine")
     (place / "other.csv").write_text("p,q\n1,2\n")
+    (place / "mine.json").write_text('{"name": "mine"}')
+    (place / "mine.svg").write_text("<svg/>")
     os.link(place / "iris.csv", place / "linked.csv")
     (place / "symbolic.csv").symlink_to(place / "iris.csv")
     fit = ("fit", place / "iris.csv", "-t", "label", "-s", "naive", "-p", "laplace")
@@ -53,6 +55,13 @@ COMPARE = ("compare", "{d}/iris.csv", "-t", "label", "--with", "naive/laplace", 
         ((*COMPARE, "--force", "--run", "{d}/notes.txt"), "notes.txt", "is no run file"),
         (("draw", "{d}/copy.svg", "-o", "{d}/copy.svg"), "copy.svg", "is the input"),
         (("export", "{d}/copy.dot", "-o", "{d}/copy.dot"), "copy.dot", "is the input"),
+        (("export", "{d}/m.tanager", "-o", "{d}/mine.json"), "mine.json", "is no export"),
+        (("draw", "{d}/m.tanager", "-o", "{d}/mine.svg"), "mine.svg", "is no picture"),
+        (
+            ("explain", "{d}/m.tanager", "{d}/iris.csv", "-o", "{d}/mine.svg"),
+            "mine.svg",
+            "is no picture",
+        ),
     ],
 )
 def test_it_is_refused_and_the_file_stays(folder, capfd, command, wrong, said):
@@ -75,6 +84,22 @@ def test_force_and_files_of_our_own_go_through(folder):
     assert call(*arguments, "-o", empty) == 0
     predict = [part.format(d=folder) for part in PREDICT]
     assert call(*predict, "-o", folder / "p.csv") == 0  # predictions of before
+
+
+@pytest.mark.parametrize("ending", ["sql", "json", "js", "mjs", "h", "bif", "xml", "dot"])
+def test_an_export_is_written_again(folder, ending):
+    command = ("export", folder / "m.tanager", "-o", folder / f"again.{ending}")
+    assert call(*command) == 0
+    assert call(*command) == 0
+
+
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_a_picture_is_drawn_again_and_over_others_by_force(folder, ending):
+    pytest.importorskip("matplotlib")
+    picture = folder / f"again.{ending}"
+    picture.write_text("mine")
+    assert call("draw", folder / "m.tanager", "-o", picture, "--force") == 0
+    assert call("draw", folder / "m.tanager", "-o", picture) == 0
 
 
 def test_kinds_of_files_are_told_apart(folder):

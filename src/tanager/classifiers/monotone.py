@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,31 @@ from tanager.codes import Codebook
 from tanager.codes.orders import feature_index
 from tanager.errors import ConfigurationError, listed
 
-__all__ = ["read_signs"]
+__all__ = ["parse_signs", "read_signs"]
 
 MOST_VALUES = 256  # of an ordered feature
+
+
+def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
+    """Return what is asked in texts, as `BayesNetClassifier` takes it.
+
+    >>> parse_signs(["age=+1", "price=low:-1,high:+1"])
+    {'age': 1, 'price': {'low': -1, 'high': 1}}
+    """
+    found: dict[str, Any] = {}
+    signs = {"+1": 1, "1": 1, "+": 1, "-1": -1, "-": -1}
+    for text in texts:
+        name, equals, asked = text.rpartition("=")
+        parts = [part.strip().rpartition(":") for part in asked.split(",")]
+        good = all(sign in signs for _, _, sign in parts)
+        if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
+            raise ConfigurationError(
+                f"monotonic={text!r}. Allowed: a column, an equals sign, and +1 or -1, such as "
+                "age=+1; or classes with their signs, such as age=low:-1,high:+1."
+            )
+        by_class = {label: signs[sign] for label, colon, sign in parts if colon}
+        found[name] = by_class or signs[parts[0][2]]
+    return found
 
 
 def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]]:

@@ -16,7 +16,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from tanager import __version__
-from tanager.cli import audit, demo, draw, export, fit, laboratory, predict, report, score, show
+from tanager.cli import (
+    audit,
+    demo,
+    draw,
+    explain,
+    export,
+    fit,
+    laboratory,
+    predict,
+    report,
+    reproduce,
+    score,
+    show,
+)
 from tanager.cli.words import in_options
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
@@ -54,8 +67,11 @@ def tanager(
     """
 
 
-for group in (audit, fit, predict, score, show, draw, export, report, demo, laboratory):
-    group.register(app)
+for command in (
+    *(audit, fit, predict, score, show, explain, draw, export, report, demo),
+    *(laboratory, reproduce),
+):
+    command.register(app)
 
 
 def main() -> NoReturn:

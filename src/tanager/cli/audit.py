@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import (
+from tanager.cli.console import console, plain, plain_table, print_json
+from tanager.cli.options import (
     Categorical,
     Data,
     Dates,
@@ -15,9 +16,7 @@ from tanager.cli.console import (
     Encoding,
     Json,
     NaValues,
-    console,
     open_data,
-    print_json,
 )
 from tanager.errors import ConfigurationError, listed
 
@@ -73,11 +72,12 @@ def audit(
     if as_json:
         print_json({"columns": [sheet.to_json() for sheet in sheets]})
         return
-    table = _table(("column", "type", "values", "missing", "most frequent", "what a fit does"))
+    columns = ("column", "type", "values", "missing", "most frequent", "what a fit does")
+    shown = plain_table(*columns, left=(0, 1, 4, 5))
     for sheet in sheets:
-        table.add_row(*_cells(sheet))
+        shown.add_row(*_cells(sheet))
     out = console()
-    out.print(table)
+    out.print(shown)
     out.print(
         "To overrule: --categorical COLUMN takes it as it is, --dates COLUMN as dates, "
         "--drop COLUMN leaves it out."
@@ -85,28 +85,16 @@ def audit(
 
 
 def _cells(sheet: ColumnSheet) -> list[str]:
-    from rich.markup import escape
-
     does = sheet.action if not sheet.reason else f"{sheet.action}: {sheet.reason}"
     if sheet.action not in ("taken as it is", "the target"):
-        does = f"[bold]{escape(does)}[/]"
+        does = f"[bold]{plain(does)}[/]"
     else:
-        does = escape(does)
+        does = plain(does)
     return [
-        escape(sheet.column) or "(no name)",
+        plain(sheet.column) or "(no name)",
         sheet.type,
         f"{sheet.n_values:,}",
         f"{sheet.missing:.1%}" if sheet.missing else "",
-        escape(f"{sheet.top} ({sheet.top_share:.0%})"),
+        plain(f"{sheet.top} ({sheet.top_share:.0%})"),
         does,
     ]
-
-
-def _table(columns: tuple[str, ...]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for name in columns:
-        right = name in ("values", "missing")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    return table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from tanager.cli.console import console
+from tanager.cli.console import console, plain_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,7 @@ def run_demo() -> None:
     row = _interesting(estimator.predict_proba(example.table.take(test)))
     one = example.table.slice(int(test[row]), 1)
     out.print(f"\n[bold]One held-out row, explained[/] (it is {example.labels[test[row]]!s})")
-    from tanager.cli.show import print_explanation
+    from tanager.cli.explain import print_explanation
 
     print_explanation(explain_row(estimator.network_, one))
 
@@ -85,7 +85,6 @@ def _print_scores(
 ) -> None:
     """Print the held-out losses beside scikit-learn's naive Bayes on the same bins."""
     import numpy as np
-    from rich.table import Table
     from sklearn.naive_bayes import CategoricalNB
 
     from tanager.evaluation.metrics import log_loss, rmse_true_class, zero_one_loss
@@ -98,10 +97,7 @@ def _print_scores(
     peer_seconds = time.process_time() - start
     truth = codebook.encode_labels(example.labels[test])
     learned = estimator.predict_proba(example.table.take(test))
-    table = Table(box=None, padding=(0, 3, 0, 0), pad_edge=False)
-    columns = ("held-out", "accuracy", "log-loss", "RMSE", "fit, CPU s")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "held-out" else "right")
+    table = plain_table("held-out", "accuracy", "log-loss", "RMSE", "fit, CPU s")
     for name, probabilities, time_spent in (
         ("Tanager: BayesNetClassifier()", learned, seconds),
         ("scikit-learn: CategoricalNB, same bins", peer.predict_proba(bins["test"]), peer_seconds),

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from tanager.atomic import replacing, write_text
-from tanager.cli.console import Model, human_size
-from tanager.cli.safety import check_output
+from tanager.cli.console import human_size
+from tanager.cli.options import Model
+from tanager.cli.safety import Force, check_output, is_signed
 from tanager.errors import ConfigurationError
 
 __all__ = ["register", "save_figure"]
@@ -37,10 +38,11 @@ def draw(
     leaves: Annotated[
         bool, typer.Option("--leaves", help="Draw every leaf, however many a parent has.")
     ] = False,
+    force: Force = False,
 ) -> None:
     """Draw the network, or one of its tables."""
     _check_ending(output, (*PICTURES, ".dot") if table is None else PICTURES)
-    check_output(output, [model])
+    check_output(output, [model], ours=is_signed, kind="picture of Tanager's", force=force)
     from tanager.network import Network
 
     network = Network.load(model)
@@ -62,8 +64,11 @@ def draw(
 def save_figure(ax: Any, output: Path) -> None:
     """Write the figure of an axis, in the format of the file's ending."""
     _check_ending(output, PICTURES)
+    signed = {"Software" if output.suffix == ".png" else "Creator": "Tanager"}
     with replacing(output) as part:
-        ax.figure.savefig(part, format=output.suffix[1:], bbox_inches="tight", dpi=150)
+        ax.figure.savefig(
+            part, format=output.suffix[1:], bbox_inches="tight", dpi=150, metadata=signed
+        )
 
 
 def _check_ending(output: Path, allowed: tuple[str, ...]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.cli.console import console
+from tanager.cli.console import console, plain, plain_table
 from tanager.errors import ConfigurationError, listed
 
 if TYPE_CHECKING:
@@ -89,19 +89,15 @@ def effect_of(network: Network, feature: str, target: str | None) -> Effect:
 
 def print_effect(effect: Effect) -> None:
     """Print one line a value: its share, its log-odds, and a bar to either side."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for title in (escape(effect.feature), "share", f"log-odds of {escape(effect.target)}", ""):
-        table.add_column(title, justify="left" if title in (effect.feature, "") else "right")
+    columns = (effect.feature, "share", f"log-odds of {effect.target}", "")
+    table = plain_table(*columns, left=(0, 3))
     top = max(1.0, *map(abs, effect.log_odds))  # what says little gets a short bar
     for value, share, odds in zip(effect.values, effect.shares, effect.log_odds, strict=True):
         size = round(HALF_BAR * abs(odds) / top)
         left = ("█" * size if odds < 0 else "").rjust(HALF_BAR)
         right = "█" * size if odds > 0 else ""
         bar = f"[red]{left}[/]│[green]{right}[/]"
-        table.add_row(escape(value), f"{share:.3f}", f"{odds:+.2f}", bar)
+        table.add_row(plain(value), f"{share:.3f}", f"{odds:+.2f}", bar)
     console().print(table)
     if effect.n_values > len(effect.values):
         console().print(f"{effect.n_values} values, neighbours joined", markup=False)

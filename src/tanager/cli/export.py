@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tanager.cli.console import Model, human_size
-from tanager.cli.safety import check_output
+from tanager.cli.console import human_size
+from tanager.cli.options import Model
+from tanager.cli.safety import Force, check_output, is_signed
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def _onnx(network: Network, options: dict[str, Any]) -> bytes:
     return written
 
 
+_SIGNED = "-- A Bayesian network classifier, written by Tanager."
+
 _FORMATS = {
     "bif": _Format((".bif",), (), lambda network, _: network.to_bif()),
     "xmlbif": _Format((".xml", ".xmlbif", ".bifxml"), (), lambda network, _: network.to_xmlbif()),
@@ -42,7 +45,7 @@ _FORMATS = {
     "sql": _Format(
         (".sql",),
         ("dialect", "table", "keep", "contributions", "unknowns"),
-        lambda network, options: network.to_sql(**options),
+        lambda network, options: f"{_SIGNED}\n{network.to_sql(**options)}",
     ),
     "onnx": _Format(
         (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text"), _onnx
@@ -111,13 +114,14 @@ def export(
     name: Annotated[
         str | None, typer.Option("--name", help="C: what every name starts with.")
     ] = None,
+    force: Force = False,
 ) -> None:
     """Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.
 
     Rows get the probabilities that predict gives, unknown values included.
     """
     kind = _choose(output, format_)
-    check_output(output, [model])
+    check_output(output, [model], ours=is_signed, kind="export of Tanager's", force=force)
     given = {
         "dialect": dialect,
         "table": table.split(".") if table else None,

@@ -9,7 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tanager.cli.console import (
+from tanager.cli.console import human_size, print_json
+from tanager.cli.engines import open_engine
+from tanager.cli.options import (
+    Audit,
+    Balanced,
     Bins,
     Categorical,
     Data,
@@ -18,14 +22,18 @@ from tanager.cli.console import (
     Drop,
     Encoding,
     Json,
+    Missing,
+    Monotonic,
     NaValues,
-    human_size,
+    Ordered,
+    Parameters,
+    Structure,
+    Target,
+    Threads,
     open_data,
-    print_json,
     read_bins,
     read_categorical,
 )
-from tanager.cli.engines import open_engine
 from tanager.cli.safety import Force, check_output, is_model
 from tanager.errors import ConfigurationError
 
@@ -39,54 +47,25 @@ def register(app: typer.Typer) -> None:
 
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    target: Target,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
-    structure: Annotated[
-        str,
-        typer.Option(
-            "--structure",
-            "-s",
-            help="Which features condition which: auto, naive, tan, kdb(k=2), …",
-        ),
-    ] = "auto",
-    parameters: Annotated[
-        str,
-        typer.Option(
-            "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
-        ),
-    ] = "layered",
+    structure: Structure = "auto",
+    parameters: Parameters = "layered",
     drop: Drop = None,
     categorical: Categorical = None,
     dates: Dates = None,
-    ordered: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ordered",
-            help="A column's categories from the first to the last: size=S,M,L; may be repeated.",
-        ),
-    ] = None,
-    monotonic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--monotonic",
-            help="A column along which the second class rises or falls: age=+1, price=-1; or, with "
-            "more classes, age=high:+1. May be repeated.",
-        ),
-    ] = None,
-    missing: Annotated[
-        str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
-    ] = "value",
+    ordered: Ordered = None,
+    monotonic: Monotonic = None,
+    missing: Missing = "value",
     bins: Bins = "auto",
     weight: Annotated[
         str | None, typer.Option("--weight", help="The column of row weights.")
     ] = None,
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Give every class the same total weight.")
-    ] = False,
+    balanced: Balanced = False,
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    jobs: Threads = 1,
     memory_limit: Annotated[
         str | None,
         typer.Option(
@@ -107,9 +86,7 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of learners that draw numbers.")] = 0,
-    audit: Annotated[
-        bool, typer.Option(help="Read dates and numbers written as text; leave out ids.")
-    ] = True,
+    audit: Audit = True,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -120,6 +97,8 @@ def fit(
     """
     check_output(output, data, ours=is_model, kind="model file", force=force)
     from tanager.classifiers import BayesNetClassifier, save
+    from tanager.classifiers.monotone import parse_signs
+    from tanager.codes.orders import parse_orders
     from tanager.parameters import resolve_pair
 
     start = time.perf_counter()
@@ -130,8 +109,8 @@ def fit(
         parameters,
         categorical_features=read_categorical(categorical),
         dates=dates,
-        ordered=read_orders(ordered),
-        monotonic=read_monotonic(monotonic),
+        ordered=parse_orders(ordered or ()) or None,
+        monotonic=parse_signs(monotonic or ()) or None,
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
@@ -149,46 +128,6 @@ def fit(
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
     _report(estimator, output, time.perf_counter() - start, as_json=as_json)
-
-
-def read_orders(texts: list[str] | None) -> dict[str, list[str]] | None:
-    """Return the orders that --ordered gives.
-
-    >>> read_orders(["size=S,M,L"])
-    {'size': ['S', 'M', 'L']}
-    """
-    found = {}
-    for text in texts or ():
-        name, equals, values = text.rpartition("=")
-        if not equals or not name or "," not in values:
-            raise ConfigurationError(
-                f"--ordered {text!r}. Allowed: a column, an equals sign and its values from the "
-                "first to the last with commas between them, such as size=S,M,L."
-            )
-        found[name] = [value.strip() for value in values.split(",")]
-    return found or None
-
-
-def read_monotonic(texts: list[str] | None) -> dict[str, Any] | None:
-    """Return what --monotonic asks for.
-
-    >>> read_monotonic(["age=+1", "price=low:-1,high:+1"])
-    {'age': 1, 'price': {'low': -1, 'high': 1}}
-    """
-    found: dict[str, Any] = {}
-    signs = {"+1": 1, "1": 1, "+": 1, "-1": -1, "-": -1}
-    for text in texts or ():
-        name, equals, asked = text.rpartition("=")
-        parts = [part.strip().rpartition(":") for part in asked.split(",")]
-        good = all(sign in signs for _, _, sign in parts)
-        if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
-            raise ConfigurationError(
-                f"--monotonic {text!r}. Allowed: a column, an equals sign, and +1 or -1, such as "
-                "age=+1; or classes with their signs, such as age=low:-1,high:+1."
-            )
-        by_class = {label: signs[sign] for label, colon, sign in parts if colon}
-        found[name] = by_class or signs[parts[0][2]]
-    return found or None
 
 
 def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:

@@ -1,17 +1,17 @@
-"""The commands of the laboratory: compare, evaluate, reproduce."""
+"""``tanager compare`` and ``tanager evaluate``: classifiers measured by cross-validation."""
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import (
+from tanager.cli.live import live_progress
+from tanager.cli.options import (
+    Audit,
+    Balanced,
     Bins,
     Categorical,
     Dates,
@@ -19,7 +19,15 @@ from tanager.cli.console import (
     Drop,
     Encoding,
     Json,
+    Missing,
+    Monotonic,
     NaValues,
+    Ordered,
+    Parameters,
+    Processes,
+    Structure,
+    TableFolder,
+    Target,
     read_bins,
 )
 from tanager.cli.safety import Force, check_output, is_cells, is_page, is_run
@@ -27,7 +35,7 @@ from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
 if TYPE_CHECKING:
     from tanager.evaluation import Dataset, Experiment, Results
-    from tanager.progress import Progress
+    from tanager.sources.text import TextStyle
 
 __all__ = ["register"]
 
@@ -41,17 +49,14 @@ Run = Annotated[
         "--run", help="Run file: an interrupted run goes on where it was.", dir_okay=False
     ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.")]
 Rounds = Annotated[int, typer.Option(help="Rounds of cross-validation.")]
 Folds = Annotated[int, typer.Option(help="Folds of a round.")]
 Stratified = Annotated[bool, typer.Option("--stratified", help="Every fold its share of classes.")]
 Seed = Annotated[int, typer.Option(help="Decides folds and random states.")]
-Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Table of cells: .parquet or .csv.")
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a report of one HTML page.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")]
 Imports = Annotated[
     bool,
     typer.Option(
@@ -66,7 +71,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command()(compare)
     app.command()(evaluate)
-    app.command()(reproduce)
 
 
 def compare(
@@ -81,6 +85,8 @@ def compare(
     drop: Drop = None,
     categorical: Categorical = None,
     dates: Dates = None,
+    ordered: Ordered = None,
+    monotonic: Monotonic = None,
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
@@ -90,10 +96,10 @@ def compare(
     seed: Seed = 0,
     bins: Bins = "auto",
     run: Run = None,
-    jobs: Jobs = 1,
+    jobs: Processes = 1,
     output: Output = None,
     html: Html = None,
-    data: Data = None,
+    data: TableFolder = None,
     retry_failed: Retry = False,
     allow_imports: Imports = False,
     force: Force = False,
@@ -106,6 +112,7 @@ def compare(
     """
     _check_outputs(sources, run, output, html, force=force)
     from tanager.evaluation import Contender, CrossValidation, Experiment
+    from tanager.sources.text import TextStyle
 
     if any(path.suffix == ".toml" for path in sources):
         if len(sources) > 1 or classifiers:
@@ -115,11 +122,10 @@ def compare(
         experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
         run = run or Path(f"{sources[0].stem}.run.jsonl")
     else:
+        style = TextStyle(tuple(na_values or ()), encoding, decimal)
+        columns = _columns(drop, categorical, dates, ordered, monotonic)
         experiment = Experiment(
-            [
-                _dataset(path, target, drop, categorical, dates, na_values, encoding, decimal)
-                for path in sources
-            ],
+            [_dataset(path, target, style, **columns) for path in sources],
             [Contender.of(use) for use in classifiers or [DEFAULT_PAIR, "random-forest"]],
             CrossValidation(rounds, folds, stratified=stratified),
             seed=seed,
@@ -144,34 +150,26 @@ def compare(
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="DATA", help="A file or folder of a table.")],
     target: Target,
-    structure: Annotated[
-        str, typer.Option("--structure", "-s", help="Which features condition which.")
-    ] = "auto",
-    parameters: Annotated[
-        str, typer.Option("--parameters", "-p", help="The probability tables.")
-    ] = "layered",
+    structure: Structure = "auto",
+    parameters: Parameters = "layered",
     drop: Drop = None,
     categorical: Categorical = None,
     dates: Dates = None,
+    ordered: Ordered = None,
+    monotonic: Monotonic = None,
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    missing: Annotated[
-        str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
-    ] = "value",
-    balanced: Annotated[
-        bool, typer.Option("--balanced", help="Let every class count alike in the prior.")
-    ] = False,
-    audit: Annotated[
-        bool, typer.Option(help="Read dates and numbers written as text; leave out ids.")
-    ] = True,
+    missing: Missing = "value",
+    balanced: Balanced = False,
+    audit: Audit = True,
     rounds: Rounds = 5,
     folds: Folds = 2,
     stratified: Stratified = False,
     seed: Seed = 0,
     bins: Bins = "auto",
     run: Run = None,
-    jobs: Jobs = 1,
+    jobs: Processes = 1,
     output: Output = None,
     force: Force = False,
     as_json: Json = False,
@@ -179,7 +177,10 @@ def evaluate(
     """Estimate by cross-validation how well a classifier will do on a table."""
     _check_outputs([source], run, output, None, force=force)
     from tanager.evaluation import Contender, CrossValidation, Experiment
+    from tanager.sources.text import TextStyle
 
+    style = TextStyle(tuple(na_values or ()), encoding, decimal)
+    columns = _columns(drop, categorical, dates, ordered, monotonic)
     use = f"{structure}/{parameters}"
     given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity
     if missing != "value":
@@ -189,7 +190,7 @@ def evaluate(
     if not audit:
         given["audit"] = False
     experiment = Experiment(
-        [_dataset(source, target, drop, categorical, dates, na_values, encoding, decimal)],
+        [_dataset(source, target, style, **columns)],
         [Contender(use, use, given)],
         CrossValidation(rounds, folds, stratified=stratified),
         seed=seed,
@@ -205,69 +206,15 @@ def evaluate(
     print_evaluation(results, as_json=as_json)
 
 
-def reproduce(
-    paper: Annotated[
-        str,
-        typer.Argument(
-            help="zaidi-2017, petitjean-2018, roth-2020, pernkopf-2008, carvalho-2013, or all."
-        ),
-    ],
-    quick: Annotated[bool, typer.Option("--quick", help="A subset, in minutes.")] = False,
-    data: Data = None,
-    runs: Annotated[
-        Path, typer.Option("--runs", help="Folder of run files; a killed run goes on.")
-    ] = Path("runs"),
-    rounds: Annotated[int | None, typer.Option(help="Instead of 5, or 1 with --quick.")] = None,
-    max_rows: Annotated[
-        int | None, typer.Option(help="Leave out larger tables; --quick has a bound of its own.")
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Per paper, begin no fit after so long; run again to go on."),
-    ] = None,
-    jobs: Jobs = 1,
-    write: Annotated[
-        Path | None,
-        typer.Option("--write", help="Folder for the pages: Markdown, figures, HTML, JSON."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Run a paper's experiments and print its numbers beside ours; `all` runs the five."""
-    from tanager.cli.tables import print_findings
-    from tanager.evaluation.reproduction import PAPERS, reproduce_paper
-
-    for name in PAPERS if paper == "all" else [paper]:
-        with ExitStack() as stack:
-
-            def follow(experiment: Experiment, stack: ExitStack = stack) -> Progress | None:
-                stack.close()
-                return stack.enter_context(live_progress(experiment))
-
-            findings = reproduce_paper(
-                name, data, runs / "quick" if quick else runs, quick=quick, rounds=rounds,
-                max_rows=max_rows, minutes=minutes, n_jobs=jobs, follow=follow,
-            )  # fmt: skip
-        print_findings(findings, as_json=as_json)
-        if write is not None:
-            from tanager.report import write_findings, write_index
-
-            pages = [*write_findings(findings, write), write_index(write)]
-            print(f"written: {', '.join(map(str, pages))}", file=sys.stderr)
+def _columns(*said: list[str] | None) -> dict[str, Any]:
+    """Return what is said of the columns, as `Dataset` has it."""
+    names = ("drop", "categorical", "dates", "ordered", "monotonic")
+    return {name: tuple(texts or ()) for name, texts in zip(names, said, strict=True)}
 
 
-def _dataset(
-    path: Path,
-    target: str,
-    drop: list[str] | None,
-    categorical: list[str] | None,
-    dates: list[str] | None,
-    na_values: list[str] | None,
-    encoding: str,
-    decimal: str,
-) -> Dataset:
+def _dataset(path: Path, target: str, style: TextStyle, **columns: Any) -> Dataset:
     """Return a table as the options describe it; ``-`` is standard input."""
     from tanager.evaluation import Dataset
-    from tanager.sources.text import TextStyle
 
     if str(path) == "-":
         from tanager.sources.whole import save_stdin
@@ -275,15 +222,7 @@ def _dataset(
         path, name = save_stdin(), "standard input"
     else:
         name = Path(path.stem).stem if path.suffix in PACKED else path.stem
-    return Dataset(
-        name,
-        path,
-        target,
-        tuple(drop or ()),
-        style=TextStyle(tuple(na_values or ()), encoding, decimal),
-        categorical=tuple(categorical or ()),
-        dates=tuple(dates or ()),
-    )
+    return Dataset(name, path, target, style=style, **columns)
 
 
 def _check_outputs(
@@ -319,19 +258,6 @@ def _note_columns(dataset: Dataset) -> None:
     text = tell_findings(dataset.findings())
     if text:
         warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
-
-
-@contextmanager
-def live_progress(experiment: Experiment) -> Iterator[Progress | None]:
-    """Show a live table where a person watches, nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from tanager.cli.live import LiveTable
-
-    names = tuple(contender.name for contender in experiment.contenders)
-    with LiveTable(names, experiment.metrics[0]) as table:
-        yield table
 
 
 def _refuse_failures(results: Results) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tanager.cli.console import console
+from tanager.cli.console import console, plain, plain_table
 from tanager.progress import Progress
 
-__all__ = ["LiveTable"]
+if TYPE_CHECKING:
+    from tanager.evaluation import Experiment
+
+__all__ = ["LiveTable", "live_progress"]
 
 
 class LiveTable(Progress):
@@ -67,12 +73,7 @@ class LiveTable(Progress):
         self._live.update(self._group(self._table(), self._bar))
 
     def _table(self) -> Any:
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(box=None, padding=(0, 2))
-        for column in ("classifier", "cells", f"mean {self._metric}", "fit s", "failed"):
-            table.add_column(column, justify="left" if column == "classifier" else "right")
+        table = plain_table("classifier", "cells", f"mean {self._metric}", "fit s", "failed")
         for name, cells in self._cells.items():
             # Mean over datasets of means over cells, so that a dataset with more
             # finished cells does not weigh more.
@@ -83,10 +84,21 @@ class LiveTable(Progress):
             means = [sum(values) / len(values) for values in losses.values()]
             failed = sum(cell["status"] != "ok" for cell in cells)
             table.add_row(
-                escape(name),
+                plain(name),
                 str(len(cells)),
                 f"{sum(means) / len(means):.4f}" if means else "",
                 f"{sum(cell['seconds'] for cell in cells):.1f}",
                 str(failed) if failed else "",
             )
         return table
+
+
+@contextmanager
+def live_progress(experiment: Experiment) -> Iterator[Progress | None]:
+    """Show a live table where a person watches, nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    names = tuple(contender.name for contender in experiment.contenders)
+    with LiveTable(names, experiment.metrics[0]) as table:
+        yield table

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import (
+from tanager.cli.console import print_json, watching
+from tanager.cli.options import (
     Data,
     Decimal,
     Drop,
@@ -18,9 +19,8 @@ from tanager.cli.console import (
     Json,
     Model,
     NaValues,
+    Threads,
     open_data,
-    print_json,
-    watching,
 )
 from tanager.cli.safety import Force, check_output, is_prediction
 from tanager.errors import ConfigurationError, DataError
@@ -66,7 +66,7 @@ def predict(
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     drop: Drop = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    jobs: Threads = 1,
     force: Force = False,
     as_json: Json = False,
 ) -> None:

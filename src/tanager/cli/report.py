@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import Decimal, Drop, Encoding, NaValues, human_size, open_data
+from tanager.cli.console import human_size
+from tanager.cli.options import Decimal, Drop, Encoding, NaValues, open_data
 from tanager.cli.safety import Force, check_output, is_page, is_run
 from tanager.errors import ConfigurationError
 

@@ -12,7 +12,16 @@ import typer
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["Force", "check_output", "is_cells", "is_model", "is_page", "is_prediction", "is_run"]
+__all__ = [
+    "Force",
+    "check_output",
+    "is_cells",
+    "is_model",
+    "is_page",
+    "is_prediction",
+    "is_run",
+    "is_signed",
+]
 
 Force = Annotated[
     bool, typer.Option("--force", help="Write over an existing file of another kind.")
@@ -24,8 +33,8 @@ def check_output(
     output: Path | None,
     inputs: Iterable[str | Path],
     *,
-    ours: Recognize | None = None,
-    kind: str = "",
+    ours: Recognize,
+    kind: str,
     force: bool = False,
     option: str = "--output",
 ) -> None:
@@ -38,9 +47,9 @@ def check_output(
     inputs : iterable of str or Path
         Files, folders and globs that the command reads. An output that is one of
         them, under whatever name, is refused: `force` or not.
-    ours : function of a path, optional
+    ours : function of a path
         Whether an existing file is of the kind that the command writes, and may
-        be replaced without `force`. None: any file of that ending may.
+        be replaced without `force`.
     kind : str
         What `ours` recognizes, in words.
     """
@@ -62,7 +71,7 @@ def check_output(
             raise ConfigurationError(
                 f"{option} {output} is the input {path}, and would be destroyed. Give another name."
             )
-    if force or ours is None or output.stat().st_size == 0 or ours(output):
+    if force or output.stat().st_size == 0 or ours(output):
         return
     raise ConfigurationError(
         f"{option} {output} exists and is no {kind}. "
@@ -111,6 +120,14 @@ def is_page(path: Path) -> bool:
     """Return whether a file is a page that Tanager wrote."""
     with path.open("rb") as file:
         return b"Tanager" in file.read(1 << 16)
+
+
+def is_signed(path: Path) -> bool:
+    """Return whether a file names Tanager near its start or its end: an export, a picture."""
+    with path.open("rb") as file:
+        start = file.read(1 << 16)
+        file.seek(max(0, path.stat().st_size - (1 << 16)))
+        return b"tanager" in start.lower() or b"tanager" in file.read().lower()
 
 
 def is_run(path: Path) -> bool:

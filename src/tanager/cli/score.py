@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import (
+from tanager.cli.console import console, plain, plain_table, print_json, watching
+from tanager.cli.options import (
     Data,
     Decimal,
     Drop,
@@ -14,10 +15,8 @@ from tanager.cli.console import (
     Json,
     Model,
     NaValues,
-    console,
+    Threads,
     open_data,
-    print_json,
-    watching,
 )
 from tanager.errors import DataError
 
@@ -47,7 +46,7 @@ def score(
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     drop: Drop = None,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")] = 1,
+    jobs: Threads = 1,
     as_json: Json = False,
 ) -> None:
     """Score a model on rows whose classes are known.
@@ -103,39 +102,28 @@ def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[
 
 
 def _print_sheet(sheet: Sheet) -> None:
-    from rich.markup import escape
-
     from tanager.evaluation.metrics import METRICS
 
     out = console()
-    lines = _table("", f"{sheet.n_rows:,} rows", "always the class shares")
+    lines = plain_table("", f"{sheet.n_rows:,} rows", "always the class shares")
     for name, value in sheet.metrics.items():
         base = sheet.baseline.get(name)
         lines.add_row(METRICS[name].title, _number(value), "" if base is None else f"{base:.4f}")
     out.print(lines)
     out.print()
-    by_class = _table("class", "rows", "precision", "recall", "F1", "AUC")
+    by_class = plain_table("class", "rows", "precision", "recall", "F1", "AUC")
     for at, label in enumerate(sheet.classes):
         numbers = (sheet.precision[at], sheet.recall[at], sheet.f1[at], sheet.auc[at])
         by_class.add_row(
-            escape(label), f"{int(sheet.confusion[at].sum()):,}", *map(_number, numbers)
+            plain(label), f"{int(sheet.confusion[at].sum()):,}", *map(_number, numbers)
         )
     out.print(by_class)
     if len(sheet.classes) <= MOST_CLASSES:
         out.print()
-        matrix = _table("true class (down), predicted (across)", *map(escape, sheet.classes))
+        matrix = plain_table("true class (down), predicted (across)", *sheet.classes)
         for label, row in zip(sheet.classes, sheet.confusion, strict=True):
-            matrix.add_row(escape(label), *(f"{int(n):,}" for n in row))
+            matrix.add_row(plain(label), *(f"{int(n):,}" for n in row))
         out.print(matrix)
-
-
-def _table(*columns: str) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for at, column in enumerate(columns):
-        table.add_column(column, justify="right" if at else "left", overflow="fold")
-    return table
 
 
 def _number(value: float) -> str:

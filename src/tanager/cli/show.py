@@ -1,4 +1,4 @@
-"""``tanager show`` and ``tanager explain``: what a model knows, and why it says so."""
+"""``tanager show``: what a model knows."""
 
 from __future__ import annotations
 
@@ -7,40 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.console import (
-    Data,
-    Decimal,
-    Drop,
-    Encoding,
-    Json,
-    Model,
-    NaValues,
-    console,
-    human_size,
-    open_data,
-    print_json,
-)
+from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.effect import effect_of, print_effect
-from tanager.cli.safety import check_output
-from tanager.errors import ConfigurationError, DataError
+from tanager.cli.options import Json, Model
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from tanager.codes.reading import Reading
     from tanager.network import Network
-    from tanager.network.explanation import Explanation
-    from tanager.sources import Source
 
-__all__ = ["print_explanation", "print_structure", "register"]
+__all__ = ["print_structure", "register"]
 
 BAR_WIDTH = 12
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
+    """Add the command to the program."""
     app.command()(show)
-    app.command()(explain)
 
 
 def show(
@@ -93,65 +75,6 @@ def show(
         print_effect(one)
     for t in tables:
         console().print(str(t), markup=False)
-
-
-def explain(
-    model: Model,
-    data: Data,
-    row: Annotated[int, typer.Option("--row", "-r", help="Which row; the first is 0.")] = 0,
-    target: Annotated[
-        str | None, typer.Option("--class", help="The class to explain; else the most probable.")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option("--against", help="The other class; else the next most probable.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it: .svg, .png or .pdf.")
-    ] = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    drop: Drop = None,
-    as_json: Json = False,
-) -> None:
-    """Explain one row: how each feature moves the odds between two classes."""
-    check_output(output, [model, *data])
-    from tanager.network import Network
-    from tanager.network.explanation import explain_row
-
-    network = Network.load(model)
-    explanation = explain_row(
-        network,
-        _read_row(network, open_data(data, na_values, encoding, decimal, drop), row),
-        target=target,
-        against=against,
-    )
-    if output is not None:
-        from tanager.cli.draw import save_figure
-        from tanager.report import plot_explanation
-
-        save_figure(plot_explanation(explanation), output)
-    if as_json:
-        print_json(explanation.to_json())
-    else:
-        print_explanation(explanation)
-
-
-def _read_row(network: Network, source: Source, row: int) -> Any:
-    from tanager.cli.predict import match_features
-
-    source = network.codebook.complete(source)
-    features = match_features(network, source, (), ignore_extra=True)
-    source = network.codebook.read_as_trained(source, features)
-    before = 0
-    for batch in source.batches(features) if row >= 0 else ():
-        if row < before + batch.num_rows:
-            one = batch.slice(row - before, 1)
-            return one.rename_columns(list(network.codebook.domain.names))
-        before += batch.num_rows
-    if row < 0:
-        raise ConfigurationError(f"--row {row}: rows are counted from 0.")
-    raise DataError(f"There is no row {row}: the table has {before} rows, counted from 0.")
 
 
 def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -276,9 +199,8 @@ def print_structure(network: Network, most: int = 60) -> None:
     edges = information.of_edges()
     order = sorted(structure.selected, key=lambda feature: -bits[feature])
     beyond = information.beyond_parents() / log(2.0)
-    table = _plain_table("feature", "values", "bits", "", "beyond", "parents, besides the class")
-    for right in (1, 2, 4):
-        table.columns[right].justify = "right"
+    columns = ("feature", "values", "bits", "", "beyond", "parents, besides the class")
+    table = plain_table(*columns, left=(0, 3, 5))
     top = bits.max(initial=0.0) or 1.0
     for feature in order[:most]:
         name = structure.names[feature]
@@ -288,7 +210,7 @@ def print_structure(network: Network, most: int = 60) -> None:
         ]
         bar = "█" * round(BAR_WIDTH * float(bits[feature] / top))
         cells = [str(int(arities[feature])), f"{bits[feature]:.3f}", bar, f"{beyond[feature]:.3f}"]
-        table.add_row(_escape(name), *cells, _escape(", ".join(parents)))
+        table.add_row(plain(name), *cells, plain(", ".join(parents)))
     out = console()
     out.print(table)
     if len(order) > most:
@@ -299,49 +221,3 @@ def print_structure(network: Network, most: int = 60) -> None:
     out.print("bits: what a feature, alone, says about the class; beyond: what it says when its")
     out.print("parents are known; beside a parent: what that says about the feature, class known")
     out.print(SPOKEN_FOR)
-
-
-def print_explanation(explanation: Explanation, most: int = 20) -> None:
-    """Print the waterfall of log-odds from prior to posterior."""
-    from tanager.network.explanation import SPOKEN_FOR
-
-    out = console()
-    odds = [
-        (f"{label}", float(p))
-        for label, p in zip(explanation.classes, explanation.probabilities, strict=True)
-    ]
-    odds.sort(key=lambda pair: -pair[1])
-    shown = ", ".join(f"{label} {p:.3f}" for label, p in odds[:6])
-    out.print(f"P(class | row): {shown}", markup=False)
-    out.print(
-        f"log-odds of {explanation.target} against {explanation.against}, by feature:", markup=False
-    )
-    table = _plain_table("", "value", "adds", "", "so far", f"P({explanation.target})")
-    for right in (2, 4, 5):
-        table.columns[right].justify = "right"
-    top = max(map(abs, explanation.contributions), default=1.0) or 1.0
-    for at, step in enumerate(explanation.steps(most)):
-        colour = "green" if step.adds > 0 else "red"
-        bar = f"[{colour}]{'█' * round(BAR_WIDTH * abs(step.adds) / top)}[/]" if step.value else ""
-        adds = f"{step.adds:+.3f}" if at else ""
-        end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
-        table.add_row(_escape(step.feature), _escape(step.value), adds, bar, *end)
-    out.print(table)
-    out.print(explanation.why_silent() or SPOKEN_FOR, markup=False)
-    if len(explanation.classes) > 2:
-        out.print(f"P: of {explanation.target} against {explanation.against} alone", markup=False)
-
-
-def _plain_table(*columns: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

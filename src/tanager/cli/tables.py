@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.cli.console import console, print_json
+from tanager.cli.console import console, plain, plain_table, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,8 +38,8 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
         print_json({**facts, **means})
         return
     out = console()
-    out.print(f"[bold]{_escape(verdict(results))}[/]\n")
-    table = _table("", "", "mean", "deviation")
+    out.print(f"[bold]{plain(verdict(results))}[/]\n")
+    table = plain_table("", "mean", "deviation")
     for name, (mean, deviation) in numbers.items():
         table.add_row(results.title(name), _number(mean), _number(deviation))
     out.print(table)
@@ -75,7 +75,7 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
         print_json(content)
         return
     out = console()
-    out.print(f"[bold]{_escape(verdict(results))}[/]\n")
+    out.print(f"[bold]{plain(verdict(results))}[/]\n")
     _print_overview(out, results)
     leading = leading_metric(results)
     for metric in results.metrics if details else [leading]:
@@ -85,9 +85,9 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
         out.print("\nThe same of every metric: --details")
     partly = [f for f in results.failures if f["classifier"] not in results.failed_classifiers()]
     if partly:
-        failed = _table(f"{len(partly)} failed cells", "dataset", "classifier", "error")
+        failed = plain_table("dataset", "classifier", "error", title=f"{len(partly)} failed cells")
         for (dataset, classifier), error in _distinct(partly).items():
-            failed.add_row(_escape(dataset), _escape(classifier), _escape(error))
+            failed.add_row(plain(dataset), plain(classifier), plain(error))
         out.print(failed)
 
 
@@ -96,7 +96,7 @@ def _print_overview(out: Console, results: Results) -> None:
     from tanager.evaluation.summary import summarize
 
     summaries = [summarize(results, metric) for metric in OVERVIEW if metric in results.metrics]
-    table = _table("", "classifier", *(results.title(s.scores.metric) for s in summaries))
+    table = plain_table("classifier", *(results.title(s.scores.metric) for s in summaries))
     names = summaries[0].scores.classifiers if summaries else ()
     one = bool(summaries) and len(summaries[0].scores.datasets) == 1
     for j, name in enumerate(names):
@@ -112,10 +112,10 @@ def _print_overview(out: Console, results: Results) -> None:
             if one and summary.deviations is not None:
                 text += f" ± {summary.deviations.values[0, j]:.4f}"
             cells.append(text)
-        table.add_row(_escape(name), *cells)
+        table.add_row(plain(name), *cells)
     out.print(table)
     for name, reason in results.failed_classifiers().items():
-        out.print(f"[bold]{_escape(name)}[/] failed: {_escape(reason)}")
+        out.print(f"[bold]{plain(name)}[/] failed: {plain(reason)}")
     where = f"on {results.datasets[0]}" if one else f"over {len(results.datasets)} tables"
     spread = " ± standard deviation over cells" if one else ""
     out.print(f"mean{spread} {where}")
@@ -123,12 +123,10 @@ def _print_overview(out: Console, results: Results) -> None:
 
 def _print_summary(out: Console, results: Results, summary: Summary) -> None:
     scores = summary.scores
-    table = _table(results.title(scores.metric), "dataset", *scores.classifiers)
+    table = plain_table("dataset", *scores.classifiers, title=results.title(scores.metric))
     for name, row in zip(scores.datasets, scores.values, strict=True):
         best = row.max() if scores.greater else row.min()
-        table.add_row(
-            _escape(name), *(f"[bold]{v:.4f}[/]" if v == best else f"{v:.4f}" for v in row)
-        )
+        table.add_row(plain(name), *(f"[bold]{v:.4f}[/]" if v == best else f"{v:.4f}" for v in row))
     if len(scores.datasets) == 1:
         _print_pairs_of_one_table(out, results, summary)
         return
@@ -138,11 +136,11 @@ def _print_summary(out: Console, results: Results, summary: Summary) -> None:
         table.add_row("rank", *(f"{summary.ranks[c]:.2f}" for c in scores.classifiers))
     out.print(table)
     if summary.pairs and len(scores.datasets) > 1:
-        pairs = _table("", "", "", "wins–draws–losses", "sign test", "Wilcoxon", "ratio")
+        pairs = plain_table("", "", "wins–draws–losses", "sign test", "Wilcoxon", "ratio")
         for pair in summary.pairs:
             ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
             p, q = _p_value(pair.record.p_value), _p_value(pair.wilcoxon_p)
-            pairs.add_row(_escape(pair.a), _escape(pair.b), str(pair.record), p, q, ratio)
+            pairs.add_row(plain(pair.a), plain(pair.b), str(pair.record), p, q, ratio)
         out.print(pairs)
     if summary.friedman is not None and summary.nemenyi is not None and len(scores.datasets) > 1:
         out.print(
@@ -158,11 +156,11 @@ def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) 
     """Print the difference of every pair on one table, with the corrected test."""
     scores = summary.scores
     title = f"{results.title(scores.metric)}: differences on {scores.datasets[0]}"
-    pairs = _table(title, "", "", "difference", "corrected t-test, p")
+    pairs = plain_table("", "", "difference", "corrected t-test, p", title=title)
     for pair in summary.pairs:
         gap = float(scores.of(pair.a)[0] - scores.of(pair.b)[0])
         p = "" if pair.corrected_p is None else _p_value(pair.corrected_p)
-        pairs.add_row(_escape(pair.a), _escape(pair.b), f"{gap:+.4f}", p)
+        pairs.add_row(plain(pair.a), plain(pair.b), f"{gap:+.4f}", p)
     if summary.pairs:
         out.print(pairs)
 
@@ -176,16 +174,16 @@ def print_findings(findings: Findings, *, as_json: bool) -> None:
     out.print(f"[bold]{findings.title}[/]")
     out.print(findings.how, markup=False)
     if findings.claims:
-        claims = _table("Claims", "claim", "here", "measured")
+        claims = plain_table("claim", "here", "measured", title="Claims")
         for claim in findings.claims:
-            claims.add_row(*map(_escape, (claim.text, claim.verdict, claim.number)))
+            claims.add_row(*map(plain, (claim.text, claim.verdict, claim.number)))
         out.print(claims)
     for block in findings.blocks:
         out.print()
         if block.rows:
-            table = _table(block.title, *block.columns)
+            table = plain_table(*block.columns, title=block.title)
             for row in block.rows:
-                table.add_row(*map(_escape, row))
+                table.add_row(*map(plain, row))
             out.print(table)
         else:
             out.print(block.title, markup=False)
@@ -209,20 +207,3 @@ def _number(value: float) -> str:
 def _p_value(p: float) -> str:
     text = "<0.001" if p < 0.001 else f"{p:.3f}"
     return f"[bold]{text}[/]" if p <= 0.05 else text
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
-
-
-def _table(title: str, *columns: str) -> Any:
-    from rich.table import Table
-
-    table = Table(
-        title=_escape(title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0)
-    )
-    for i, column in enumerate(columns):
-        table.add_column(_escape(column), justify="left" if i == 0 else "right", overflow="fold")
-    return table

@@ -15,7 +15,9 @@ _PARAMETERS = {
     "folds": "--folds",
     "memory_limit": "--memory-limit",
     "missing": "--missing",
+    "monotonic": "--monotonic",
     "n_jobs": "--jobs",
+    "ordered": "--ordered",
     "parameters": "--parameters",
     "rounds": "--rounds",
     "seed": "--seed",
@@ -24,6 +26,8 @@ _PARAMETERS = {
 _PHRASES = (
     ("name it in categorical_features", "give it as --categorical"),
     ("categorical_features", "--categorical"),
+    ("monotonic names", "--monotonic names"),
+    ("ordered names", "--ordered names"),
     ("drop names", "--drop names"),
     ("dates names", "--dates names"),
     ("dates: ", "--dates: "),

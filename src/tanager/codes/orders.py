@@ -24,6 +24,7 @@ __all__ = [
     "feature_index",
     "has_order",
     "join_orders",
+    "parse_orders",
     "read_orders",
 ]
 
@@ -38,6 +39,24 @@ def feature_index(features: Sequence[str], one: Any, where: str) -> int:
         f"{where} names {one!r}, which is not a feature. "
         f"The features are: {', '.join(features[:30])}."
     )
+
+
+def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return orders that are written as texts, as `BayesNetClassifier` takes them.
+
+    >>> parse_orders(["size=S,M,L"])
+    {'size': ['S', 'M', 'L']}
+    """
+    found = {}
+    for text in texts:
+        name, equals, values = text.rpartition("=")
+        if not equals or not name or "," not in values:
+            raise ConfigurationError(
+                f"ordered={text!r}. Allowed: a column, an equals sign and its values from the "
+                "first to the last with commas between them, such as size=S,M,L."
+            )
+        found[name] = [value.strip() for value in values.split(",")]
+    return found
 
 
 def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:

@@ -95,7 +95,7 @@ class Bench:
         seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
                    .generate_state(1)[0] >> 1)  # fmt: skip
         self._warm_up(contender, rows.train, rows.y)
-        columns = self.experiment.dataset(cell.dataset).column_options()
+        columns = self._columns(cell, contender, rows)
         estimator = contender.build(seed, self.experiment.bins, columns)
         with self._one_thread(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
@@ -121,6 +121,15 @@ class Bench:
             "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in heard}),
             **self._keep(estimator, probabilities),
         }
+
+    def _columns(self, cell: Cell, contender: Contender, rows: _Rows) -> dict[str, Any]:
+        """Return what is known of the columns, as options of the classifier."""
+        dataset = self.experiment.dataset(cell.dataset)
+        columns = dataset.column_options()
+        if dataset.monotonic and contender.takes_signs:
+            classes = self.load(cell.dataset).classes
+            columns["monotonic"] = dataset.signs(classes, rows.present.tolist())
+        return columns
 
     def _score(self, probabilities: NDArray[np.float64], rows: _Rows) -> dict[str, Any]:
         metrics = resolve_metrics(tuple(self.experiment.metrics))

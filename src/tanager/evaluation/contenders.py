@@ -121,6 +121,13 @@ class Contender:
         return parse_call(self._expanded.rpartition("@")[0])[0]
 
     @property
+    def takes_signs(self) -> bool:
+        """Whether classes can be asked to rise or fall along a feature."""
+        from tanager.parameters import resolve_pair
+
+        return self.is_pair and resolve_pair(*split_pair(self.use))[1].takes_signs
+
+    @property
     def encoding(self) -> str:
         """How the estimator sees the table."""
         return self._expanded.rpartition("@")[2]
@@ -161,7 +168,7 @@ class Contender:
 
         Numbers are cut into `bins`, unless the contender's options say how. With
         "auto" each Tanager classifier cuts as it would alone, and other people's
-        see the bins of the default one. `columns` are the options of
+        see those of "pooled". `columns` are the options of
         `BayesNetClassifier` that say what the table's columns are.
         """
         make = self._build_pair if self.is_pair else self._build_imported

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.classifiers.monotone import parse_signs
 from tanager.codes.audit import audit_columns
 from tanager.codes.dates import as_date_styles
+from tanager.codes.orders import parse_orders
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
 from tanager.sources.text import TextStyle
@@ -68,6 +70,11 @@ class Dataset:
         Columns that every classifier takes as categories, as they are; or ("all",).
     dates : tuple of str
         Columns of text that are dates, each as ``name`` or ``name=style``.
+    ordered : tuple of str
+        Categories from the first to the last, each as ``name=first,second,...``.
+    monotonic : tuple of str
+        Columns along which classes rise or fall, each as ``name=+1`` or ``name=class:-1``;
+        asked of the classifiers with layered parameters.
     train_rows : int, optional
         Where the table comes with its own division: the first `train_rows` rows
         train, the rest test, once, whatever the protocol.
@@ -88,6 +95,8 @@ class Dataset:
     style: TextStyle | None = None
     categorical: tuple[str, ...] = ()
     dates: tuple[str, ...] = ()
+    ordered: tuple[str, ...] = ()
+    monotonic: tuple[str, ...] = ()
 
     def check(self) -> int:
         """Refuse a table that is not there, or has no such columns; return its number of rows."""
@@ -116,11 +125,41 @@ class Dataset:
             options["categorical_features"] = "all" if every else list(self.categorical)
         if self.dates:
             options["dates"] = list(self.dates)
+        if self.ordered:
+            options["ordered"] = parse_orders(self.ordered)
         return options
+
+    def signs(self, classes: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
+        """Return `monotonic` for rows whose labels are places among the `present` classes."""
+        place = {classes[code]: at for at, code in enumerate(present)}
+        found: dict[str, Any] = {}
+        for name, asked in parse_signs(self.monotonic).items():
+            if not isinstance(asked, Mapping):
+                asked = {self._second(classes): asked} if len(classes) == 2 else {"": asked}
+            strange = [label for label in asked if label not in classes]
+            if strange:
+                raise ConfigurationError(
+                    f"monotonic names the class {strange[0]!r} along {name!r}. Write the column, "
+                    f"a class and its sign, such as {name}={classes[-1]}:+1. The classes of "
+                    f"dataset {self.name!r} are: {listed(classes)}."
+                )
+            known = {place[label]: sign for label, sign in asked.items() if label in place}
+            if known and len(present) > 1:
+                found[name] = known
+        return found
+
+    def _second(self, classes: Sequence[str]) -> str:
+        """Return the second of two classes, as a fit on the target itself would have it."""
+        import pyarrow.types as types
+
+        kind = self.open().schema.field(self.target).type
+        number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+        return max(classes, key=float) if number else max(classes)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         spoken_of = () if self.categorical == ("all",) else self.categorical
-        wanted = (self.target, *self.drop, *spoken_of, *as_date_styles(self.dates))
+        wanted = [self.target, *self.drop, *spoken_of, *as_date_styles(self.dates)]
+        wanted += [*parse_orders(self.ordered), *parse_signs(self.monotonic)]
         missing = [name for name in wanted if name not in names]
         if missing:
             hint = "Name the target." if missing[0] == self.target else "Check the spelling."
@@ -159,6 +198,8 @@ class Dataset:
             parts.append(repr(self.style))
         if self.categorical or self.dates:
             parts.append(repr((self.categorical, self.dates)))
+        if self.ordered or self.monotonic:
+            parts.append(repr((self.ordered, self.monotonic)))
         return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]
 
     def describe(self) -> dict[str, Any]:
@@ -169,7 +210,7 @@ class Dataset:
             facts["drop"] = list(self.drop)
         if self.train_rows is not None:
             facts["train_rows"] = self.train_rows
-        for key in ("categorical", "dates"):
+        for key in ("categorical", "dates", "ordered", "monotonic"):
             if getattr(self, key):
                 facts[key] = list(getattr(self, key))
         if self.style is not None and self.style != TextStyle():

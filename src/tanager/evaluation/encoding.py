@@ -27,7 +27,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
     bins : "mdl" or int
         How numbers are cut, as in `BayesNetClassifier`; not used with ``"raw"``.
     columns : mapping, optional
-        `categorical_features` and `dates`, as in `BayesNetClassifier`.
+        `categorical_features`, `dates` and `ordered`, as in `BayesNetClassifier`.
     """
 
     def __init__(
@@ -127,6 +127,8 @@ class _RawEncoder:
         self.columns = columns
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _RawEncoder:  # noqa: ARG002
+        import pyarrow as pa
+
         from tanager.codes.dates import read_dates
         from tanager.sources import open_source
 
@@ -137,8 +139,11 @@ class _RawEncoder:
         self.readings = read_dates(open_source(table), names, self.columns.get("dates"))
         for name in names:
             column = self._read(table, name)
-            if name in categorical or not _is_number(column.type):
-                self.values[name] = _as_text(column).drop_null().unique().sort()
+            named = name in categorical or name in self.columns.get("ordered", {})
+            if named or not _is_number(column.type):
+                order = self.columns.get("ordered", {}).get(name)
+                seen = _as_text(column).drop_null().unique()
+                self.values[name] = pa.array(order, pa.string()) if order else seen.sort()
         return self
 
     def _read(self, table: Any, name: str) -> Any:

@@ -61,7 +61,7 @@ class Experiment:
         Decides folds and the classifiers' random states.
     bins : "auto", "mdl" or int
         How numbers are cut, for all classifiers alike; the papers have "mdl".
-        "auto": for Tanager's classifiers each its own, for others the default's.
+        "auto": for Tanager's classifiers each its own, for others those of "pooled".
     name : str
         Title in reports.
     keep : sequence of str
@@ -170,7 +170,13 @@ class Experiment:
         """Refuse wrong names of learners, options, tables and columns before the first cell."""
         for contender in self.contenders:
             contender.check()
+        takes_signs = any(contender.takes_signs for contender in self.contenders)
         for dataset in self.datasets:
+            if dataset.monotonic and not takes_signs:
+                raise ConfigurationError(
+                    f"monotonic={dataset.monotonic[0]!r} has no meaning for any of the "
+                    "classifiers. Use parameters='layered'."
+                )
             n_rows = dataset.check()
             if dataset.train_rows is None:
                 self.protocol.check(n_rows)

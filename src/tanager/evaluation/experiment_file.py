@@ -197,7 +197,7 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
     if isinstance(entry.values[name], str):
         return Dataset(name, file.parent / entry.values[name])
     facts = entry.table(name)
-    reading = ("categorical", "dates", "decimal", "encoding", "na_values")
+    reading = ("categorical", "dates", "decimal", "encoding", "monotonic", "na_values", "ordered")
     facts.refuse_unknown("path", "target", "drop", "train_rows", *reading)
     path = facts.scalar("path", "text", None)
     if path is None:
@@ -216,6 +216,8 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
         ),
         categorical=facts.texts("categorical", ()),
         dates=facts.texts("dates", ()),
+        ordered=facts.texts("ordered", ()),
+        monotonic=facts.texts("monotonic", ()),
     )
 
 

@@ -1,0 +1,152 @@
+"""The options that commands share: one name, one help, one way to read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tanager.sources import Source
+
+__all__ = [
+    "Audit",
+    "Balanced",
+    "Bins",
+    "Categorical",
+    "Data",
+    "Dates",
+    "Decimal",
+    "Drop",
+    "Encoding",
+    "Json",
+    "Missing",
+    "Model",
+    "Monotonic",
+    "NaValues",
+    "Ordered",
+    "Parameters",
+    "Processes",
+    "Structure",
+    "TableFolder",
+    "Target",
+    "Threads",
+    "open_data",
+    "read_bins",
+    "read_categorical",
+]
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA",
+        help="Parquet, Arrow, CSV, JSON lines or Excel: files, a glob, a folder, or - for "
+        "standard input.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Threads = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")]
+
+Processes = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.")]
+TableFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")
+]
+
+# How a table is read.
+NaValues = Annotated[
+    list[str] | None,
+    typer.Option("--na-values", help="A text that means missing, as '?'; may be repeated."),
+]
+Encoding = Annotated[str, typer.Option("--encoding", help="CSV: such as latin-1 or cp1252.")]
+Decimal = Annotated[str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,")]
+
+# What its columns are.
+Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--categorical", help="A column to take as categories, as it is; may be repeated. Or: all."
+    ),
+]
+Dates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dates",
+        help="A column of text that is dates; may be repeated. In doubt with how they are "
+        "written: --dates when=%d/%m/%Y",
+    ),
+]
+Ordered = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ordered",
+        help="A column's categories from the first to the last: size=S,M,L; may be repeated.",
+    ),
+]
+Monotonic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--monotonic",
+        help="A column along which the second class rises or falls: age=+1, price=-1; or, with "
+        "more classes, age=high:+1. May be repeated. For layered parameters.",
+    ),
+]
+
+# What is learned.
+Structure = Annotated[
+    str,
+    typer.Option(
+        "--structure", "-s", help="Which features condition which: auto, naive, tan, kdb(k=2), …"
+    ),
+]
+Parameters = Annotated[
+    str,
+    typer.Option(
+        "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
+    ),
+]
+Missing = Annotated[
+    str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
+]
+Bins = Annotated[
+    str,
+    typer.Option(
+        "--bins", help="How numbers are cut: auto, mdl, fine, or also into so many equal bins."
+    ),
+]
+Balanced = Annotated[
+    bool, typer.Option("--balanced", help="Let every class count alike in the prior.")
+]
+Audit = Annotated[bool, typer.Option(help="Read dates and numbers written as text; leave out ids.")]
+
+
+def open_data(
+    data: list[str],
+    na_values: list[str] | None,
+    encoding: str,
+    decimal: str,
+    drop: list[str] | None = None,
+) -> Source:
+    """Open the table that a command was given."""
+    from tanager.sources import open_table
+
+    return open_table(
+        list(data), na_values=na_values or (), encoding=encoding, decimal=decimal, drop=drop or ()
+    )
+
+
+def read_categorical(names: list[str] | None) -> str | list[str]:
+    """Return what ``--categorical`` says, as `BayesNetClassifier` takes it."""
+    if not names:
+        return "from_dtype"
+    return "all" if names == ["all"] else names
+
+
+def read_bins(text: str) -> str | int:
+    """Return what ``--bins`` says."""
+    return int(text) if text.isdecimal() else text

@@ -1,0 +1,101 @@
+"""What is known of a table's columns reaches the classifiers of an experiment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError
+from tanager.evaluation import CrossValidation, Dataset, Experiment
+from tanager.evaluation.cell import Bench
+from tanager.evaluation.metrics import log_loss
+
+SIZES = ["S", "M", "L", "XL"]
+
+
+def make_table(labels):
+    """Sizes along which the greater of the labels is more probable, with much noise."""
+    rng = np.random.default_rng(3)
+    size = rng.integers(4, size=160)
+    high = rng.random(160) < 0.3 + 0.12 * size
+    columns = {"size": np.array(SIZES)[size].tolist(), "n": rng.normal(size=160)}
+    return pa.table({**columns, "y": [labels[int(one)] for one in high]})
+
+
+# As texts the second of 9 and 10 would be 9.
+@pytest.mark.parametrize("labels", [("no", "yes"), (9, 10)])
+def test_orders_and_signs_are_those_of_a_fit_by_hand(labels):
+    table = make_table(labels)
+    said = {"ordered": ("size=S,M,L,XL",), "monotonic": ("size=+1",)}
+    experiment = Experiment(
+        [Dataset("sizes", table, "y", **said)],
+        ["naive/layered", "categorical-nb"],
+        CrossValidation(1, 2),
+        metrics=["log_loss"],
+    )
+    results = experiment.run()
+    assert results.failures == []
+    bench = Bench(experiment)
+    for cell in [c for c in experiment.cells() if c.classifier == "naive/layered"]:
+        split = bench.split(cell)
+        train, test = table.take(split.train), table.take(split.test)
+        seed = int(np.random.SeedSequence([0, cell.round, cell.fold]).generate_state(1)[0] >> 1)
+        by_hand = BayesNetClassifier(
+            "naive",
+            "layered",
+            ordered={"size": SIZES},
+            monotonic={"size": +1},
+            random_state=seed,
+        ).fit(train, "y")
+        truth = by_hand.network_.codebook.encode_labels(test.column("y"))
+        expected = log_loss(by_hand.predict_proba(test.drop_columns("y")), np.asarray(truth))
+        found = next(
+            record["log_loss"]
+            for record in results.records
+            if (record["classifier"], record["fold"]) == (cell.classifier, cell.fold)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        rising = by_hand.predict_proba(pa.table({"size": SIZES, "n": [0.0] * 4}))[:, 1]
+        assert (np.diff(rising) >= 0).all()
+
+
+def test_the_order_is_that_of_raw_codes_too():
+    from sklearn.tree import DecisionTreeClassifier
+
+    from tanager.evaluation.encoding import Encoded
+
+    table = make_table(("no", "yes")).drop_columns("y")
+    encoded = Encoded(DecisionTreeClassifier(), "raw", columns={"ordered": {"size": SIZES}})
+    codes = encoded.fit(table, np.arange(160) % 2).encoder_.transform(table)[:, 0]
+    assert [SIZES[int(code)] for code in codes] == table.column("size").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("said", "classifier", "message"),
+    [
+        ({"monotonic": ("size=+1",)}, "tan/hdp", "no meaning for any of the classifiers"),
+        ({"monotonic": ("other=+1",)}, "naive/layered", "no column 'other'"),
+        ({"ordered": ("size",)}, "naive/layered", "an equals sign and its values"),
+    ],
+)
+def test_mistakes_are_told_before_the_first_cell(said, classifier, message):
+    experiment = Experiment([Dataset("sizes", make_table("ab"), "y", **said)], [classifier])
+    with pytest.raises(ValueError, match=message):
+        experiment.check()
+
+
+def test_a_class_that_is_not_there_is_named():
+    dataset = Dataset("sizes", make_table("ab"), "y", monotonic=("size=c:+1",))
+    with pytest.raises(ConfigurationError, match="names the class 'c' along 'size'"):
+        dataset.signs(("a", "b"), (0, 1))
+
+
+def test_what_is_said_is_part_of_the_identity():
+    plain, said = (
+        Dataset("d", make_table("ab"), "y"),
+        Dataset("d", make_table("ab"), "y", ordered=("size=S,M,L,XL",)),
+    )
+    assert plain.fingerprint() != said.fingerprint()
+    assert said.describe()["ordered"] == ["size=S,M,L,XL"]
