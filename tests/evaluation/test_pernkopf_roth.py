@@ -61,6 +61,16 @@ def test_configurations_cover_setting_two_from_the_first_few_on():
         assert min(halves) >= 3
 
 
+def test_setting_one_is_wider_and_moves_eta_too():
+    drawn = roth_sweeps.configurations(16, wide=True)
+    for name, low, high in (("lambda_", 1.0, 1000.0), ("gamma", 0.1, 100.0), ("eta", 1.0, 20.0)):
+        values = [d[name] for d in drawn]
+        assert low <= min(values)
+        assert max(values) <= high
+    assert min(d["lambda_"] for d in drawn) < 10.0  # below setting (II)
+    assert len({d["eta"] for d in drawn}) == 16
+
+
 def test_a_sweep_probes_one_classifier_for_all_and_tells_them_apart(tmp_path):
     bench = Workbench(None, tmp_path)
     first, second = (Contender(f"nb {m}", f"naive/m-estimate(m={m})") for m in (1.0, 2.0))
@@ -89,12 +99,11 @@ def test_figures_3a_and_3b_are_one_sweep_looked_at_in_two_ways():
 
 
 def test_a_configuration_that_only_some_were_trained_under_is_left_out():
-    drawn = roth_sweeps.configurations(3)
-    errors = [{"a": 3.0, "b": 4.0}, {"a": 1.0}, {}]
-    points = roth_sweeps._points(errors, drawn, 2)
+    found = [{"a": (100.0, 3.0), "b": (10.0, 4.0)}, {"a": (10.0, 1.0)}, {}]
+    points = roth_sweeps._points(found, 2)
     assert {name: found["y"] for name, found in points.items()} == {"a": [3.0], "b": [4.0]}
     assert points["a"]["x"] == [2.0]
-    alone = roth_sweeps._points([{"a": 1.0}, {}, {}], drawn, 2)
+    alone = roth_sweeps._points([{"a": (10.0, 1.0)}, {}, {}], 2)
     assert alone["a"]["y"] == [1.0]
 
 

@@ -35,7 +35,7 @@ def synthetic_block(bench: Workbench, discriminative: str) -> tuple[Block, Claim
     for name, structure in structures.items():
         uses[f"{name}-ML"] = f"{structure}/ml"
         uses[f"{name}-CL"] = f"{structure}/{discriminative}"
-    rounds = 2 if bench.quick else 20
+    rounds = 2 if bench.quick else 100
     dataset = Dataset("three bits", three_bits(20_000))
     curve = LearningCurve(SIZES, rounds=rounds, test_share=0.05)
     results = bench.run(
@@ -85,7 +85,7 @@ def missing_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Cla
     title = "Figure 3: missing features"
     rows: list[tuple[str, ...]] = []
     pictures, ahead, names = [], [], []
-    repeats = 3 if bench.quick else 20
+    repeats = 3 if bench.quick else 100
     options = {"missing": "marginalize"}
     contenders = [Contender(c.name, c.use, options) for c in bench.available(uses)]
     for wanted in ("Vehicle",) if bench.quick else ("Satellite", "Segment"):

@@ -96,8 +96,9 @@ NOTES = (
     f"Held-out rows chose: a tenth of the training rows chose among {TUNE} configurations of λ, γ, "
     f"η, learning rate and dropout, {TUNED_EPOCHS} epochs each; steps as in the figures; satimage "
     "on its first fold.",
-    "Lowest of the figure: the lowest test error of the few trainings of figure 2, as the paper "
-    "chose; satimage on its first fold.",
+    "Lowest of the figures: the lowest test error of the trainings of figure 2, as the paper "
+    "chose, and of figure 3 where it has more orderings or subsets of a method; satimage on its "
+    "first fold.",
     "docs/measurements/differentiable.md has more: means over five seeds of configurations that "
     "held-out rows chose, with what they chose.",
     "mnist: our images are means of 2 × 2 pixels, and have a third of the values of the paper's.",
@@ -145,7 +146,10 @@ def reproduce(bench: Workbench) -> Findings:
         block, claim = make(bench)
         findings.blocks.append(block)
         findings.claims.append(claim)
-    bench.leave_out("hyperparameter setting (I) with 500 configurations, and 500 epochs: not done")
+    bench.leave_out(
+        "hundreds of configurations and 500 epochs: a few of each setting and fewer epochs, as the "
+        "notes say"
+    )
     findings.how = bench.describe("the authors' own bins and divisions of the rows")
     return findings
 
@@ -173,6 +177,13 @@ Columns = dict[str, Errors]
 # Which table each part of figure 2 has.
 FIGURE_2 = {"figure-2a": "letter", "figure-2b": "satimage", "figure-2c": "usps",
             "figure-2d": "mnist"}  # fmt: skip
+# Parts of figure 3 that have one method of table 1 with more orderings, subsets and candidates.
+FIGURE_3 = {
+    "figure-3": ("usps", "TAN Heuristic"),
+    "figure-3-mnist": ("mnist", "TAN Heuristic"),
+    "figure-3c": ("satimage", "TAN Subset"),
+    "figure-3d": ("letter", "TAN Subset"),
+}
 
 
 def _train(bench: Workbench, suffix: str, datasets: list[Dataset], training: str) -> Errors:
@@ -207,12 +218,16 @@ def _errors(results: Results) -> Errors:
 
 
 def _lowest(best: Mapping[tuple[str, str], float]) -> Errors:
-    """Return the lowest errors of figure 2 by table and method."""
-    return {
-        (FIGURE_2[slug], method): error
-        for (slug, method), error in best.items()
-        if slug in FIGURE_2
-    }
+    """Return the lowest errors of the figures by table and method.
+
+    As in the paper, over orderings and subsets too where figure 3 has more of them.
+    """
+    errors: Errors = {}
+    for (slug, label), error in best.items():
+        key = (FIGURE_2[slug], label) if slug in FIGURE_2 else FIGURE_3.get(slug)
+        if key is not None and not (slug == "figure-3d" and label.startswith("K = 2")):
+            errors[key] = min(error, errors.get(key, error))
+    return errors
 
 
 def _block(columns: Columns) -> Block:
@@ -227,7 +242,7 @@ def _block(columns: Columns) -> Block:
                 texts[1:] = ["", ""]
             rows.append((f"{table}, {method}", f"{printed:.2f}", *texts))
     heads = ("table, method", "error %, paper", "ours, defaults", "ours, held-out rows chose",
-             "ours, lowest of the figure")  # fmt: skip
+             "ours, lowest of the figures")  # fmt: skip
     return Block("Table 1: classification errors", heads, rows, NOTES)
 
 
