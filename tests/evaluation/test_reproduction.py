@@ -17,6 +17,7 @@ from tanager.evaluation.reproduction import (
     PAPERS,
     Workbench,
     carvalho_2013,
+    carvalho_sites,
     pernkopf_2008,
     petitjean_2018,
     petitjean_sampler,
@@ -72,10 +73,6 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def few_sites(monkeypatch):
     """A reproduction of Carvalho et al. that takes seconds."""
-    from tanager.evaluation.reproduction import carvalho_edges, carvalho_sites
-
-    monkeypatch.setattr(carvalho_edges, "CONSERVATION", (0.0, 0.4))
-    monkeypatch.setattr(carvalho_edges, "SHARED", (0.0, 0.5))
     kept = dict(list(carvalho_sites.SETTINGS.items())[1:3])
     few = {name: replace(options, n_rows=60) for name, options in kept.items()}
     monkeypatch.setattr(carvalho_sites, "SETTINGS", few)
@@ -87,7 +84,7 @@ def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder, few_sites):
     findings = reproduce_paper("carvalho-2013", folder, folder / "runs", quick=True)
     titles = [block.title for block in findings.blocks]
     assert titles[0] == "Constants β"
-    assert titles[-1] == "UCI tables of 3 classes, rows held out"
+    assert titles[-2] == "UCI tables of 3 classes, rows held out"
     assert "not run" not in str([block.rows for block in findings.blocks])
     assert any("not at hand, 69 of" in line for line in findings.absent)
     page = findings.to_markdown()
@@ -239,3 +236,16 @@ def test_classifiers_of_images_are_probed_on_an_image():
     found = probe(Contender.of(text))
     assert len(found) == 12
     assert sum(found[:3]) == pytest.approx(1, abs=1e-4)
+
+
+def test_too_sure_is_confidence_less_hits():
+    def record(name, confidence, hits):
+        bins = [[4, 6], [confidence / 2, confidence / 2], [hits, 0]]
+        facts = {"dataset": "t", "classifier": name, "status": "ok", "round": 0, "fold": 0}
+        return {**facts, "reliability": bins}
+
+    description = {"datasets": [{"name": "t"}], "classifiers": [{"name": "a"}, {"name": "b"}]}
+    records = [record("a", 9.0, 7), record("b", 5.0, 7), record("b", 8.0, 7)]
+    found = carvalho_sites.too_sure(Results(description, records))
+    assert found["a", "t"] == pytest.approx(0.2)
+    assert found["b", "t"] == pytest.approx((-0.2 + 0.1) / 2)

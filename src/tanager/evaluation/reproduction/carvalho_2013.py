@@ -13,6 +13,7 @@ from tanager.evaluation.reproduction.carvalho_sites import (
     study_block,
     ternary,
 )
+from tanager.evaluation.reproduction.carvalho_sure import sure_block
 from tanager.evaluation.reproduction.duels import DECIMALS, record_text
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings, Picture
 from tanager.evaluation.reproduction.listed import ZAIDI
@@ -92,10 +93,14 @@ def reproduce(bench: Workbench) -> Findings:
     findings.blocks.append(block)
     findings.claims.append(claim)
     datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
+    real = []
     for n_classes in (2, 3):
         chosen = [d for d in datasets if bench.n_classes[d.name] == n_classes]
         if chosen:
-            findings.blocks.append(_uci_block(bench, n_classes, chosen))
+            block, results = _uci_block(bench, n_classes, chosen)
+            findings.blocks.append(block)
+            real.append(results)
+    findings.blocks.append(sure_block(real))
     findings.how = bench.describe(bench.folds)
     return findings
 
@@ -195,14 +200,14 @@ def _figure_1(results: Results) -> tuple[Picture, ...]:
     return (Picture("figure-1", title, "scatters", data, caption),)
 
 
-def _uci_block(bench: Workbench, n_classes: int, datasets: list[Dataset]) -> Block:
+def _uci_block(bench: Workbench, n_classes: int, datasets: list[Dataset]) -> tuple[Block, Results]:
     run = bench.run(
         f"carvalho-2013-uci-{n_classes}", datasets, bench.available(USES), metrics=METRICS
     )
     names = run.results.mean("log_loss").datasets
     tables = f"{len(names)} tables: {', '.join(names)}."
-    return _block(f"UCI tables of {n_classes} classes, rows held out", n_classes, run.results,
-                  (tables,))  # fmt: skip
+    title = f"UCI tables of {n_classes} classes, rows held out"
+    return _block(title, n_classes, run.results, (tables,)), run.results
 
 
 def _block(title: str, n_classes: int, results: Results, notes: tuple[str, ...]) -> Block:

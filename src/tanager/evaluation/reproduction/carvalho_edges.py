@@ -13,7 +13,7 @@ from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.generators import BindingSites, binding_sites, site_pairs
 from tanager.evaluation.protocol import CrossValidation
-from tanager.evaluation.reproduction.carvalho_sites import gain_of
+from tanager.evaluation.reproduction.carvalho_sites import gain_of, too_sure
 from tanager.evaluation.reproduction.duels import record_text
 from tanager.evaluation.reproduction.findings import Block, Claim, Picture
 from tanager.evaluation.reproduction.verdicts import duel_record, untested
@@ -23,7 +23,7 @@ __all__ = ["edges_block"]
 
 # How far single positions tell sites from background, and the dependence both share.
 CONSERVATION = (0.0, 0.4)
-SHARED = (0.0, 0.3, 0.5, 0.7)
+SHARED = {False: (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), True: (0.0, 0.5)}
 NAMES = ("LL", "aCLL, Dirichlet")
 
 Shares = Mapping[str, float]
@@ -38,15 +38,17 @@ class _Place(NamedTuple):
     record: str
     pairs: Shares  # share of the tied pairs that each score's tree has
     chain: Shares  # share of its edges that join neighbours
+    sure: Shares  # how far its probabilities are above its rate of hits
 
 
 def edges_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim]:
     """Change what single positions tell and what the classes share, both together."""
     n_tables = 2 if bench.quick else 12
+    shares = SHARED[bench.quick]
     grid = [
         place
         for conservation in CONSERVATION
-        for shared in SHARED
+        for shared in shares
         if (place := _place(bench, uses, conservation, shared, n_tables)) is not None
     ]
     columns = (
@@ -58,6 +60,8 @@ def edges_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim
         "aCLL",
         "edges between neighbours, LL",
         "aCLL",
+        "too sure by points, LL",
+        "aCLL",
     )
     rows = [
         (
@@ -67,11 +71,12 @@ def edges_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim
             f"{1000 * p.gain:+.1f}",
             *(f"{100 * p.pairs[name]:.0f} %" for name in NAMES),
             *(f"{100 * p.chain[name]:.0f} %" for name in NAMES),
+            *(f"{100 * p.sure[name]:+.1f}" for name in NAMES),
         )
         for p in grid
     ]
     title = "Why: which edges the two scores find (not in the paper)"
-    pictures = (_picture(grid),) if grid else ()
+    pictures = (_picture(grid, shares),) if grid else ()
     return Block(title, columns, rows, _notes(n_tables), pictures), _claim(grid)
 
 
@@ -80,13 +85,16 @@ def _notes(n_tables: int) -> tuple[str, ...]:
         f"{n_tables} factors a line, 1,000 rows each. Conservation 0: no position alone tells a "
         "site from background, only the tied pairs do. Shared dependence: the chance that a "
         "position follows its left neighbour, in sites and background alike.",
+        "Too sure: the mean probability of the predicted class less the share of rows where it is "
+        "the true one, rows held out.",
         "A tree has one parent a position. LL gives it to the strongest dependence within "
-        "classes, wherever it is; aCLL takes off what all classes share. So aCLL should win where "
-        "the shared chain competes with the tied pairs and positions tell nothing by themselves.",
-        "Where single positions tell the classes apart, neighbours that depend on each other say "
-        "the same thing twice. A tree without their edge counts that evidence twice and is too "
-        "sure. Where aCLL leaves such edges out it should lose, as it does above with strong "
-        "shared dependence and with well conserved sites.",
+        "classes, wherever it is; aCLL takes off what all classes share. So aCLL wins where the "
+        "shared chain is as strong as the tied pairs and takes their places in the tree of LL. "
+        "With less of it both scores find the pairs, and there is nothing to gain.",
+        "With more of it aCLL still finds pairs that LL misses, and yet does not win. Neighbours "
+        "that depend on each other say the same thing twice, and a tree without their edge counts "
+        "it twice: aCLL leaves such edges out, and its tree is the surer one of the two. That is "
+        "the price of a score that looks at the classes alone.",
     )
 
 
@@ -106,7 +114,10 @@ def _place(
     if record is None:
         return None
     pairs, chain = _edges(tables, contenders, [site_pairs(options, seed=s) for s in seeds])
-    return _Place(conservation, shared, gain_of(scores), record_text(record), pairs, chain)
+    sure = _means(
+        {name: [v for key, v in too_sure(results).items() if key[0] == name] for name in NAMES}
+    )
+    return _Place(conservation, shared, gain_of(scores), record_text(record), pairs, chain, sure)
 
 
 def _edges(
@@ -135,14 +146,14 @@ def _means(found: Mapping[str, Sequence[float]]) -> Shares:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
-def _picture(grid: Sequence[_Place]) -> Picture:
+def _picture(grid: Sequence[_Place], shares: Sequence[float]) -> Picture:
     lines = {
         f"conservation {c:g}": [1000 * p.gain for p in grid if p.conservation == c]
         for c in CONSERVATION
     }
-    whole = {name: values for name, values in lines.items() if len(values) == len(SHARED)}
+    whole = {name: values for name, values in lines.items() if len(values) == len(shares)}
     data = {
-        "x": list(SHARED),
+        "x": list(shares),
         "margins": whole,
         "x_label": "dependence that both classes share",
         "y_label": "gain of aCLL, 0.001 nats a row",

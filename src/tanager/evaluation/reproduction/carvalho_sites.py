@@ -15,7 +15,14 @@ from tanager.evaluation.reproduction.verdicts import duel_record
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
 
-__all__ = ["collection", "gain_of", "on_training_rows", "study_block", "ternary"]
+__all__ = [
+    "collection",
+    "gain_of",
+    "on_training_rows",
+    "study_block",
+    "ternary",
+    "too_sure",
+]
 
 # What the study changes, one thing at a time, around `MIDDLE`.
 MIDDLE = BindingSites()
@@ -125,3 +132,17 @@ def gain_of(scores: Scores) -> float:
     if not scores.datasets:
         return 0.0
     return float((scores.of("LL") - scores.of("aCLL, Dirichlet")).mean())
+
+
+def too_sure(results: Results) -> dict[tuple[str, str], float]:
+    """Return, by classifier and table, how far its probabilities are above its rate of hits.
+
+    The mean probability of the predicted class, less the share of rows where it is the true one.
+    """
+    found: dict[tuple[str, str], list[float]] = {}
+    for record in results.records:
+        if record["status"] == "ok":
+            rows, confidence, hits = (sum(part) for part in record["reliability"])
+            key = (record["classifier"], record["dataset"])
+            found.setdefault(key, []).append((confidence - hits) / rows)
+    return {key: float(np.mean(values)) for key, values in found.items()}
