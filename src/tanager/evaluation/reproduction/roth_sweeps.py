@@ -94,22 +94,22 @@ class Plan(NamedTuple):
 
 
 PLANS = (
-    Plan("figure-2b", "Figure 2b: satimage", "satimage-1", TABULAR, 16, 25),
-    Plan("figure-2a", "Figure 2a: letter", "letter-1", TABULAR, 12, 25),
-    Plan("figure-2c", "Figure 2c: usps", "usps-1", IMAGES, 8, 20),
-    Plan("figure-2d", "Figure 2d: mnist", "mnist-1", IMAGES, 4, 8),
+    Plan("figure-2b", "Figure 2b: satimage", "satimage-1", TABULAR, 12, 25),
+    Plan("figure-2a", "Figure 2a: letter", "letter-1", TABULAR, 8, 25),
+    Plan("figure-2c", "Figure 2c: usps", "usps-1", IMAGES, 6, 20),
+    Plan("figure-2d", "Figure 2d: mnist", "mnist-1", IMAGES, 3, 8),
     Plan("figure-3c", "Figure 3c: random orderings, satimage", "satimage-1",
-         {"ordering": FIXED["TAN Subset"]}, 6, 25, N_ORDERINGS),
+         {"ordering": FIXED["TAN Subset"]}, 4, 25, N_ORDERINGS),
     Plan("figure-3d", "Figure 3d: parent subsets, letter", "letter-1",
          {f"K = {k}": learned(f"candidates='subset', k={k}, order='columns'") for k in (2, 8)},
-         4, 25, N_SUBSETS),
+         2, 25, N_SUBSETS),
     Plan("figure-3", "Figure 3a, b: image orderings and candidates, usps", "usps-1", HEURISTICS,
          2, 20),
     Plan("figure-3-mnist", "Figure 3a, b: image orderings and candidates, mnist", "mnist-1",
-         HEURISTICS, 2, 8),
-    Plan("parents-satimage", "Two parents, satimage, K = 5", "satimage-1", PARENTS, 6, 25),
-    Plan("parents-letter", "Two parents, letter, K = 5", "letter-1", PARENTS, 4, 25),
-    Plan("adam", "Adam, TAN Subset, satimage", "satimage-1", OPTIMISERS, 4, 25),
+         HEURISTICS, 1, 8),
+    Plan("parents-satimage", "Two parents, satimage, K = 5", "satimage-1", PARENTS, 4, 25),
+    Plan("parents-letter", "Two parents, letter, K = 5", "letter-1", PARENTS, 3, 25),
+    Plan("adam", "Adam, TAN Subset, satimage", "satimage-1", OPTIMISERS, 3, 25),
 )  # fmt: skip
 QUICK = (Plan("figure-2b", "Figure 2b: satimage", "satimage-1", TABULAR, 2, 3),)
 
