@@ -26,6 +26,7 @@ from tanager.evaluation.reproduction import (
     zaidi_2017,
     zaidi_convergence,
 )
+from tanager.evaluation.reproduction import probe as probes
 from tanager.evaluation.reproduction.findings import VERDICTS, Claim
 from tanager.evaluation.reproduction.listed import BIG, PETITJEAN, ZAIDI
 from tanager.evaluation.reproduction.probe import differs, probe, stamp
@@ -116,7 +117,7 @@ def test_reproduce_on_the_command_line(folder, few_sites):
 
 @pytest.mark.parametrize("paper", ["zaidi-2017", "pernkopf-2008", "roth-2020"])
 def test_without_time_a_page_says_so_and_has_every_table(folder, paper, monkeypatch):
-    monkeypatch.setattr("tanager.evaluation.reproduction.workbench.probe", lambda c: [0.0])
+    monkeypatch.setattr("tanager.evaluation.reproduction.workbench.kept_probe", lambda *_: [0.0])
     findings = reproduce_paper(paper, folder, folder / "runs", quick=True, minutes=0)
     page = findings.to_markdown()
     assert "not run" in page
@@ -137,7 +138,7 @@ def test_a_changed_classifier_is_run_again(folder, monkeypatch):
     first = cells()
     assert sorted(first) == ["NB", "NB", "RF", "RF"]
     assert cells() == first
-    monkeypatch.setattr("tanager.evaluation.reproduction.workbench.probe", lambda c: [0.5])
+    monkeypatch.setattr("tanager.evaluation.reproduction.workbench.kept_probe", lambda *_: [0.5])
     assert cells() == [*first, "NB", "NB"]
 
 
@@ -162,6 +163,22 @@ def test_a_probe_tells_classifiers_apart():
     assert differs(first, probe(Contender.of("tan/hdp(shape=1.5)")))
     assert differs(first, probe(Contender.of("naive/hdp")))
     assert stamp("tan/hdp", first) != stamp("tan/hdp(shape=2.5)", first)
+
+
+def test_probes_are_kept_until_the_code_changes(tmp_path, monkeypatch):
+    path, asked = tmp_path / "runs" / "probes.json", Contender.of("naive/m-estimate(m=1)")
+    made = []
+    monkeypatch.setattr(probes, "probe", lambda c: made.append(c.use) or [0.25, 0.75])
+    assert probes.kept_probe(asked, path) == [0.25, 0.75]
+    assert probes.kept_probe(asked, path) == [0.25, 0.75]
+    assert made == [asked.use]
+    assert probes.kept_probe(Contender.of("naive/ml"), path) == [0.25, 0.75]
+    assert made == [asked.use, "naive/ml"]
+    assert len(json.loads(path.read_text())["probes"]) == 2
+    monkeypatch.setattr(probes, "code_digest", lambda: "other code")
+    probes.kept_probe(asked, path)
+    assert len(made) == 3
+    assert len(json.loads(path.read_text())["probes"]) == 1
 
 
 def test_verdicts_follow_the_sign_test():

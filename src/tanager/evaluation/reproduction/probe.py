@@ -13,14 +13,17 @@ import hashlib
 import json
 import warnings
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import tanager
+from tanager.atomic import write_text
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.generators import led, waveform
 
-__all__ = ["TOLERANCE", "differs", "probe", "stamp"]
+__all__ = ["TOLERANCE", "code_digest", "differs", "kept_probe", "probe", "stamp"]
 
 N_ROWS = 72
 N_ASKED = 4
@@ -48,6 +51,41 @@ def probe(contender: Contender, bins: str | int = "mdl") -> list[float]:
         model = contender.build(0, bins).fit(features, labels)
         found = model.predict_proba(features.slice(0, N_ASKED))
     return [round(float(value), 5) for value in found.ravel()]
+
+
+@cache
+def code_digest() -> str:
+    """Return a digest of the package's files, Python and compiled, that a probe rests on.
+
+    Left out are the layers above, and other packages: what those change stays within `TOLERANCE`.
+    """
+    folder = Path(tanager.__file__).parent
+    above = (folder / "cli", folder / "report", Path(__file__).parent)
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        code = path.suffix in (".py", ".so", ".pyd")
+        if path == Path(__file__) or (code and not any(path.is_relative_to(a) for a in above)):
+            digest.update(path.relative_to(folder).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def kept_probe(contender: Contender, path: Path) -> list[float]:
+    """Return a probe from a file, or make and keep it; probes of other code are dropped.
+
+    Fitting the hundreds of classifiers of a paper to the little table takes minutes, and the
+    answer is the same until the code changes.
+    """
+    key = json.dumps([contender.use, dict(contender.options)], sort_keys=True, default=repr)
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if found.get("code") != code_digest():
+        found = {"code": code_digest(), "probes": {}}
+    if key not in found["probes"]:
+        found["probes"][key] = probe(contender)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(found, ensure_ascii=False))
+    values: list[float] = found["probes"][key]
+    return values
 
 
 def differs(kept: list[float], now: list[float]) -> bool:

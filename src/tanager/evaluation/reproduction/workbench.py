@@ -17,7 +17,7 @@ from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.keel import TableFacts, find_keel, keel_facts
 from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.reproduction.made import made_facts, made_table
-from tanager.evaluation.reproduction.probe import probe, stamp
+from tanager.evaluation.reproduction.probe import kept_probe, stamp
 from tanager.evaluation.results import Results
 from tanager.evaluation.runner import environment, run_experiment
 from tanager.progress import Progress
@@ -258,7 +258,8 @@ class Workbench:
         key = _meaning(asked)
         if key not in self.made_with:
             options = _lasting(asked)
-            found = probe(Contender(asked.name, asked.use, options))
+            plain = Contender(asked.name, asked.use, options)
+            found = kept_probe(plain, self.runs / "probes.json")
             self.made_with[key] = {"use": asked.use, "options": options, "probe": found}
         return stamp(_meaning(contender), self.made_with[key]["probe"])
 
