@@ -37,6 +37,7 @@ SETTINGS: Mapping[str, BindingSites] = {
     "one row in ten a site": replace(MIDDLE, share=0.1),
     "200 rows": replace(MIDDLE, n_rows=200),
     "5,000 rows": replace(MIDDLE, n_rows=5000),
+    "background as dependent as sites": replace(MIDDLE, background=0.5),
 }
 
 
