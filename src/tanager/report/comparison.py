@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.report.style import CYCLE, INK, MARKERS, MUTED, axes, fitting, in_house_style, log_axis
+from tanager.report.style import (
+    CYCLE,
+    INK,
+    MARKERS,
+    MUTED,
+    axes,
+    fitting,
+    in_house_style,
+    log_axis,
+    place_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,7 +160,7 @@ def plot_margins(
         ax.set_xticks(places)
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
-    ax.legend()
+    place_legend(ax)
     return ax
 
 
@@ -185,7 +195,7 @@ def plot_envelopes(
         ax.set_xlim(*x_range)
     ax.set_xlabel(x_label)
     ax.set_ylabel(y_label)
-    ax.legend()
+    place_legend(ax)
     return ax
 
 

@@ -23,6 +23,7 @@ from tanager.report.style import (
     fitting,
     in_house_style,
     log_axis,
+    place_legend,
 )
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ def plot_curves(
         log_axis(ax.xaxis)
     ax.set_xlabel(x)
     ax.set_ylabel(y)
-    ax.legend()
+    place_legend(ax)
     return ax
 
 

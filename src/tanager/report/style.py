@@ -26,6 +26,7 @@ __all__ = [
     "in_house_style",
     "log_axis",
     "one_line",
+    "place_legend",
     "plain_text",
     "standalone_svg",
     "to_svg",
@@ -109,6 +110,15 @@ def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
+
+
+def place_legend(ax: Axes) -> None:
+    """Name the lines: inside where they are few, above the picture where they would cover it."""
+    n_names = len(ax.get_legend_handles_labels()[1])
+    if n_names <= 3:
+        ax.legend()
+    else:
+        ax.legend(ncols=2 if n_names == 4 else 3, loc="lower left", bbox_to_anchor=(0.0, 1.0))
 
 
 def one_line(text: object) -> str:

@@ -92,7 +92,7 @@ def reproduce(bench: Workbench) -> Findings:
     block, claim = edges_block(bench, USES)
     findings.blocks.append(block)
     findings.claims.append(claim)
-    datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
+    datasets = bench.tables(ZAIDI, 70 if bench.quick else None, "the tables of Zaidi et al. (2017)")
     real = []
     for n_classes in (2, 3):
         chosen = [d for d in datasets if bench.n_classes[d.name] == n_classes]

@@ -98,7 +98,12 @@ class Workbench:
             return None
         return find_dataset(slug, self.folder)
 
-    def tables(self, paper_names: Sequence[str], max_features: int | None = None) -> list[Dataset]:
+    def tables(
+        self,
+        paper_names: Sequence[str],
+        max_features: int | None = None,
+        whose: str = "the paper's",
+    ) -> list[Dataset]:
         """Find the tables that a paper lists, small ones first; the others go to `absent`."""
         found, missing, large = [], [], []
         for name in paper_names:
@@ -119,7 +124,7 @@ class Workbench:
             self.n_classes[dataset.name] = facts.classes
             self.n_rows[dataset.name] = facts.rows
         if missing:
-            self.leave_out(f"not at hand, {len(missing)} of the paper's: {', '.join(missing)}")
+            self.leave_out(f"not at hand, {len(missing)} of {whose}: {', '.join(missing)}")
         if large:
             self.leave_out(f"too large for this run, {len(large)}: {', '.join(large)}")
         return sorted(found, key=lambda dataset: self.n_rows[dataset.name])
