@@ -126,7 +126,7 @@ def _sweeps(bench: Workbench, structures: Mapping[str, str]) -> tuple[Block, lis
     """Figures 4 and 5: more sweeps against most sweeps, other tyings against that by level."""
     counts = (50, 200, 1000) if bench.quick else (500, 5000, 50_000)
     datasets = bench.tables(_small(bench, SWEEP_ROWS, 62))
-    uses = {}
+    uses, like = {}, {}
     for name, structure in structures.items():
         for tying in TYINGS:
             for sweeps in counts:
@@ -135,15 +135,20 @@ def _sweeps(bench: Workbench, structures: Mapping[str, str]) -> tuple[Block, lis
                     "concentration_interval=5"
                 )
                 learner = SAMPLER.replace("'gibbs',", f"'gibbs', tying='{tying}', {options},")
-                uses[_run_name(name, tying, sweeps)] = f"{structure}/{learner}"
+                label = _run_name(name, tying, sweeps)
+                uses[label] = f"{structure}/{learner}"
+                # The fewest sweeps tell whether the sampler has changed; the most take minutes.
+                fewest = _run_name(name, tying, counts[0])
+                like[label] = Contender(fewest, uses[fewest])
     title = "Figures 4 and 5: sweeps and tying of the sampler"
     more = "More sweeps are significantly better, up to 50,000 (figure 4)"
     level = "One concentration a level beats one for all and one a parent (figure 5)"
     if not datasets:
         return Block(title), [untested(more, "no tables"), untested(level, "no tables")]
     results = bench.run(
-        "petitjean-2018-sweeps", datasets, bench.available(uses), protocol=CrossValidation(1, 2)
-    ).results
+        "petitjean-2018-sweeps", datasets, bench.available(uses), protocol=CrossValidation(1, 2),
+        like=like,
+    ).results  # fmt: skip
     rmse, log_loss = results.mean("rmse_true_class"), results.mean("log_loss")
     columns = ("RMSE, win–draw–loss", *(f"{sweeps:,} sweeps" for sweeps in counts))
     rows = [*_sweep_rows(rmse, structures, counts), *_tying_rows(rmse, structures, counts)]

@@ -180,13 +180,13 @@ class Workbench:
         metrics: Sequence[str] = METRICS,
         keep: Sequence[str] = (),
         quiet: bool = False,
-        like: Contender | None = None,
+        like: Contender | Mapping[str, Contender] | None = None,
     ) -> Run:
         """Run an experiment, or what is left of it in its run file.
 
         With `quiet` cells that are missing for want of time are not told one by one. With `like`
-        that classifier is probed for all: a sweep over numbers has hundreds that differ in them
-        alone.
+        that classifier is probed for all, or one for each by name: a sweep over numbers has
+        hundreds that differ in them alone.
         """
         division = protocol or CrossValidation(self.rounds, 2)
         large = [d for d in datasets if self.n_rows.get(d.name, 0) > ONE_ROUND_ROWS]
@@ -194,7 +194,8 @@ class Workbench:
         groups = [(name, [d for d in datasets if not once or d not in large], division)]
         if once and large:
             groups.append((f"{name}-large", large, CrossValidation(1, 2)))
-        stamps = {c.name: self.stamp_of(c, like) for c in contenders if c.is_pair}
+        asked = like if isinstance(like, Mapping) else {c.name: like for c in contenders}
+        stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in contenders if c.is_pair}
         options = {"metrics": metrics, "keep": keep, "stamps": stamps}
         told = list(self.absent)
         parts = [
