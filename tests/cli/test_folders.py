@@ -63,3 +63,17 @@ def test_a_damaged_file_leaves_no_half_of_a_folder(tmp_path):
     assert call("predict", flat, rows, "--ignore-extra", "-o", tmp_path / "out") != 0
     assert not (tmp_path / "out").exists()
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_files_keep_their_names_where_columns_are_read_in_their_own_way(tmp_path):
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for part in ("first", "second"):
+        dates = [f"{day:02}/03/2024" for day in range(1, 29)]
+        table = pa.table({"when": dates, "a": ["?", "x"] * 14, "y": ["no", "yes"] * 14})
+        pq.write_table(table, rows / f"{part}.parquet")
+    learners = ("-s", "naive", "-p", "laplace", "--dates", "when=%d/%m/%Y")
+    model = tmp_path / "m.tanager"
+    assert call("fit", rows, "-t", "y", *learners, "-o", model) == 0
+    assert call("predict", model, rows, "--na-values", "?", "-o", tmp_path / "out") == 0
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"first.parquet", "second.parquet"}

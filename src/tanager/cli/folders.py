@@ -14,6 +14,7 @@ from typing import Any
 from tanager.cli.output import open_output
 from tanager.errors import ConfigurationError
 from tanager.sources import Fragment, Source
+from tanager.sources.source import FragmentView
 
 __all__ = ["check_folder", "write_parts"]
 
@@ -66,6 +67,8 @@ class _Part(Source):
 
 def _path(fragment: Fragment) -> Path | None:
     """Return the file that a fragment is read from; None where it is no file's."""
+    while isinstance(fragment, FragmentView):
+        fragment = fragment.fragment
     opened = getattr(fragment, "opened", None)
     return None if opened is None else Path(opened.file.path).resolve()
 

@@ -20,7 +20,8 @@ from tanager.codes.columns import (
     as_kernel_matrix,
     column_from_dict,
 )
-from tanager.codes.reading import CompletedSource, Reading, ReadSource
+from tanager.codes.read_sources import CompletedSource, ReadSource
+from tanager.codes.reading import Reading
 from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 from tanager.errors import DataError, listed

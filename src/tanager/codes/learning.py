@@ -19,7 +19,8 @@ from tanager.codes.dates import as_date_styles, read_dates
 from tanager.codes.distinct import check_arity, sort_values
 from tanager.codes.orders import arrange_values, feature_index, has_order, read_orders
 from tanager.codes.raw import RawRows
-from tanager.codes.reading import Reading, ReadSource
+from tanager.codes.read_sources import ReadSource
+from tanager.codes.reading import Reading
 from tanager.codes.rows import MAX_ARITY, Rows
 from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tanager.codes.weights import as_weights, check_weights, weight_column
 from tanager.errors import DataError
 from tanager.sources import Fragment, Source
-from tanager.sources.source import join_chunks
+from tanager.sources.plain import join_chunks
 
 __all__ = ["RawChunk", "RawPiece", "RawRows"]
 

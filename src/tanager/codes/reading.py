@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources import Fragment, Source
-from tanager.sources.source import BATCH_ROWS
 
 __all__ = [
     "AUDITED_DATES",
     "DATE_STYLES",
     "NUMBER_STYLES",
-    "CompletedSource",
-    "ReadSource",
     "Reading",
     "is_text",
     "parse_texts",
@@ -146,123 +141,3 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
     good = pc.match_substring_regex(texts, _ISO)
     checked = pc.if_else(good, filled, pa.scalar(None, pa.string()))
     return pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)
-
-
-class CompletedSource(Source):
-    """A source with columns that it lacks: every row's value is missing."""
-
-    def __init__(self, source: Source, absent: Sequence[str]) -> None:
-        self._source = source
-        self._absent = tuple(absent)
-        self.named, self.in_memory = source.named, source.in_memory
-        fields = [*source.schema, *(pa.field(name, pa.null()) for name in absent)]
-        super().__init__(pa.schema(fields), source.n_rows)
-
-    def fragments(self) -> list[Fragment]:
-        """Return the fragments of the source, completed."""
-        first = self._source.names[0]
-        return [_CompletedFragment(f, self._absent, first) for f in self._source.fragments()]
-
-    def as_text(self, columns: Collection[str]) -> Source:
-        """Return the table with some columns as text."""
-        return CompletedSource(self._source.as_text(columns), self._absent)
-
-    def hash_text(self) -> Source:
-        """Return the table with its text as dictionaries."""
-        return CompletedSource(self._source.hash_text(), self._absent)
-
-
-@dataclass(frozen=True, eq=False)
-class _SameRows(Fragment):
-    """Another view of a fragment's rows."""
-
-    fragment: Fragment
-
-    @property
-    def start(self) -> int:  # type: ignore[override]
-        """Index of the first row in the source."""
-        return self.fragment.start
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return self.fragment.n_rows
-
-
-@dataclass(frozen=True, eq=False)
-class _CompletedFragment(_SameRows):
-    """A fragment with columns of nulls."""
-
-    absent: tuple[str, ...]
-    first: str  # a column that is there: it tells the number of rows
-
-    def matrix(self, columns: Sequence[str]) -> Any:
-        """Return a numeric matrix where none of its columns is absent."""
-        if any(name in self.absent for name in columns):
-            return None
-        return self.fragment.matrix(columns)
-
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows."""
-        there = [name for name in columns if name not in self.absent] or [self.first]
-        for batch in self.fragment.batches(there, batch_rows):
-            arrays = [
-                pa.nulls(batch.num_rows) if name in self.absent else batch.column(name)
-                for name in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))
-
-
-class ReadSource(Source):
-    """A source, some columns of which are read in their own way."""
-
-    def __init__(self, source: Source, readings: Mapping[str, Reading]) -> None:
-        self._source = source
-        self._readings = dict(readings)
-        self.named, self.in_memory = source.named, source.in_memory
-        fields = [(field.name, self._type(field.name, field.type)) for field in source.schema]
-        super().__init__(pa.schema(fields), source.n_rows)
-
-    def _type(self, name: str, kind: pa.DataType) -> pa.DataType:
-        reading = self._readings.get(name)
-        if reading is None or (reading.kind != "nothing" and not is_text(kind)):
-            return kind
-        return reading.type
-
-    def fragments(self) -> list[Fragment]:
-        """Return the fragments of the source, each read so."""
-        return [_ReadFragment(one, self._readings) for one in self._source.fragments()]
-
-    def as_text(self, columns: Collection[str]) -> Source:
-        """Return the table with other columns as text."""
-        return ReadSource(self._source.as_text(columns), self._readings)
-
-    def hash_text(self) -> Source:
-        """Return the table with the text that is left as dictionaries."""
-        return ReadSource(self._source.hash_text(), self._readings)
-
-
-@dataclass(frozen=True, eq=False)
-class _ReadFragment(_SameRows):
-    """A fragment whose columns are read in their own way, where it is read."""
-
-    readings: Mapping[str, Reading]
-
-    def matrix(self, columns: Sequence[str]) -> Any:
-        """Return a numeric matrix where no column of it is read in another way."""
-        if any(name in self.readings for name in columns):
-            return None
-        return self.fragment.matrix(columns)
-
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows."""
-        for batch in self.fragment.batches(columns, batch_rows):
-            arrays = [
-                self.readings[name].read(array) if name in self.readings else array
-                for name, array in zip(columns, batch.columns, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))

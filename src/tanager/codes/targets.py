@@ -12,7 +12,7 @@ from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.codes.rows import code_dtype
 from tanager.errors import DataError
-from tanager.sources.source import join_chunks, plain_column
+from tanager.sources.plain import join_chunks, plain_column
 
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 

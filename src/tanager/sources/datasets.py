@@ -9,14 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources.source import (
-    BATCH_ROWS,
-    Fragment,
-    Source,
-    TableSource,
-    cast_batch,
-    plain_schema,
-)
+from tanager.sources.plain import cast_batch, plain_schema
+from tanager.sources.source import BATCH_ROWS, Fragment, Source, TableSource
 
 __all__ = ["open_dataset"]
 

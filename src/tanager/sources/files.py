@@ -13,13 +13,8 @@ import pyarrow as pa
 
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
-from tanager.sources.source import (
-    BATCH_ROWS,
-    Fragment,
-    Source,
-    cast_batch,
-    check_names,
-)
+from tanager.sources.plain import cast_batch
+from tanager.sources.source import BATCH_ROWS, Fragment, Source, check_names
 from tanager.sources.styled import apply_style
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources.source import BATCH_ROWS, plain_schema
+from tanager.sources.plain import plain_schema
+from tanager.sources.source import BATCH_ROWS
 
 __all__ = ["IpcTable", "ParquetTable", "TableFile", "reading"]
 

@@ -11,13 +11,8 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources.dask_frames import is_dask_frame, open_dask
-from tanager.sources.source import (
-    ArraySource,
-    Source,
-    TableSource,
-    check_columns,
-    check_names,
-)
+from tanager.sources.plain import check_columns
+from tanager.sources.source import ArraySource, Source, TableSource, check_names
 from tanager.sources.styled import apply_style
 
 if TYPE_CHECKING:

@@ -18,11 +18,20 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import DataError, listed
+from tanager.sources.plain import join_chunks, plain_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BATCH_ROWS", "ArraySource", "Fragment", "Source", "TableSource"]
+__all__ = [
+    "BATCH_ROWS",
+    "ArraySource",
+    "Fragment",
+    "FragmentView",
+    "Source",
+    "SourceView",
+    "TableSource",
+]
 
 BATCH_ROWS = 65_536
 
@@ -137,25 +146,57 @@ class Source(ABC):
         return f"{type(self).__name__}({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
-class _Selected(Source):
+class SourceView(Source):
+    """Another view of a source: the same rows in the same fragments, other columns."""
+
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self._source = source
+        self.named, self.in_memory = source.named, source.in_memory
+        super().__init__(schema, source.n_rows)
+
+    @abstractmethod
+    def again(self, source: Source) -> Source:
+        """Return this view of another source."""
+
+    def as_text(self, columns: Collection[str]) -> Source:
+        """Return the view of a table with some columns as text."""
+        return self.again(self._source.as_text(columns))
+
+    def hash_text(self) -> Source:
+        """Return the view of a table with its text as dictionaries."""
+        return self.again(self._source.hash_text())
+
+
+@dataclass(frozen=True, eq=False)
+class FragmentView(Fragment):
+    """Another view of a fragment's rows."""
+
+    fragment: Fragment
+
+    @property
+    def start(self) -> int:  # type: ignore[override]
+        """Index of the first row in the source."""
+        return self.fragment.start
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return self.fragment.n_rows
+
+
+class _Selected(SourceView):
     """Some columns of a source."""
 
     def __init__(self, source: Source, columns: Sequence[str]) -> None:
-        self._source = source
-        self.named, self.in_memory = source.named, source.in_memory
-        super().__init__(pa.schema([source.schema.field(name) for name in columns]), source.n_rows)
+        super().__init__(source, pa.schema([source.schema.field(name) for name in columns]))
+
+    def again(self, source: Source) -> Source:
+        """Return the same columns of another source."""
+        return _Selected(source, self.names)
 
     def fragments(self) -> list[Fragment]:
         """Return the fragments of the source."""
         return self._source.fragments()
-
-    def as_text(self, columns: Collection[str]) -> Source:
-        """Return the selected columns, some of them as text."""
-        return _Selected(self._source.as_text(columns), self.names)
-
-    def hash_text(self) -> Source:
-        """Return the selected columns, text as dictionaries."""
-        return _Selected(self._source.hash_text(), self.names)
 
 
 class TableSource(Source):
@@ -279,101 +320,6 @@ def check_names(names: Sequence[str]) -> None:
         f"Duplicated column name(s): {listed(twice)}. "
         "Every column needs its own name. Rename or drop the others."
     )
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which a column is read: no views, no wrappers."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
-    if pa.types.is_dictionary(kind):
-        return pa.dictionary(pa.int32(), plain_type(kind.value_type), kind.ordered)
-    if pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
-    if _is_view(kind):
-        return pa.large_string()
-    return kind
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return kind in (pa.string_view(), pa.binary_view())
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with every type made plain."""
-    return pa.schema([(field.name, plain_type(field.type)) for field in schema])
-
-
-def plain_table(table: pa.Table) -> pa.Table:
-    """Return the table with every column of a plain type, copying only where needed."""
-    columns = [plain_column(column) for column in table.columns]
-    return pa.table(columns, names=table.schema.names)
-
-
-def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column in its plain type."""
-    wanted = plain_type(column.type)
-    if column.type == wanted:
-        return column
-    if isinstance(column.type, pa.BaseExtensionType):
-        chunks = [chunk.storage for chunk in column.chunks]
-        return plain_column(pa.chunked_array(chunks, type=column.type.storage_type))
-    if pa.types.is_run_end_encoded(column.type):
-        import pyarrow.compute as pc
-
-        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return plain_column(pa.chunked_array(decoded, type=column.type.value_type))
-    return column.cast(wanted)
-
-
-def join_chunks(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; dictionaries are made one."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    joined = column.combine_chunks()
-    # Newer Arrow releases return an array, older ones a chunked array.
-    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
-
-
-def check_columns(table: pa.Table | pa.RecordBatch) -> None:
-    """Refuse columns whose memory is not what their type says, by name.
-
-    Offsets and dictionary codes of a damaged file point outside their buffers,
-    and Arrow follows them: the process dies. A full check costs 1 % of coding.
-    """
-    for name, column in zip(table.schema.names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise pa.ArrowInvalid(f"column {name!r} is damaged: {error}") from error
-
-
-def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the schema's columns, in its order and of its types; checked."""
-    check_columns(batch)
-    if batch.schema.equals(schema):
-        return batch
-    arrays = []
-    for field in schema:
-        array = batch.column(batch.schema.get_field_index(field.name))
-        arrays.append(array if array.type == field.type else _cast(array, field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _cast(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast an array; of a dictionary whose values are right only the indices, ten times faster."""
-    kind = array.type
-    if (
-        pa.types.is_dictionary(kind)
-        and pa.types.is_dictionary(wanted)
-        and kind.value_type == wanted.value_type
-    ):
-        indices = array.indices.cast(wanted.index_type)
-        return pa.DictionaryArray.from_arrays(
-            indices, array.dictionary, ordered=wanted.ordered, safe=False
-        )
-    return array.cast(wanted)
 
 
 def _to_arrow(values: NDArray[Any]) -> pa.Array:

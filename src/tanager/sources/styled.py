@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError
-from tanager.sources.source import BATCH_ROWS, Fragment, Source
+from tanager.sources.source import BATCH_ROWS, Fragment, FragmentView, Source, SourceView
 
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
@@ -38,44 +38,27 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
     return _WithoutTexts(source, style.na_values) if style.na_values else source
 
 
-class _WithoutTexts(Source):
+class _WithoutTexts(SourceView):
     """A source in which some texts are missing values."""
 
     def __init__(self, source: Source, texts: Sequence[str]) -> None:
-        self._source = source
+        super().__init__(source, source.schema)
         self._texts = tuple(texts)
-        self.named, self.in_memory = source.named, source.in_memory
-        super().__init__(source.schema, source.n_rows)
+
+    def again(self, source: Source) -> Source:
+        """Return another source without these texts."""
+        return _WithoutTexts(source, self._texts)
 
     def fragments(self) -> list[Fragment]:
         """Return the fragments of the source, each read so."""
         return [_FragmentWithoutTexts(one, self._texts) for one in self._source.fragments()]
 
-    def as_text(self, columns: Collection[str]) -> Source:
-        """Return the table with some columns as text."""
-        return _WithoutTexts(self._source.as_text(columns), self._texts)
-
-    def hash_text(self) -> Source:
-        """Return the table with its text as dictionaries."""
-        return _WithoutTexts(self._source.hash_text(), self._texts)
-
 
 @dataclass(frozen=True, eq=False)
-class _FragmentWithoutTexts(Fragment):
+class _FragmentWithoutTexts(FragmentView):
     """A fragment in which some texts are missing values."""
 
-    fragment: Fragment
     texts: tuple[str, ...]
-
-    @property
-    def start(self) -> int:  # type: ignore[override]
-        """Index of the first row in the source."""
-        return self.fragment.start
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return self.fragment.n_rows
 
     def matrix(self, columns: Sequence[str]) -> Any:
         """Return the columns as a matrix, which holds no text."""
