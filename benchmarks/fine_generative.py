@@ -10,13 +10,13 @@ ones. This compares the member, and the pool, with and without it.
 from __future__ import annotations
 
 import argparse
-import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.measuring import markdown, publish
+from benchmarks.measuring import KeptRuns, loss_on_new_rows, markdown, publish
 from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows, group_codes
 from tanager.counts import Counts
@@ -113,11 +113,7 @@ def run(name: str, seed: int) -> dict[str, float]:
     for way, member in (("groups", Groups), ("tree", PolyaTree)):
         layered.Generative = member
         clf = BayesNetClassifier(audit=False).fit(X.iloc[:half], y[:half])
-        place = {label: at for at, label in enumerate(clf.classes_)}
-        known = np.array([label in place for label in y[half:]])
-        said = clf.predict_proba(X.iloc[half:])
-        own = said[np.arange(len(said)), [place.get(label, 0) for label in y[half:]]]
-        out[f"pool, {way}"] = float(-np.log(np.where(known, own, 1e-6)).mean())
+        out[f"pool, {way}"] = loss_on_new_rows(clf, X.iloc[half:], y[half:])
         record = clf.info_["parameters"]
         left_out = "smooth" in record["members"][-1]["member"]
         out[f"member, {way}"] = member.latest
@@ -132,17 +128,11 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--kept", type=Path, help="a file of finished runs, to go on from")
     arguments, _ = parser.parse_known_args()
-    kept = {}
-    if arguments.kept is not None and arguments.kept.is_file():
-        kept = json.loads(arguments.kept.read_text())
-    rows, wins = [], np.zeros((2, 2), int)
+    kept, rows, wins = KeptRuns(arguments.kept), [], np.zeros((2, 2), int)
     for name in TABLES:
-        for seed in range(arguments.splits):
-            if f"{name} {seed}" not in kept:
-                kept[f"{name} {seed}"] = run(name, seed)
-                if arguments.kept is not None:
-                    arguments.kept.write_text(json.dumps(kept))
-        found = [kept[f"{name} {seed}"] for seed in range(arguments.splits)]
+        found = [
+            kept.of(f"{name} {seed}", partial(run, name, seed)) for seed in range(arguments.splits)
+        ]
         mean = {key: float(np.mean([one[key] for one in found])) for key in found[0]}
         for at, what in enumerate(("member", "pool")):
             better = mean[f"{what}, tree"] < mean[f"{what}, groups"]

@@ -14,6 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).resolve().parent.parent
 MEASUREMENTS = ROOT / "docs" / "measurements"
 
@@ -38,6 +40,32 @@ def in_new_process(code: str, **environment: str) -> dict[str, Any]:
     if done.returncode:
         raise RuntimeError(done.stderr)
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def loss_on_new_rows(classifier: Any, X: Any, y: Any) -> float:
+    """Return the log-loss on rows; a class that the training rows lack has probability 1e-6."""
+    place = {label: at for at, label in enumerate(classifier.classes_)}
+    known = np.array([label in place for label in y])
+    said = classifier.predict_proba(X)
+    own = said[np.arange(len(said)), [place.get(label, 0) for label in y]]
+    return float(-np.log(np.where(known, own, 1e-6)).mean())
+
+
+class KeptRuns:
+    """Results of runs by name, in a file where one is given: a killed benchmark goes on."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        there = path is not None and path.is_file()
+        self._runs: dict[str, Any] = json.loads(path.read_text()) if there else {}
+
+    def of(self, name: str, work: Callable[[], Any]) -> Any:
+        """Return the result of a run; it is run where it was not before."""
+        if name not in self._runs:
+            self._runs[name] = work()
+            if self._path is not None:
+                self._path.write_text(json.dumps(self._runs))
+        return self._runs[name]
 
 
 def machine() -> str:

@@ -10,13 +10,13 @@ to be.
 from __future__ import annotations
 
 import argparse
-import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.measuring import markdown, publish
+from benchmarks.measuring import KeptRuns, loss_on_new_rows, markdown, publish
 from tanager import BayesNetClassifier
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -89,11 +89,7 @@ def losses(name: str, n_rows: int, seed: int) -> tuple[float, float]:
     for constrained in (False, True):
         chosen = options if constrained else {"ordered": options.get("ordered")}
         clf = BayesNetClassifier(audit=False, **chosen).fit(X.iloc[train], y[train])
-        place = {label: at for at, label in enumerate(clf.classes_)}
-        known = np.array([label in place for label in y[test]])
-        codes = np.array([place.get(label, 0) for label in y[test]])
-        said = clf.predict_proba(X.iloc[test])[np.arange(len(test)), codes]
-        out.append(float(-np.log(np.where(known, said, 1e-6)).mean()))
+        out.append(loss_on_new_rows(clf, X.iloc[test], y[test]))
     return out[0], out[1]
 
 
@@ -103,18 +99,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--kept", type=Path, help="a file of finished runs, to go on from")
     arguments, _ = parser.parse_known_args()
-    kept = {}
-    if arguments.kept is not None and arguments.kept.is_file():
-        kept = json.loads(arguments.kept.read_text())
-    for seed in range(arguments.seeds):
-        for name, n_rows in runs():
-            if f"{name} {n_rows} {seed}" not in kept:
-                kept[f"{name} {n_rows} {seed}"] = losses(name, n_rows, seed)
-                if arguments.kept is not None:
-                    arguments.kept.write_text(json.dumps(kept))
-    rows = []
+    kept, rows = KeptRuns(arguments.kept), []
     for name, n_rows in runs():
-        found = np.array([kept[f"{name} {n_rows} {seed}"] for seed in range(arguments.seeds)])
+        found = np.array(
+            [
+                kept.of(f"{name} {n_rows} {seed}", partial(losses, name, n_rows, seed))
+                for seed in range(arguments.seeds)
+            ]
+        )
         gain = found[:, 0] - found[:, 1]
         error = gain.std(ddof=1) / np.sqrt(len(gain))
         means = [f"{found[:, at].mean():.4f}" for at in (0, 1)]

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.report.balance import Balance
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
@@ -35,23 +35,6 @@ def results():
         name="Trees & <depth>",
     )
     return experiment.run()
-
-
-class Balance(HTMLParser):
-    """Checks that every element is closed where it should be."""
-
-    void = frozenset({"meta", "link", "br", "hr", "img", "input"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.void:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 def test_the_page_is_whole_and_self_contained(written):

@@ -12,12 +12,12 @@ from tanager.report.style import (
     CYCLE,
     INK,
     MARKERS,
-    MUTED,
     axes,
     fitting,
     in_house_style,
     log_axis,
     place_legend,
+    square_axes,
 )
 
 if TYPE_CHECKING:
@@ -50,23 +50,12 @@ def plot_scatters(
     first = np.asarray(x, float)
     ax = axes(ax, 3.9, 3.9)
     every = np.concatenate([first, *(np.asarray(v, float) for v in others.values())])
-    low, high = float(every.min()), float(every.max())
-    if log:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        log_axis(ax.xaxis)
-        log_axis(ax.yaxis)
-        low, high = low / 1.5, high * 1.5
-    else:
-        room = 0.05 * (high - low or 1.0)
-        low, high = max(0.0, low - room), high + room
-    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
+    square_axes(ax, float(every.min()), float(every.max()), log=log)
     for i, (other, values) in enumerate(others.items()):
         colour, marker = CYCLE[(i + 1) % len(CYCLE)], MARKERS[(i + 1) % len(MARKERS)]
         ax.scatter(
             first, values, s=16, color=colour, marker=marker, lw=0, label=fitting(other), zorder=2
         )
-    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     ax.set_xlabel(f"{fitting(name)}, {loss}")
     ax.set_ylabel(f"others, {loss}")
     ax.legend()

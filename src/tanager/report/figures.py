@@ -24,6 +24,7 @@ from tanager.report.style import (
     in_house_style,
     log_axis,
     place_legend,
+    square_axes,
 )
 
 if TYPE_CHECKING:
@@ -68,24 +69,13 @@ def plot_loss_scatter(
     """
     x, y = np.asarray(a, float), np.asarray(b, float)
     ax = axes(ax, 3.9, 3.9)
-    low, high = float(min(x.min(), y.min())), float(max(x.max(), y.max()))
-    if log:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        log_axis(ax.xaxis)
-        log_axis(ax.yaxis)
-        low, high = low / 1.5, high * 1.5
-    else:
-        room = 0.05 * (high - low or 1.0)
-        low, high = max(0.0, low - room), high + room
-    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
+    square_axes(ax, float(min(x.min(), y.min())), float(max(x.max(), y.max())), log=log)
     for chosen, colour, marker in (
         (x < y, CYCLE[0], "o"),
         (x > y, CYCLE[1], "s"),
         (x == y, MUTED, "D"),
     ):
         ax.scatter(x[chosen], y[chosen], s=16, color=colour, marker=marker, lw=0, zorder=2)
-    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
     names = (fitting(names[0], 26), fitting(names[1], 26))
     ax.set_xlabel(f"{names[0]}, {loss}")
     ax.set_ylabel(f"{names[1]}, {loss}")

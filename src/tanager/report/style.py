@@ -140,6 +140,21 @@ def fitting(name: object, most: int = 30) -> str:
     return plain_text(abridged(one_line(name), most))
 
 
+def square_axes(ax: Any, low: float, high: float, *, log: bool) -> None:
+    """Give both axes the same scale, from below `low` to above `high`, and draw the diagonal."""
+    if log:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
+        low, high = low / 1.5, high * 1.5
+    else:
+        room = 0.05 * (high - low or 1.0)
+        low, high = max(0.0, low - room), high + room
+    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
+    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+
+
 def log_axis(axis: Any) -> None:
     """Write 1, 2, 5, 10, … on a logarithmic axis as numbers with thousands separated."""
     from matplotlib.ticker import FuncFormatter, LogLocator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from tests.report.balance import Balance
 from tests.report.model_page.conftest import make_table
 
 import tanager
@@ -27,23 +27,6 @@ def data_of(page: str):
     """Return what the page's scripts read."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     return json.loads(found[1])
-
-
-class Balance(HTMLParser):
-    """Checks that every element is closed where it should be."""
-
-    void = frozenset({"meta", "link", "br", "hr", "img", "input"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag, attrs):
-        if tag not in self.void:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 def test_the_page_is_whole_and_asks_nobody(page):
