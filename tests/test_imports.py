@@ -1,7 +1,10 @@
 """What an import does not load: heavy libraries wait until a learner is asked for."""
 
+import ast
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -22,20 +25,26 @@ def test_a_bare_import_loads_little(module, heavy):
     assert run.stdout.split() == []
 
 
-def test_type_checkers_see_every_public_name():
-    import ast
-    from pathlib import Path
-
-    import tanager
-
-    stub = ast.parse((Path(tanager.__file__).parent / "__init__.pyi").read_text())
-    named = {
-        alias.asname
-        for node in stub.body
+def imported_names(path):
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(ast.parse(Path(path).read_text()))
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert named | {"__version__"} == set(tanager.__all__)
+
+
+def test_type_checkers_see_every_public_name():
+    import tanager
+
+    stub = Path(tanager.__file__).parent / "__init__.pyi"
+    assert imported_names(stub) | {"__version__"} == set(tanager.__all__)
+
+
+@pytest.mark.parametrize("package", ["classifiers", "parameters", "structure"])
+def test_type_checkers_see_names_that_are_loaded_on_first_use(package):
+    module = import_module(f"tanager.{package}")
+    assert set(module.__all__) <= imported_names(module.__file__)
 
 
 def test_commands_that_use_a_model_do_without_scikit_learn(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tanager.parameters.registry import PARAMETERS, resolve_pair, resolve_parameters
 from tanager.parameters.tables import (
     DenseTable,
@@ -13,6 +15,21 @@ from tanager.parameters.tables import (
     posterior,
 )
 from tanager.registry import lazy_exports
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from tanager.parameters.acll import ACLLParameters as ACLLParameters
+    from tanager.parameters.dfe import DFE as DFE
+    from tanager.parameters.discriminative import Discriminative as Discriminative
+    from tanager.parameters.frequencies import FriedmanEstimate as FriedmanEstimate
+    from tanager.parameters.frequencies import Laplace as Laplace
+    from tanager.parameters.frequencies import MaximumLikelihood as MaximumLikelihood
+    from tanager.parameters.frequencies import MEstimate as MEstimate
+    from tanager.parameters.hdp import HDP as HDP
+    from tanager.parameters.hybrid import Hybrid as Hybrid
+    from tanager.parameters.layered import Layered as Layered
+    from tanager.parameters.learner import CountLearner as CountLearner
+    from tanager.parameters.learner import ParameterLearner as ParameterLearner
+    from tanager.parameters.pooled import Pooled as Pooled
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.

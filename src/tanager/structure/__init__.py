@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tanager.registry import lazy_exports
 from tanager.structure.registry import STRUCTURES, resolve_structure
 from tanager.structure.structure import Structure
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from tanager.structure.acll import ACLL as ACLL
+    from tanager.structure.arborescence import maximum_arborescence as maximum_arborescence
+    from tanager.structure.differentiable import Differentiable as Differentiable
+    from tanager.structure.fixed import Fixed as Fixed
+    from tanager.structure.greedy import Greedy as Greedy
+    from tanager.structure.kdb import KDB as KDB
+    from tanager.structure.ktree import KTree as KTree
+    from tanager.structure.learner import StructureLearner as StructureLearner
+    from tanager.structure.naive import Naive as Naive
+    from tanager.structure.order_based import OrderBased as OrderBased
+    from tanager.structure.random_tree import RandomTree as RandomTree
+    from tanager.structure.selective_kdb import SelectiveKDB as SelectiveKDB
+    from tanager.structure.tan import TAN as TAN
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
