@@ -53,9 +53,7 @@ def inert(table: Any) -> Any:
     >>> inert(table).column("label").to_pylist()
     ["'=cmd()", '-1', '-', "'+cmd|x", 'a=b']
     """
-    import pyarrow as pa
-
-    names = _inert_texts(pa.array(table.schema.names, pa.string())).to_pylist()
+    names = [re.sub(_FORMULA, r"'\1", name) for name in table.schema.names]
     columns = [_inert_texts(column) for column in table.columns]
     return type(table).from_arrays(columns, names)
 

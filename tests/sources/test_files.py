@@ -132,7 +132,19 @@ def test_csv_spellings(tmp_path):
     assert rows_of(source)[0] == {"flag": True, "odd": "tRUE", "spaced": 1, "mixed": "1"}
 
 
-@pytest.mark.parametrize(("name", "mark"), [("t.csv", ";"), ("t.tsv", "\t")])
+MARKS = pytest.mark.parametrize(
+    ("name", "mark"), [("t.csv", ";"), ("t.csv", ","), ("t.csv", "|"), ("t.tsv", "\t")]
+)
+
+
+def test_the_delimiter_is_what_the_header_has_most_of_outside_quotes(tmp_path):
+    text = '"a, b, c, d";price, net;size\n1;2;3\n'
+    (tmp_path / "t.csv").write_text(text)
+    source = open_source(tmp_path / "t.csv")
+    assert source.names == ("a, b, c, d", "price, net", "size")
+
+
+@MARKS
 def test_csv_delimiters(tmp_path, name, mark):
     path = tmp_path / name
     path.write_text(f"a{mark}b\n1{mark}x\n")

@@ -119,17 +119,14 @@ class Scorer:
         *,
         probabilities: bool,
     ) -> None:
-        import pyarrow as pa
-
         self.network = network
         self.features = list(features)
         self.kept = list(kept)
         self.columns = list(dict.fromkeys([*features, *kept]))
-        labels = network.codebook.classes.tolist()
-        self._labels = pa.array(labels)
+        self._labels = network.codebook.target.values
         self.names = ["prediction"]
         if probabilities:
-            self.names += [f"p_{label}" for label in labels]
+            self.names += [f"p_{label}" for label in network.codebook.classes.tolist()]
         clash = sorted(set(self.names) & set(kept))
         if clash:
             raise ConfigurationError(
@@ -147,19 +144,21 @@ class Scorer:
         import pyarrow as pa
 
         from tanager.parameters.tables import log_posterior
+        from tanager.sources.plain import plain_array
 
         inputs = batch.select(self.features).columns
         codes = self.network.codebook.encode_chunk(inputs, None)
         log_joint = self.network.log_joint_of_codes(codes)
-        best = log_joint.argmax(axis=1).astype(np.int32)
+        best = plain_array(log_joint.argmax(axis=1), pa.int32())
         arrays = [batch.column(name) for name in self.kept]
         if pa.types.is_string(self._labels.type):
             arrays.append(pa.DictionaryArray.from_arrays(best, self._labels))
         else:
-            arrays.append(self._labels.take(pa.array(best)))
+            arrays.append(self._labels.take(best))
         if len(self.names) > 1:
             posterior = np.exp(log_posterior(log_joint))
-            arrays += [pa.array(column) for column in np.ascontiguousarray(posterior.T)]
+            columns = np.ascontiguousarray(posterior.T)
+            arrays += [plain_array(column, pa.float64()) for column in columns]
         return pa.RecordBatch.from_arrays(arrays, [*self.kept, *self.names])
 
 

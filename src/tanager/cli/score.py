@@ -76,6 +76,7 @@ def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[
     import pyarrow as pa
 
     from tanager.cli.predict import Scorer, match_features, scored
+    from tanager.sources.plain import plain_numbers
 
     source = network.codebook.complete(source)
     if target not in source.names:
@@ -93,7 +94,7 @@ def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[
         progress.start("score", source.n_rows)
         for batch in scored(scorer, source, jobs):
             labels.append(codebook.encode_labels(batch.column(0)))
-            parts.append(np.stack([column.to_numpy() for column in batch.columns[2:]], axis=1))
+            parts.append(np.stack([plain_numbers(column) for column in batch.columns[2:]], axis=1))
             progress.advance(batch.num_rows)
         progress.finish()
     if not parts:

@@ -28,6 +28,7 @@ from tanager.codes.values import (
     to_numbers,
 )
 from tanager.errors import DataError
+from tanager.sources.plain import plain_array, plain_numbers
 
 __all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict", "value_array"]
 
@@ -108,9 +109,9 @@ class CategoricalColumn(Frozen):
         codes = np.full(len(values), self.arity, dtype=np.uint16)
         if len(self.values):
             found = pc.index_in(to_family(values, self.family, self.name), value_set=self.values)
-            known = found.is_valid().to_numpy(zero_copy_only=False)
-            codes[known] = found.drop_null().to_numpy(zero_copy_only=False)
-        codes[values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)] = missing
+            known = plain_numbers(found.is_valid())
+            codes[known] = plain_numbers(found.drop_null())
+        codes[plain_numbers(values.is_null(nan_is_null=True))] = missing
         return codes
 
     def encode(self, array: pa.Array, out: Codes) -> None:
@@ -130,7 +131,7 @@ class CategoricalColumn(Frozen):
         indices = array.indices
         if indices.null_count:
             indices = indices.fill_null(len(table) - 1)
-        np.take(table, indices.to_numpy(zero_copy_only=False), out=out, mode="clip")
+        np.take(table, plain_numbers(indices), out=out, mode="clip")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: strings, numbers, lists."""
@@ -253,7 +254,7 @@ def column_from_dict(data: dict[str, Any]) -> Column:
             data["missing_code"],
             str(data["temporal"]),
         )
-    values = _array(data["values"], FAMILY_TYPES[data["family"]])
+    values = plain_array(data["values"], FAMILY_TYPES[data["family"]])
     return CategoricalColumn(data["name"], values, data["missing_code"], bool(data["ordered"]))
 
 
@@ -266,24 +267,7 @@ def value_array(values: list[Any]) -> pa.Array:
         found = {float}
     if len(found) != 1 or not found <= kinds.keys():
         raise TypeError(f"values of the types {', '.join(sorted(t.__name__ for t in found))}")
-    return _array(plain, kinds[found.pop()])
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return ``pa.array(values, kind)``, which would first import pandas: a second."""
-    if kind == pa.null():
-        return pa.nulls(len(values))
-    if kind == pa.string():
-        texts = [value.encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))]
-    elif kind == pa.bool_():
-        bits = np.packbits(np.array(values, dtype=np.bool_), bitorder="little")
-        buffers = [None, pa.py_buffer(bits)]
-    else:
-        dtype = np.int64 if kind == pa.int64() else np.float64
-        buffers = [None, pa.py_buffer(np.array(values, dtype=dtype))]
-    return pa.Array.from_buffers(kind, len(values), buffers)
+    return plain_array(plain, kinds[found.pop()])
 
 
 def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
@@ -337,7 +321,7 @@ class LookupTables:
         values = column.values
         if column.family in ("boolean", "null"):
             values = values.cast(pa.int64())
-        numbers = values.to_numpy(zero_copy_only=False)
+        numbers = plain_numbers(values)
         whole = column.family != "real" and len(numbers) > 0
         low, high = (int(numbers.min()), int(numbers.max())) if whole else (0, 0)
         if whole and high - low < LOOKUP_RANGE:
@@ -386,7 +370,7 @@ def _encode_numbers(
         tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
     else:
         assert isinstance(column, CategoricalColumn)
-        values = column.values.to_numpy()
+        values = plain_numbers(column.values)
         order = np.argsort(values)
         place = order[np.minimum(np.searchsorted(values[order], numbers), len(values) - 1)]
         out[:] = np.where(values[place] == numbers, place, column.arity)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.errors import DataError
+from tanager.sources.plain import plain_numbers
 
 __all__ = [
     "FAMILY_TYPES",
@@ -136,9 +137,9 @@ def to_numbers(
         array = array.cast(pa.float64(), safe=False)
     nulls = None
     if array.null_count:
-        nulls = array.is_null().to_numpy(zero_copy_only=False)
+        nulls = plain_numbers(array.is_null())
         array = array.fill_null(0)
-    return array.to_numpy(zero_copy_only=False), nulls
+    return plain_numbers(array), nulls
 
 
 def _all_missing(array: pa.Array) -> bool:
@@ -172,8 +173,8 @@ def _seconds(array: pa.Array, name: str) -> pa.Array:
         array = array.cast(pa.int64())
     else:
         raise _type_error(name, "dates or times", str(kind))
-    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    ticks = array.fill_null(0).to_numpy(zero_copy_only=False)
+    nulls = plain_numbers(array.is_null()) if array.null_count else None
+    ticks = plain_numbers(array.fill_null(0))
     return pa.array(ticks / round(1 / scale), mask=nulls)
 
 

@@ -6,6 +6,7 @@ import codecs
 import copy
 import csv
 import io
+import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,15 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.sources.formats import TableFile
+from tanager.sources.plain import plain_array
 from tanager.sources.source import check_names
 
 __all__ = ["CsvTable", "TextStyle"]
 
 # Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
-_BOOLEANS = ["true", "True", "TRUE", "false", "False", "FALSE"]
+_BOOLEANS = plain_array(["true", "True", "TRUE", "false", "False", "FALSE"], pa.string())
+_DELIMITERS = (",", ";", "\t", "|")
 BLOCK_BYTES = 1 << 22  # a row must fit into one
 
 # From narrow to wide. A text that reads as one type reads as every wider one
@@ -73,8 +76,8 @@ class CsvTable(TableFile):
     One scan settles every column's type from all rows (integer, float,
     boolean, else string) and counts the rows. So a value of another type late
     in the file widens the column instead of failing, and every pass reads the
-    same types. `as_text` overrules the guess. The delimiter is the comma, or,
-    where the header has none, the semicolon or the tab.
+    same types. `as_text` overrules the guess. The delimiter is the comma, the
+    semicolon, the tab or the bar: what the header has most of outside quotes.
     """
 
     def __init__(self, path: Path, style: TextStyle | None = None) -> None:
@@ -150,7 +153,7 @@ def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType
             break
         if kind == pa.bool_():
             # Casts know more spellings than the CSV reader, which knows these.
-            if pc.all(pc.is_in(column.drop_null(), value_set=pa.array(_BOOLEANS))).as_py():
+            if pc.all(pc.is_in(column.drop_null(), value_set=_BOOLEANS)).as_py():
                 return kind
             continue
         try:
@@ -178,7 +181,8 @@ def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
     try:
         with _open_text(path, style) as handle:
             line = handle.readline()
-            delimiter = next((mark for mark in (",", ";", "\t") if mark in line), ",")
+            bare = re.sub(r'"[^"]*"', "", line)
+            delimiter = max(_DELIMITERS, key=bare.count)
         if not line.strip():
             raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
         with _open_text(path, style) as handle:
