@@ -80,6 +80,7 @@ def loading(model: Path) -> float:
 import json, time
 import safetensors, tanager.structure.fixed, tanager.structure.tan, tanager.parameters.frequencies
 import tanager.losses
+from tanager.classifiers.files import load
 times = []
 for _ in range(5):
     start = time.process_time()
