@@ -8,12 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import tanager
 from tanager import BayesNetClassifier
 from tanager.classifiers import checkpoints
-from tanager.engines import LocalEngine
+from tanager.codes import Domain, Fold, Rows
+from tanager.counts import Counts
+from tanager.engines import FitContext, LocalEngine
 from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.parameters.layered import learner as layered
@@ -135,7 +139,7 @@ def test_fits_that_are_killed_for_real_go_on_to_the_same_model(tmp_path):
 
 
 def test_passes_that_were_noted_are_not_run_again(tmp_path):
-    options = {"structure": "tan", "parameters": "discriminative(tol=0.01)"}
+    options = {"structure": "tan", "parameters": "discriminative(tol=0.0001)"}
     whole = LocalEngine(1)
     fit(whole, checkpoint=tmp_path / "whole", **options)
     last = whole.n_passes - 2
@@ -157,6 +161,45 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path):
     # Where and on how many threads it runs does not make it another.
     fit(structure="tan", parameters="hdp", checkpoint=tmp_path, n_jobs=2, memory_limit=0)
     assert list(tmp_path.iterdir()) == []
+
+
+def other_tables():
+    """Tables that have all counts of one feature and the class in common with `make_table`."""
+    table, rng = make_table(), np.random.default_rng(3)
+    order = rng.permutation(len(table))
+    labels, column = np.array(table["y"].to_pylist()), np.array(table["b"])
+    weights = np.array(table["w"])
+    moved = column.copy()
+    for label in set(labels):
+        for weight in set(weights):
+            places = np.flatnonzero((labels == label) & (weights == weight))
+            moved[places] = column[rng.permutation(places)]
+    shuffled = table.set_column(1, "b", pa.array(moved))
+    renamed = table.rename_columns(["a", "b2", "c", "d", "y", "w"])
+    return {"shuffled": shuffled, "another order": table.take(order), "renamed": renamed}
+
+
+@pytest.mark.parametrize("kind", list(other_tables()))
+def test_rows_that_are_alike_feature_by_feature_are_other_rows(tmp_path, kind):
+    with pytest.raises(Killed):
+        fit(Mortal(5), structure="tan", parameters="discriminative(tol=0.01)", checkpoint=tmp_path)
+    other = BayesNetClassifier("tan", "discriminative(tol=0.01)", checkpoint=tmp_path)
+    with pytest.raises(ConfigurationError, match="other rows"):
+        other.fit(other_tables()[kind], "y", sample_weight="w")
+
+
+def test_a_note_is_of_its_part_of_the_rows(tmp_path):
+    codes = np.arange(40, dtype=np.uint8).reshape(1, -1) % 3
+    labels = (np.arange(40) % 2).astype(np.uint16)
+    rows = Rows.in_memory(Domain(("a",), np.array([3]), 2), codes, labels)
+    parts = [rows.subset(Fold(7, 2, fold)) for fold in (0, 1)]
+    counted = [Counts(part, FitContext()).classes for part in parts]
+    assert not np.array_equal(*counted)
+    for part, expected in zip(parts, counted, strict=True):
+        journal = JournalEngine(LocalEngine(1), tmp_path, every=0.0)
+        journal.begin("structure")
+        found = Counts(part, FitContext(journal)).classes  # in both runs the first pass
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):

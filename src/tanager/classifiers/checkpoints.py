@@ -42,7 +42,7 @@ class FitCheckpoint:
     options : mapping
         All parameters that change the model.
     data : str
-        A fingerprint of the coded rows.
+        A fingerprint of the coded rows and of their columns.
     context : FitContext
         Its engine is replaced by one that notes down what passes gather, and
         trainings by gradient are told of the folder.

@@ -11,7 +11,7 @@ from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.inputs import fingerprint
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.monotone import read_signs
-from tanager.codes import Codebook, Rows, group_rows, learn_groups
+from tanager.codes import Codebook, Rows, fingerprint_rows, group_rows, learn_groups
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -56,13 +56,15 @@ def learn_network(
     context.carry["signs"] = _signs(learner, codebook, options)
     counts, store = Counts(rows, context), None
     if checkpoint is not None:
-        store = FitCheckpoint(checkpoint, options, _fingerprint(counts), context)
+        data = fingerprint_rows(codebook, rows, context)
+        store = FitCheckpoint(checkpoint, options, data, context)
     with context.stage("structure") as record:
         read = _grouped(counts) if learner.groups_parents else counts
         structure = _learn_kept(structure_learner, read, codebook, context, store)
         informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
         record["mutual_information"] = dict(informed)
-    context.record("codes").update(rows=rows.n_rows, fingerprint=_fingerprint(counts))
+    known = fingerprint(counts.classes, counts.values)
+    context.record("codes").update(rows=rows.n_rows, fingerprint=known)
     structure = _limit(structure, learner, read, context)
     if store is not None:
         # With counts of its own, this stage has the same passes whether the one
@@ -91,10 +93,6 @@ def _signs(
             f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'."
         )
     return read_signs(options["monotonic"], codebook)
-
-
-def _fingerprint(counts: Counts) -> str:
-    return fingerprint(counts.classes, counts.values)
 
 
 def _grouped(counts: Counts) -> Counts:

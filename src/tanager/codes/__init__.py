@@ -9,6 +9,7 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.collecting import collect_rows, sample_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
+from tanager.codes.fingerprint import fingerprint_rows
 from tanager.codes.groups import (
     Groups,
     group_codes,
@@ -50,6 +51,7 @@ __all__ = [
     "collect_rows",
     "encode_rows",
     "exact_weights",
+    "fingerprint_rows",
     "folds_of",
     "group_codes",
     "group_rows",

@@ -6,7 +6,7 @@ import hashlib
 import pickle
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +45,8 @@ class JournalEngine:
 
     Notes
     -----
-    A note is used only for the pass of the same number and content. Passes whose
+    A note is used only for the pass of the same number and content over the same part
+    of the rows: with another memory limit there are other passes before it. Passes whose
     statistics are not plain arrays, or are large, are run again.
     """
 
@@ -92,15 +93,14 @@ class JournalEngine:
         stage: str,
     ) -> Result:
         """Run one pass over all rows, or read what it gathered."""
-        digest = hashlib.sha256(pickle.dumps((type(pass_).__qualname__, pass_), protocol=5))
+        asked = (type(pass_).__qualname__, pass_, _views(rows))
+        digest = hashlib.sha256(pickle.dumps(asked, protocol=5))
         name = f"{self._number}|{stage}|{digest.hexdigest()}"
         self._number += 1
-        kind = type(pass_.zero())
         arrays = self._known.pop(name, None)
         if arrays is not None:
-            state: Any = arrays[0] if kind is np.ndarray else _tuple_of(kind, arrays)
-            return pass_.finish(state)
-        state = self.engine.run(_Unfinished(pass_), rows, progress, stage)
+            return pass_.finish(_like(pass_.zero(), iter(arrays)))
+        state: Any = self.engine.run(_Unfinished(pass_), rows, progress, stage)
         self._note(name, state)
         return pass_.finish(state)
 
@@ -126,7 +126,7 @@ class JournalEngine:
         return self.engine.keep(read, pieces, memory_limit, progress, stage)
 
     def _note(self, name: str, state: Any) -> None:
-        parts = state if isinstance(state, tuple) else (state,)
+        parts = list(_parts(state))
         plain = all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts)
         if not plain or sum(part.nbytes for part in parts) > MAX_BYTES:
             return
@@ -162,9 +162,31 @@ class _Unfinished:
         return state
 
 
-def _tuple_of(kind: type, arrays: list[np.ndarray[Any, Any]]) -> Any:
-    """Return arrays as the tuple, or named tuple, that they came from."""
-    return kind(*arrays) if hasattr(kind, "_fields") else tuple(arrays)
+def _views(rows: Pieces[Any]) -> list[dict[str, Any]]:
+    """Return what is done to the rows before a pass sees them: parts, groups of values."""
+    piece: Any = next(iter(rows.pieces()), None)
+    found = []
+    while hasattr(piece, "piece"):
+        found.append({k: v for k, v in vars(piece).items() if k not in ("piece", "n_rows")})
+        piece = piece.piece
+    return found
+
+
+def _parts(state: Any) -> Iterator[Any]:
+    """Iterate over what a statistic consists of; tuples may be nested."""
+    if isinstance(state, tuple):
+        for part in state:
+            yield from _parts(part)
+    else:
+        yield state
+
+
+def _like(zero: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
+    """Return arrays as the array, or the tuples of arrays, that they came from."""
+    if not isinstance(zero, tuple):
+        return next(arrays)
+    parts = [_like(part, arrays) for part in zero]
+    return type(zero)(*parts) if hasattr(zero, "_fields") else tuple(parts)
 
 
 def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
