@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import pickle
 import tempfile
 from types import SimpleNamespace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError, EngineError, MemoryBoundError
+from tanager.sources import open_source
 from tests.engines.test_processes import make_table
 
 
@@ -43,8 +46,6 @@ def test_files_of_one_folder_with_other_columns(tmp_path):
 
 
 def test_a_file_that_changes_during_the_fit(tmp_path):
-    from tanager.sources import open_source
-
     path = tmp_path / "rows.parquet"
     pq.write_table(make_table(), path)
     source = open_source(path)
@@ -119,3 +120,26 @@ def test_other_objects_are_no_clients():
 
     with pytest.raises(ConfigurationError, match=r"is not a distributed\.Client"):
         DaskEngine("tcp://somewhere:8786")
+
+
+def test_arrays_from_workers_stand_where_compiled_loops_take_them(dask_client, tmp_path):
+    """Dask's own way leaves them at odd addresses, which the loops refuse."""
+    rows = make_table().drop_columns(["w"])
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    model = fit(rows)
+    expected = model.predict_proba(rows.drop_columns(["y"]))
+    model.engine = dask_client
+    features = open_source(tmp_path / "rows.parquet", columns=model.feature_names_in_.tolist())
+    np.testing.assert_array_equal(model.predict_proba(features), expected)
+
+
+def test_a_parcel_views_no_buffer_of_others():
+    from tanager.engines.dask_tasks import Parcel
+
+    buffers = []
+    sent = pickle.dumps(Parcel((np.arange(3.0), [1])), protocol=5, buffer_callback=buffers.append)
+    found = pickle.loads(sent).content
+    assert buffers == []
+    assert found[0].flags.aligned
+    assert found[0].flags.writeable
+    assert found[0].tolist() == [0.0, 1.0, 2.0]

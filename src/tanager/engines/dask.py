@@ -303,11 +303,11 @@ class DaskEngine:
 
     def _fetch(self, futures: Sequence[Future]) -> list[Any]:
         """Bring results here, all at once, within the time limit."""
-        found: list[Any] = self.client.sync(
+        found: list[tasks.Parcel] = self.client.sync(
             lambda: self.client.gather(list(futures), asynchronous=True),
             callback_timeout=self.patience,
         )
-        return found
+        return [parcel.content for parcel in found]
 
     def _try(self, work: Callable[[], Result], addresses: Sequence[tasks.Address]) -> Result:
         """Do the work, again where workers were lost on the way; repeated merges are exact."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Address",
     "HeldPiece",
+    "Parcel",
     "apply",
     "base_of",
     "dump",
@@ -39,6 +40,29 @@ _stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
 _lock = threading.Lock()
 
 
+class Parcel:
+    """What a task gives. On its way to another process it is one text of bytes.
+
+    Dask's own way views arrays where they arrive, at addresses that are no multiple of
+    their numbers' size; compiled loops must refuse those.
+    """
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpack, (pickle.dumps(self.content, protocol=5),)
+
+    def __sizeof__(self) -> int:
+        from dask.sizeof import sizeof
+
+        return int(sizeof(self.content))  # by which Dask decides where tasks go
+
+
+def _unpack(data: bytes) -> Parcel:
+    return Parcel(pickle.loads(data))
+
+
 class HeldPiece:
     """Coded rows on a worker, as the client knows them."""
 
@@ -49,7 +73,7 @@ class HeldPiece:
 
     def chunks(self) -> Iterator[Any]:
         """Bring the rows here: for learners that need all of them at once."""
-        kept = self.future.result(timeout=self._patience)
+        kept = self.future.result(timeout=self._patience).content
         return (chunk for one in kept for chunk in one.chunks())
 
 
@@ -116,12 +140,12 @@ class _Writer(pickle.Pickler):
 class _Reader(pickle.Unpickler):
     """Reads them with the chunks in their places."""
 
-    def __init__(self, data: bytes, held: Sequence[Sequence[Any]]) -> None:
+    def __init__(self, data: bytes, held: Sequence[Parcel]) -> None:
         super().__init__(io.BytesIO(data))
         self._held = held
 
     def persistent_load(self, pid: int) -> _LocalPiece:
-        return _LocalPiece(self._held[pid])
+        return _LocalPiece(self._held[pid].content)
 
 
 def versions() -> str:
@@ -151,11 +175,11 @@ def hold(data: bytes) -> bytes:
     return data
 
 
-def read(held: bytes, name: str, limit: int, data: bytes, *chunks: Sequence[Any]) -> list[Any]:
+def read(held: bytes, name: str, limit: int, data: bytes, *chunks: Parcel) -> Parcel:
     """Read a piece and keep its chunks in this worker's store of the given name."""
     reader, piece = _load(held), _Reader(data, chunks).load()
     store = _store(name, limit)
-    return [store.keep(chunk) for chunk in reader(piece)]
+    return Parcel([store.keep(chunk) for chunk in reader(piece)])
 
 
 def _store(name: str, limit: int) -> Store:
@@ -172,9 +196,10 @@ def _store(name: str, limit: int) -> Store:
     return store
 
 
-def measure(*pieces: Sequence[Any]) -> list[tuple[int, int]]:
+def measure(*pieces: Parcel) -> Parcel:
     """Return the rows and bytes of kept pieces."""
-    return [(sum(one.n_rows for one in kept), sum(map(_n_bytes, kept))) for kept in pieces]
+    kept = [piece.content for piece in pieces]
+    return Parcel([(sum(one.n_rows for one in some), sum(map(_n_bytes, some))) for some in kept])
 
 
 def _n_bytes(one: Any) -> int:
@@ -183,7 +208,7 @@ def _n_bytes(one: Any) -> int:
     )
 
 
-def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Sequence[Any]) -> Any:
+def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Parcel) -> Parcel:
     """Return the state of some pieces, each with so many of the chunks."""
     pass_ = _load(held)
     state, at = pass_.zero(), 0
@@ -191,18 +216,18 @@ def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Sequence[
         for chunk in _Reader(one, chunks[at : at + n]).load().chunks():
             state = pass_.update(state, chunk)
         at += n
-    return state
+    return Parcel(state)
 
 
-def merge(held: bytes, *states: Any) -> Any:
+def merge(held: bytes, *states: Parcel) -> Parcel:
     """Merge states into a fresh one, so that a task that runs twice counts nothing twice."""
     pass_ = _load(held)
     total = pass_.zero()
     for state in states:
-        total = pass_.merge(total, state)
-    return total
+        total = pass_.merge(total, state.content)
+    return Parcel(total)
 
 
-def apply(held: bytes, data: bytes, *chunks: Sequence[Any]) -> Any:
+def apply(held: bytes, data: bytes, *chunks: Parcel) -> Parcel:
     """Apply a function to an item."""
-    return _load(held)(_Reader(data, chunks).load())
+    return Parcel(_load(held)(_Reader(data, chunks).load()))
