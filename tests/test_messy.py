@@ -118,7 +118,7 @@ def test_findings_name_column_action_and_reason(learned):
 
 def test_texts_are_read_as_the_numbers_and_dates_they_say(learned):
     _, _, codebook, _, _ = learned
-    read = {name: codebook.readings[name].read(pa.array(COLUMNS[name][0])).to_pylist()
+    read = {name: codebook.readings[name].read(pa.array(COLUMNS[name][0]), name).to_pylist()
             for name in codebook.readings if codebook.readings[name].kind != "nothing"}  # fmt: skip
     assert read["thousands and cents"][1] == 1037.25
     assert read["german number"][0] == 1100.5

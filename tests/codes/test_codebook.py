@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tanager.codes import Codebook, NumericColumn, encode_rows, learn_codebook
 from tanager.engines import FitContext, LocalEngine
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
 cells = st.one_of(st.none(), st.sampled_from(["b", "a", "ä", "", "zz"]))
 tables = st.lists(
@@ -314,6 +314,13 @@ def test_large_integers_are_told_apart():
     assert codebook.encode(np.tile(X + 1, (3, 1)))[0, :3].tolist() == [1, 2, 3]
 
 
+def test_large_integers_that_come_back_as_text_are_told_apart():
+    values = [1 << 53, (1 << 53) + 1, -(1 << 60), 7]
+    codebook, rows = learn({"id": values * 2}, [0, 1] * 4, categorical_features=["id"])
+    texts = pa.table({"id": [f" {value}" for value in values * 2]})
+    np.testing.assert_array_equal(codebook.encode(texts), rows.gather().codes)
+
+
 def test_few_rows_of_any_kind_agree_with_many():
     rows = [["a", 1.5, 7], ["b", None, 8], ["a", 2.5, 9], [None, 0.5, 7], ["b", 1.0, 8]] * 3
     y = [0, 1, 0, 1, 1] * 3
@@ -424,3 +431,42 @@ def test_a_csv_file_is_read_as_the_training_table_was(tmp_path):
     more = encode_rows(codebook, tmp_path / "more.csv", "y", context=FitContext())
     assert np.array_equal(more.gather().codes, rows.gather().codes[:, 1::2])
     assert np.array_equal(more.gather().labels, rows.gather().labels[1::2])
+
+
+def days(n=40):
+    return pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(n) * 23, "D"))
+
+
+def test_dates_of_a_csv_file_are_those_of_the_training_table(tmp_path):
+    X = pd.DataFrame({"day": days(), "n": np.arange(40.0)})
+    codebook, rows = learn(X, [0] * 20 + [1] * 20)
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    assert np.array_equal(codebook.encode(tmp_path / "rows.csv"), rows.gather().codes)
+    with pytest.raises(DataError, match="'day' held dates or times in training and is of the type"):
+        codebook.encode(X.assign(day=X["day"].dt.strftime("%d.%m.%Y")))
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_dates_and_numbers_in_another_style_are_read_or_told(n):
+    """Taken as missing without a word they gave wrong answers."""
+    numbers = np.arange(40) * 1234.5
+    X = pd.DataFrame(
+        {"day": days().dt.strftime("%d/%m/%Y"), "paid": [f"{v:,.2f}" for v in numbers]}
+    )
+    codebook, rows = learn(X, [0] * 20 + [1] * 20, audit=True)
+    assert {name: r.kind for name, r in codebook.readings.items()} == {
+        "day": "date",
+        "paid": "number",
+    }
+    expected = rows.gather().codes[:, :n]
+    few = X.head(n)
+    for style in ("%Y-%m-%d", "%Y/%m/%d"):  # whose year comes first: there is no doubt
+        turned = few.assign(day=days().dt.strftime(style))
+        assert np.array_equal(codebook.encode(turned), expected)
+    german = [f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in numbers[:n]]
+    american = days().dt.strftime("%m/%d/%Y")
+    for name, values in {"day": american, "paid": german}.items():
+        with pytest.warns(ColumnWarning, match=f"'{name}' is read as .* taken as missing"):
+            codebook.encode(few.assign(**{name: values}))
+    few.loc[1] = "unknown"  # no date and no number of any style: missing, as in training
+    codebook.encode(few)

@@ -167,3 +167,18 @@ def test_an_ordered_category_is_smooth_and_travels(ladder, tmp_path):
     assert clf.network_.table("step").values == tuple(names)
     unseen = X[:2].assign(step=["?", None])
     np.testing.assert_allclose(*clf.predict_proba(unseen.assign(other=0.0)), atol=1e-12)
+
+
+@pytest.mark.parametrize("levels", [[2.5, 0.5, 1.5], [7, 1 << 60, 3]])
+def test_missing_numbers_are_missing_whatever_the_order_of_the_values(levels):
+    """NaN in a file is no null of Arrow, and an order may be another than ascending."""
+    values = [levels[0], float("nan"), levels[2], levels[1], float("nan"), levels[0]]
+    plain = pa.table({"level": np.array(values, float)})
+    nulls = pa.table({"level": pa.array(np.array(values, float), from_pandas=True)})
+    codebook, rows = learn(plain, ordered={"level": levels})
+    assert rows.gather().codes[0].tolist() == [0, 3, 2, 1, 3, 0]
+    for table in (plain, nulls, plain.slice(0, 3), plain.to_pandas()):
+        expected = [0, 3, 2, 1, 3, 0][: len(table)]
+        assert codebook.encode(table)[0].tolist() == expected
+    with pytest.raises(DataError, match="'level' contains infinity"):
+        codebook.encode(pa.table({"level": [float("inf")] * 6}))

@@ -216,7 +216,7 @@ class NumericColumn(Frozen):
         """Write the codes of a column to `out`, shape (n_rows,)."""
         if not self.temporal:
             refuse_temporal(array, self.name)
-        numbers, nulls = to_numbers(array, self.name, temporal=bool(self.temporal))
+        numbers, nulls = to_numbers(array, self.name, temporal=self.temporal)
         _encode_numbers([self], numbers, nulls, out)
 
     def to_dict(self) -> dict[str, Any]:
@@ -283,6 +283,11 @@ def infinite_error(name: str) -> DataError:
         f"Column {name!r} contains infinity. Numbers must be finite, or missing (NaN). "
         "Replace infinite numbers, for example by the largest meaningful one."
     )
+
+
+def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
+    if np.isinf(numbers).any():
+        raise infinite_error(name)
 
 
 class LookupTables:
@@ -374,5 +379,9 @@ def _encode_numbers(
         order = np.argsort(values)
         place = order[np.minimum(np.searchsorted(values[order], numbers), len(values) - 1)]
         out[:] = np.where(values[place] == numbers, place, column.arity)
+        if numbers.dtype.kind == "f":
+            _refuse_infinite(numbers, column.name)
+            gaps = np.isnan(numbers)
+            nulls = gaps if nulls is None else nulls | gaps
     if nulls is not None:
         out[nulls] = column.arity if column.missing_code is None else column.missing_code

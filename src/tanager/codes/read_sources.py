@@ -100,7 +100,7 @@ class _ReadFragment(FragmentView):
         """Iterate over the rows."""
         for batch in self.fragment.batches(columns, batch_rows):
             arrays = [
-                self.readings[name].read(array) if name in self.readings else array
+                self.readings[name].read(array, name) if name in self.readings else array
                 for name, array in zip(columns, batch.columns, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import ColumnWarning, DataError
 
 __all__ = [
     "AUDITED_DATES",
@@ -40,6 +41,7 @@ _CLOTHES = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # what a number may wear: a curren
 _ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
 # The audit looks for the first six; the others must be asked for, since digits alone are
 # more often a number or a code, and 03-04-2020 may be March or April.
+YEAR_FIRST = ("ISO", "%Y/%m/%d")  # no other style reads these texts in another way
 AUDITED_DATES = ("ISO", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
 DATE_STYLES = (*AUDITED_DATES, "%m-%d-%Y", "%Y%m%d")
 
@@ -54,7 +56,7 @@ class Reading:
         'nothing': the column is left out; every row has the same value.
     style : str
         One of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. A text that is not
-        written so is missing.
+        written so is missing; dates with the year first are read whatever the style.
     """
 
     kind: str
@@ -74,7 +76,7 @@ class Reading:
             "nothing": pa.int64(),
         }[self.kind]
 
-    def read(self, array: pa.Array) -> pa.Array:
+    def read(self, array: pa.Array, name: str) -> pa.Array:
         """Return a column as it is read; numbers and dates stay what they are."""
         if self.kind == "nothing":
             return pa.array(np.zeros(len(array), dtype=np.int64))
@@ -82,7 +84,29 @@ class Reading:
             return array
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        return parse_texts(array.dictionary, self.kind, self.style).take(array.indices)
+        return self._parse(array.dictionary, name).take(array.indices)
+
+    def _parse(self, texts: pa.Array, name: str) -> pa.Array:
+        import pyarrow.compute as pc
+
+        read = parse_texts(texts, self.kind, self.style)
+        if read.null_count == texts.null_count:
+            return read
+        if self.kind == "date":
+            for style in YEAR_FIRST:
+                read = pc.coalesce(read, parse_texts(texts, "date", style))
+        lost = texts.filter(pc.and_(read.is_null(), texts.is_valid()))
+        for style in DATE_STYLES if self.kind == "date" else NUMBER_STYLES:
+            if parse_texts(lost, self.kind, style).null_count < len(lost):
+                warnings.warn(
+                    f"Column {name!r} is read as {self.kind}s written as {self.style!r}; some are "
+                    f"written as {style!r}, and are taken as missing. Write all of them alike, or "
+                    f"convert the column to {self.kind}s first.",
+                    ColumnWarning,
+                    stacklevel=2,
+                )
+                break
+        return read
 
 
 def is_text(kind: pa.DataType) -> bool:

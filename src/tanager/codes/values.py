@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tanager.codes.reading import is_text, parse_texts
 from tanager.errors import DataError
 from tanager.sources.plain import plain_numbers
 
@@ -109,18 +110,21 @@ def _common_unit(kind: pa.DataType) -> pa.DataType:
 
 
 def to_numbers(
-    array: pa.Array, name: str, *, temporal: bool = False
+    array: pa.Array, name: str, *, temporal: str = ""
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return a column as int64 or float64, and where it is null (None: nowhere).
 
     The numbers under nulls are arbitrary; NaN may stand for null as well.
     Dates and instants become seconds since 1970, durations seconds. With
-    `temporal`, a column that holds anything but them is refused.
+    `temporal`, what `temporal_kind` gives, a column that holds anything but them
+    is refused; a CSV file holds dates as text, which is read where it is ISO's.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
         array, kind = array.dictionary_decode(), kind.value_type
-    if is_temporal(kind):
+    if temporal == "date" and is_text(kind):
+        array = _seconds(_parse_iso(array, name), name)
+    elif is_temporal(kind):
         array = _seconds(array, name)
     elif temporal and not _all_missing(array):
         raise _type_error(name, "dates or times", str(kind))
@@ -185,12 +189,24 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
         texts = pc.utf8_trim_whitespace(array.cast(pa.string()))
         # Booleans that a CSV file brought back as text: 'True', 'FALSE'.
         texts = pc.replace_substring_regex(texts, "(?i)^true$", "1")
-        return pc.replace_substring_regex(texts, "(?i)^false$", "0").cast(pa.float64())
+        texts = pc.replace_substring_regex(texts, "(?i)^false$", "0")
+        try:
+            return texts.cast(pa.int64())  # past 2^53, floats would join neighbours
+        except pa.ArrowInvalid:
+            return texts.cast(pa.float64())
     except pa.ArrowInvalid as error:
         raise DataError(
             f"Column {name!r} held numbers or booleans in training and holds text now: {error}. "
             "Name texts that mean missing (na_values), convert the column back, or fit again."
         ) from error
+
+
+def _parse_iso(array: pa.Array, name: str) -> pa.Array:
+    """Return texts such as 2026-03-01 as dates; refused where one is no such text."""
+    dates = parse_texts(array, "date", "ISO")
+    if dates.null_count > array.null_count:
+        raise _type_error(name, "dates or times", str(array.type))
+    return dates
 
 
 def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
@@ -205,5 +221,6 @@ def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
 def _type_error(name: str, wanted: str, given: str) -> DataError:
     return DataError(
         f"Column {name!r} held {wanted} in training and is of the type {given} now. "
-        "Convert it back, or fit again."
+        f"Convert it back, {'write dates as 2026-03-01, ' if 'date' in wanted else ''}"
+        "or fit again."
     )

@@ -153,7 +153,7 @@ class _RawEncoder:
 
         column = table.column(name).combine_chunks()
         if name in self.readings:
-            column = self.readings[name].read(column)
+            column = self.readings[name].read(column, name)
         if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
             column = pc.cast(column, pa.timestamp("s"), safe=False).cast(pa.int64())
         return column

@@ -283,7 +283,8 @@ def _open_pandas(frame: Any) -> Source:
         columns = []
         for i, name in enumerate(frame.columns):
             column = frame.iloc[:, i]
-            if column.dtype == object:
+            categories = getattr(column.dtype, "categories", None)
+            if object in (column.dtype, getattr(categories, "dtype", None)):
                 columns.append(_column_of_objects(np.asarray(column, dtype=object), str(name)))
             else:
                 columns.append(pa.array(column, from_pandas=True))
