@@ -11,10 +11,11 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network import Network
 from tanager.network.files import checksum
+from tanager.parameters import GroupedTable
 from tanager.structure import KDB
 
 
-@pytest.fixture(scope="module", params=["naive", "tan", "2-tree"])
+@pytest.fixture(scope="module", params=["naive", "tan", "2-tree", "default"])
 def fitted(request):
     """A network of numbers, texts and gaps, and rows of it."""
     rng = np.random.default_rng(3)
@@ -29,7 +30,12 @@ def fitted(request):
         }
     )
     structure = KDB(k=2, moral=True, adjusted=False) if request.param == "2-tree" else request.param
-    clf = BayesNetClassifier(structure, "hdp", bins=4).fit(table, np.array(["no", "yes"])[y])
+    clf = BayesNetClassifier(structure, "hdp", bins=4)
+    if request.param == "default":  # its tables read parents in groups of values
+        clf = BayesNetClassifier("kdb(k=2, moral=True, adjusted=False)", "layered")
+    clf.fit(table, np.array(["no", "yes"])[y])
+    grouped = [isinstance(t, GroupedTable) for t in clf.network_.tables.families]
+    assert any(grouped) == (request.param == "default")
     return clf, table
 
 

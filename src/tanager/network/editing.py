@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from tanager.network.explanation import find_class
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
 from tanager.parameters import DenseTable, Tables
-from tanager.parameters.scores.network import renormalise
+from tanager.parameters.scores.network import MAX_SPELLED, renormalise
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
@@ -83,16 +84,26 @@ def _check(network: Network, feature: str) -> None:
 def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
     """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents)."""
     at = network.structure.features.index(feature)
-    context = NetworkInformation(network).context(feature)  # P(parents, class)
-    if context is None:
+    information = NetworkInformation(network)
+    context = information.context(feature)  # P(parents, class)
+    large = next((name for name in network.structure.features if _is_large(network, name)), None)
+    if context is None or large is not None:
         raise MemoryBoundError(
-            f"The table of {feature!r} is too large to be edited. Learn a structure with fewer "
-            "parents."
+            f"The table of {(large or feature)!r} is too large to be edited. Learn a structure "
+            "with fewer parents."
         )
     table = network.tables.families[at].to_dense().log_prob
     share = np.log(context) - np.log(context.sum(axis=-1, keepdims=True))
+    for axis, groups in enumerate(information.parent_groups(feature)):
+        share = np.take(share, groups, axis=axis)  # parents' values may be read in groups
     chance = np.log(np.exp(table + share[..., None, :]).sum(axis=-1))
     return table - chance[..., None], share, chance
+
+
+def _is_large(network: Network, feature: str) -> bool:
+    """Return whether a feature's table cannot be spelled out, so that an edit has no network."""
+    table = network.tables.families[network.structure.features.index(feature)]
+    return prod(table.member_arities) * table.n_classes > MAX_SPELLED
 
 
 def _smooth(
