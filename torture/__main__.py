@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -19,19 +20,20 @@ from torture import (
     kills,
     mutated_files,
     numbers,
+    roads,
     same,
     write_faults,
 )
-from torture.campaign import Budget, Part, Tally
+from torture.campaign import ROOT, Budget, Part, Tally, revision
 from torture.page import write_page
 
-ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "docs" / "measurements" / "reliability.json"
 
 # Part, cases at least in a run by default, and its share of the time that is left.
 PARTS: dict[str, tuple[Part, int, float]] = {
     "same": (same.same, 100, 0.0),
     "promises": (same.promises, 100, 0.0),
+    "roads": (roads.roads, 2, 0.0),
     "numbers": (numbers.numbers, 1, 0.0),
     "models": (mutated_files.models, 1_000, 0.4),
     "inputs": (mutated_files.inputs, 1_000, 0.4),
@@ -87,7 +89,7 @@ def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
         what = f"the part ended with code {done.returncode}"
         tally = Tally()
         tally.fail(what)
-        return {**tally.to_json(), "seconds": 0.0, "seed": given.seed}
+        return {**tally.to_json(), "revision": revision(), "seconds": 0.0, "seed": given.seed}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -105,7 +107,7 @@ def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
     cases = cases if given.cases is None else given.cases
     budget = Budget(cases, 60.0 * given.minutes * share, given.seed, given.only)
     tally = Tally(say=lambda text: print(f"   {text}", file=sys.stderr, flush=True))
-    start = time.monotonic()
+    start, attacked = time.monotonic(), revision()
     signal.signal(signal.SIGTERM, _stop)
     with tempfile.TemporaryDirectory(prefix="torture-", ignore_cleanup_errors=True) as folder:
         try:
@@ -113,7 +115,19 @@ def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
         except StoppedEarly:
             tally.facts["stopped"] = "before its end"
         _keep_failed(name, Path(folder) / "failed")
-    return {**tally.to_json(), "seconds": round(time.monotonic() - start, 1), "seed": given.seed}
+    return {
+        **tally.to_json(),
+        "revision": attacked,
+        "seconds": round(time.monotonic() - start, 1),
+        "cpu_seconds": round(_cpu_seconds(), 1),
+        "seed": given.seed,
+    }
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of those it waited for."""
+    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(one.ru_utime + one.ru_stime for one in map(resource.getrusage, whose))
 
 
 def _keep_failed(name: str, failed: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Budget", "Part", "Tally"]
+__all__ = ["ROOT", "Budget", "Part", "Tally", "revision"]
+
+ROOT = Path(__file__).resolve().parent.parent
 
 Part = Callable[["Budget", "Tally", Path], None]
 
@@ -95,3 +98,16 @@ class Tally:
             "failures": self.failures,
             "facts": self.facts,
         }
+
+
+def revision() -> str:
+    """Return the commit that is attacked, and whether files differ from it."""
+    commands = (["rev-parse", "--short=7", "HEAD"], ["status", "--porcelain", "-uno"])
+    try:
+        commit, changed = (
+            subprocess.run(["git", *c], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+            for c in commands
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return commit.strip() + (" with changes" if changed.strip() else "")

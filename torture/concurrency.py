@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from torture.campaign import Budget, Tally
+from torture.campaign import ROOT, Budget, Tally
 
 __all__ = ["concurrency"]
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def data(seed: int, n: int = 600) -> tuple[Any, Any]:

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from torture.campaign import Budget, Tally
+from torture.campaign import ROOT, Budget, Tally
 from torture.concurrency import data
 
 __all__ = ["disks"]
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def disks(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG001

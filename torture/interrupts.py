@@ -25,11 +25,14 @@ from torture.scenes import (
 
 __all__ = ["interrupts"]
 
-PATIENCE = 60.0  # for threads of a stopped fit to end; the machine may be busy
+PATIENCE = 60.0  # for work to stop and its threads to end; the machine may be busy
+LOST = "Ctrl-C is lost, and the work goes on"
 
 
 def interrupts(budget: Budget, tally: Tally, folder: Path) -> None:
     """Ctrl-C while saving, predicting, comparing, fitting and training, also on a cluster."""
+    # A shell lets what it starts in the background ignore Ctrl-C, and Python keeps to that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kinds = [Saving, Predicting, Comparing, Training, Checkpointing, Fitting]
     kinds += [Distributing] if find_spec("distributed") is not None and budget.cases > 6 else []
     scenes: list[Scene] = [kind(folder / kind.__name__) for kind in kinds]
@@ -40,7 +43,7 @@ def interrupts(budget: Budget, tally: Tally, folder: Path) -> None:
             scene = scenes[budget.case % len(scenes)]
             stopped, seconds = _interrupt_during(scene.work, rng.uniform(0.0, scene.seconds))
             longest = max(longest, seconds)
-            problem = _look(scene, n_threads)
+            problem = LOST if seconds >= PATIENCE else _look(scene, n_threads)
             if problem is None:
                 tally.add(f"{scene.name}, {'stopped' if stopped else 'finished first'}")
             else:
@@ -69,22 +72,31 @@ def _look(scene: Scene, n_threads: int) -> str | None:
 
 
 def _interrupt_during(work: Callable[[], None], after: float) -> tuple[bool, float]:
-    """Send Ctrl-C to this process; return whether work stopped, and how long that took."""
+    """Send Ctrl-C to this process; return whether work stopped, and how long that took.
+
+    Where it is lost, another one is sent after some time: some work never ends by itself.
+    """
     sent: list[float] = []
+    done = threading.Event()
 
     def send() -> None:
-        sent.append(time.monotonic())
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        wait = after
+        while not done.wait(wait):
+            sent.append(time.monotonic())
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            wait = PATIENCE
 
-    timer = threading.Timer(after, send)
+    sender = threading.Thread(target=send, name="sender of Ctrl-C")
     stopped = False
     try:
-        timer.start()
+        sender.start()
         work()
-        timer.cancel()
-        timer.join()
+        done.set()
+        sender.join()
         time.sleep(0.01)  # a signal that is on its way arrives here
     except KeyboardInterrupt:
         stopped = True
-    timer.join()
-    return stopped, time.monotonic() - sent[0] if stopped and sent else 0.0
+    ended = time.monotonic()
+    done.set()
+    sender.join()
+    return stopped, ended - sent[0] if stopped and sent else 0.0

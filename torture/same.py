@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from torture.campaign import Budget, Tally
+from torture.campaign import ROOT, Budget, Tally
 
 __all__ = ["LEVELS", "PROMISES", "level", "pairs", "promised", "promises", "same"]
 
-ROOT = Path(__file__).resolve().parent.parent
 EPOCHS = "training__epochs=4"
 GRAPH = "fixed(parents={'a': ['b', 'd'], 'c': ['number']})"
 STRUCTURES = ("naive", "tan", "kdb(k=2)", "skdb", "ktree", "acll", "order", "greedy", "random",

@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from torture.campaign import Budget, Tally
+from torture.campaign import ROOT, Budget, Tally
 
 __all__ = ["build_shim", "write_faults"]
 
-ROOT = Path(__file__).resolve().parent.parent
 CALLS = {"write": 0, "sync": 1, "rename": 2, "create": 3}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "half a write": 0}
 _SHORT = {"write": "ENOSPC", "sync": "EIO", "rename": "EIO", "create": "ENOSPC"}

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from torture import model_mutations, mutated_files, numbers, same, write_faults
+from torture import model_mutations, mutated_files, numbers, roads, same, write_faults
 from torture.campaign import Budget, Tally
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +29,13 @@ def test_rows_are_the_same_whatever_carries_them(tmp_path):
     same.same(Budget(0), tally, tmp_path)
     assert tally.failures == []
     assert tally.facts["pairs"] == len(same.SHORT)
+
+
+def test_every_road_leads_to_the_same_answer(tmp_path):
+    tally = Tally()
+    roads.roads(Budget(1), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried > 180
 
 
 @pytest.mark.filterwarnings("ignore::tanager.errors.ColumnWarning")
