@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import sys
@@ -282,3 +283,21 @@ def test_mistakes_are_told_in_the_options_words(messy, tmp_path, capfd, argument
     line = ["fit", str(messy), "-t", "y", *PAIR, "-o", str(tmp_path / "m.tanager"), *arguments]
     assert run(line) in (1, 2)
     assert said in capfd.readouterr().err
+
+
+def test_kept_columns_stay_as_they_are_in_the_input(tmp_path):
+    rows = [
+        (f"C{i:03}", f"{i % 28 + 1:02}/03/2024", f"{1000 + i:,}", "no" if i % 2 else "yes")
+        for i in range(60)
+    ]
+    table = tmp_path / "t.csv"
+    text = ["id;when;pay;y", *(";".join(row) for row in rows)]
+    table.write_text("\n".join(text) + "\n")
+    model, out = tmp_path / "m.tanager", tmp_path / "p.csv"
+    assert (
+        run(["fit", str(table), "-t", "y", "-s", "naive", "-p", "laplace", "-o", str(model)]) == 0
+    )
+    assert run(["predict", str(model), str(table), "--keep", "all", "-o", str(out)]) == 0
+    with out.open(newline="") as file:
+        found = [tuple(row.values())[:4] for row in csv.DictReader(file)]
+    assert found == rows

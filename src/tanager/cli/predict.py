@@ -96,7 +96,7 @@ def predict(
     source = network.codebook.complete(open_data(data, na_values, encoding, decimal, drop))
     kept = _kept(source, keep or ())
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
-    source = network.codebook.read_as_trained(source, features)
+    source = network.codebook.text_as_trained(source, features)
     scorer = Scorer(network, features, kept, probabilities=probabilities)
     rows = sum(_written(scorer, source, output, jobs))
     if rows == 0:
@@ -109,7 +109,11 @@ def predict(
 
 
 class Scorer:
-    """Turns a batch of the input into a batch of the output."""
+    """Turns a batch of the input into a batch of the output.
+
+    Features are read as in training; what is kept stays as it is in the input, also where
+    it is a feature.
+    """
 
     def __init__(
         self,
@@ -121,6 +125,7 @@ class Scorer:
     ) -> None:
         self.network = network
         self.features = list(features)
+        self._readings = network.codebook.readings_of(features)
         self.kept = list(kept)
         self.columns = list(dict.fromkeys([*features, *kept]))
         self._labels = network.codebook.target.values
@@ -146,7 +151,12 @@ class Scorer:
         from tanager.parameters.tables import log_posterior
         from tanager.sources.plain import plain_array
 
-        inputs = batch.select(self.features).columns
+        inputs = [
+            self._readings[name].read(batch.column(name))
+            if name in self._readings
+            else batch.column(name)
+            for name in self.features
+        ]
         codes = self.network.codebook.encode_chunk(inputs, None)
         log_joint = self.network.log_joint_of_codes(codes)
         best = plain_array(log_joint.argmax(axis=1), pa.int32())

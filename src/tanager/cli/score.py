@@ -87,7 +87,7 @@ def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[
     codebook = network.codebook
     features = match_features(network, source, (target,), ignore_extra=True)
     as_text = [target] if pa.types.is_string(codebook.target.values.type) else []
-    source = codebook.read_as_trained(source.as_text(as_text) if as_text else source, features)
+    source = codebook.text_as_trained(source.as_text(as_text) if as_text else source, features)
     scorer = Scorer(network, features, (target,), probabilities=True)
     parts, labels = [], []
     with watching() as progress:
