@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import re
 import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 from tanager import BayesNetClassifier
 from tanager.codes import learn_codebook
 from tanager.codes.columns import NumericColumn
 from tanager.engines import FitContext
-from tanager.errors import ColumnWarning, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.network import explain_row
+from tanager.sources import TableSource
 
 N = 120
 ROWS = np.arange(N)
@@ -190,8 +193,10 @@ def fitted():
         (GOOD.assign(a=["x", 1] * 15), DataError, "mixes strings and numbers"),
         (GOOD.assign(n=1j), DataError, "Complex data not supported"),
         (GOOD["a"], DataError, "to_frame"),
-        (np.zeros((30, 2, 2)), DataError, "dim"),
-        (np.arange(30), DataError, "2D array"),
+        (np.zeros((30, 2, 2)), DataError, "got 3D array instead"),
+        (np.arange(30), DataError, "^Expected 2D array, got 1D array instead. Reshape"),
+        (None, DataError, "^Expected 2D array, got None instead. Pass a table"),
+        (pl.DataFrame({"a": [1]}).lazy(), DataError, r"Collect it first: X.collect\(\)"),
         ("no/such/file.csv", DataError, "No such file"),
         ({"a": ["x"], "b": 1}, DataError, "single values"),
         ({"a": ["x"], "b": [1, 2]}, DataError, "different lengths"),
@@ -210,11 +215,57 @@ def test_what_cannot_be_learned_from_is_refused_in_words(X, kind, said):
         (Y[:-1], "One label a row|one label a row"),
         (np.linspace(0, 1, 30), "continuous"),
         ("nope", "No target column 'nope'"),
+        (3, "one class a row, or the name of their column"),
+        (np.ones((30, 2)), "one class a row, or the name of their column"),
     ],
 )
 def test_targets_that_cannot_be_learned_are_refused(y, said):
     with pytest.raises(ValueError, match=said):
         clone(SMALL).fit(GOOD, y)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"audit": "no"}, "audit='no'. Allowed: True or False"),
+        ({"random_state": "a"}, "random_state='a'. Allowed: a whole number from 0"),
+        ({"random_state": -1}, "random_state=-1. Allowed: a whole number from 0"),
+        ({"verbose": "yes"}, "verbose='yes'. Allowed: 0, or 1"),
+        ({"checkpoint": 3}, "checkpoint=3. Allowed: a folder's path"),
+        ({"structure": "tann"}, "structure='tann' is not known. Did you mean 'tan'"),
+        ({"parameters": "mestimate(m=1)"}, "Did you mean 'm-estimate'"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(option, said):
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        clone(SMALL).set_params(**option).fit(GOOD, Y)
+
+
+def test_a_column_of_labels_is_taken_with_one_warning():
+    with pytest.warns(DataConversionWarning, match="column-vector") as said:
+        assert clone(SMALL).fit(GOOD, pd.DataFrame({"y": Y})).classes_.tolist() == ["no", "yes"]
+    assert len(said) == 1
+
+
+def test_rows_of_a_fit_are_predicted_with_their_target():
+    frame = GOOD.assign(y=Y)
+    clf = clone(SMALL).fit(frame, "y")
+    expected = clf.predict_proba(GOOD)
+    assert np.array_equal(clf.predict_proba(frame), expected)
+    assert np.array_equal(clf.predict_proba(frame[["y", "n", "b", "a"]][:2]), expected[:2])
+
+
+def test_masks_are_gaps_and_structured_arrays_have_names():
+    numbers = np.arange(60.0).reshape(30, 2)
+    masked = np.ma.masked_array(numbers, mask=numbers % 7 == 0)
+    gaps = np.where(masked.mask, np.nan, numbers)
+    for X, same in ((masked, gaps), (masked.astype(int), gaps)):
+        found = clone(SMALL).fit(X, Y)
+        assert found.network_ == clone(SMALL).fit(same, Y).network_
+        assert np.array_equal(found.predict_proba(X), found.predict_proba(same))
+        assert np.array_equal(found.predict_proba(X[:2]), found.predict_proba(same[:2]))
+    records = GOOD[["b", "n"]].to_records(index=False)
+    assert clone(SMALL).fit(records, Y).network_ == clone(SMALL).fit(GOOD[["b", "n"]], Y).network_
 
 
 def test_inputs_that_people_pass_work(fitted):
@@ -336,3 +387,15 @@ def test_a_target_that_names_the_rows_is_warned_of():
 def test_complex_numbers_are_refused_in_one_line(fitted):
     with pytest.raises(DataError, match=r"^Complex data not supported\. Pass the real"):
         fitted.predict(np.ones((3, 2)) * 1j)
+
+
+def test_spellings_of_one_text_are_told_and_stay_apart():
+    from tanager.codes.audit import describe_columns
+
+    table = pa.table({"a": ["yes", "Yes", " YES ", "no"] * 5, "y": ["up", "Up", "down", "up"] * 5})
+    sheets = {sheet.column: sheet for sheet in describe_columns(TableSource(table), "y")}
+    assert sheets["a"].action == "taken as it is"
+    said = "' YES ' and 'Yes' and 'yes' differ in case or spaces alone: they stay different values"
+    assert sheets["a"].reason == said
+    assert sheets["y"].action == "the target"
+    assert "'Up' and 'up' differ" in sheets["y"].reason

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -105,9 +106,11 @@ class Registry(Generic[Learner]):
     def _unknown(self, given: Any) -> ConfigurationError:
         choice = self._package.rpartition(".")[2]
         allowed = ", ".join(map(repr, self))
+        near = get_close_matches(str(given).partition("(")[0], self._learners, 1, 0.7)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
         return ConfigurationError(
-            f"{choice}={given!r} is not known. Give one of {allowed}, one with options such as "
-            f"{self._example!r}, or a learner from {self._package}."
+            f"{choice}={given!r} is not known.{hint} Give one of {allowed}, one with options such "
+            f"as {self._example!r}, or a learner from {self._package}."
         )
 
 

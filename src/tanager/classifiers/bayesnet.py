@@ -282,6 +282,8 @@ class BayesNetClassifier(NetworkPredictor):
                 "BayesNetClassifier requires y to be passed, but the target y is None. "
                 "Give the classes, or the name of their column in X."
             )
+        if not isinstance(self.audit, bool | np.bool_):
+            raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
         bins = self.bins
         if bins == "auto":
             bins = resolve_parameters(self.parameters).preferred_bins

@@ -55,6 +55,8 @@ class FitCheckpoint:
         data: str,
         context: FitContext,
     ) -> None:
+        if not isinstance(folder, str | os.PathLike):
+            raise ConfigurationError(f"checkpoint={folder!r}. Allowed: a folder's path, or None.")
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         described = json.dumps({name: repr(value) for name, value in sorted(options.items())})

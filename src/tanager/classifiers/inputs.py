@@ -18,7 +18,9 @@ __all__ = ["as_table", "fingerprint", "has_names"]
 
 
 def has_names(X: Any) -> bool:
-    """Return whether the table names its columns (arrays and lists do not)."""
+    """Return whether the table names its columns (plain arrays and lists do not)."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is not None
     if isinstance(X, (str, PathLike)):
         return True
     if isinstance(X, Source):
@@ -28,10 +30,8 @@ def has_names(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and isinstance(X[0], (str, PathLike, Mapping))
     # Asked of the type: of a lazy frame the names alone would be computed.
-    return (
-        not isinstance(X, np.ndarray)
-        and not hasattr(X, "__array_interface__")
-        and any(hasattr(type(X), name) for name in ("__arrow_c_stream__", "columns", "schema"))
+    return not hasattr(X, "__array_interface__") and any(
+        hasattr(type(X), name) for name in ("__arrow_c_stream__", "columns", "schema")
     )
 
 
@@ -43,7 +43,11 @@ def as_table(X: Any) -> Any:
     """
     if has_names(X) or isinstance(X, list | tuple):
         return X
-    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+    if X is None or np.isscalar(X):
+        raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table, or the path of one.")
+    if isinstance(X, np.ma.MaskedArray):
+        return X  # its gaps would be lost here
+    if isinstance(X, np.ndarray) and (X.ndim != 2 or X.dtype.kind == "c"):
         return X  # refused where it is opened, without printing all of it
     try:
         return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_random_state
 
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.memory import read_memory_limit
+from tanager.errors import ConfigurationError
 from tanager.progress import LongWork, Progress, RichProgress
 
 __all__ = ["RUN_PARAMETERS", "open_context", "open_progress"]
@@ -27,14 +28,23 @@ def open_context(
     progress: Progress,
 ) -> FitContext:
     """Return what every learner is given besides its data, from the estimator's parameters."""
-    if random_state is None or isinstance(random_state, (int, np.integer)):
+    if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
         seed = np.random.SeedSequence(0 if random_state is None else int(random_state))
     else:
-        seed = np.random.SeedSequence(check_random_state(random_state).randint(2**31))
+        try:
+            generator = check_random_state(random_state)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"random_state={random_state!r}. Allowed: a whole number from 0, a "
+                "numpy.random.RandomState, or None for a fixed seed."
+            ) from error
+        seed = np.random.SeedSequence(generator.randint(2**31))
     limit = read_memory_limit(memory_limit)
     return FitContext(resolve_engine(engine, n_jobs), seed, progress, memory_limit=limit)
 
 
 def open_progress(verbose: int) -> AbstractContextManager[Progress]:
-    """Return progress bars; or without them, what tells of a long compilation alone."""
+    """Return progress bars, or what speaks of long work alone."""
+    if not isinstance(verbose, int | np.integer | np.bool_):
+        raise ConfigurationError(f"verbose={verbose!r}. Allowed: 0, or 1 for progress bars.")
     return RichProgress() if verbose > 0 else LongWork()

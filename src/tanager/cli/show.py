@@ -80,7 +80,7 @@ def show(
 def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, Any]:
     import numpy as np
 
-    structure, codebook = network.structure, network.codebook
+    structure, codebook, info = network.structure, network.codebook, header.get("info", {})
     from tanager.network import NetworkInformation
 
     information = NetworkInformation(network)
@@ -94,7 +94,8 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         "tanager": header.get("tanager"),
         "structure": _describe(header, "structure"),
         "parameters": _describe(header, "parameters"),
-        "rows": header.get("info", {}).get("codes", {}).get("rows"),
+        "max_parents": info.get("structure", {}).get("max_parents"),
+        "rows": info.get("codes", {}).get("rows"),
         "missing": codebook.missing,
         "target": codebook.target.name,
         "prior": {
@@ -168,10 +169,11 @@ def _print_facts(facts: dict[str, Any]) -> None:
     shown = list(facts["prior"].items())
     prior = ", ".join(f"{label} {p:.3f}" for label, p in shown[:8])
     more = f", … {len(shown) - 8} more" if len(shown) > 8 else ""
+    most = "" if facts["max_parents"] is None else f", up to {facts['max_parents']} parents"
     lines = [
         f"{facts['model']}  {human_size(facts['bytes'])}, written by Tanager {facts['tanager']}",
-        f"structure   {facts['structure']}: {facts['n_selected']} of {facts['n_features']} "
-        f"features, {facts['n_edges']} edges",
+        f"structure   {facts['structure']}{most}: {facts['n_selected']} of "
+        f"{facts['n_features']} features, {facts['n_edges']} edges",
         f"parameters  {facts['parameters']}: {facts['n_probabilities']:,} probabilities",
         f"target      {facts['target']}: {prior}{more}",
         f"missing     {'a value of its own' if facts['missing'] == 'value' else 'summed out'}",

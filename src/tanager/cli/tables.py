@@ -43,11 +43,9 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
     for name, (mean, deviation) in numbers.items():
         table.add_row(results.title(name), _number(mean), _number(deviation))
     out.print(table)
-    protocol = results.description["protocol"]
-    out.print(
-        f"{len(cells)} cells: {protocol['rounds']} rounds of {protocol['folds']} folds, "
-        f"seed {results.description['seed']}"
-    )
+    protocol, seed = results.description["protocol"], results.description["seed"]
+    rounds = "1 round" if protocol["rounds"] == 1 else f"{protocol['rounds']} rounds"
+    out.print(f"{len(cells)} cells: {rounds} of {protocol['folds']} folds, seed {seed}")
 
 
 def _mean_and_deviation(cells: list[dict[str, Any]], name: str) -> tuple[float, float]:

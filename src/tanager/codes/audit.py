@@ -42,7 +42,7 @@ class Finding:
     column : str
     verdict : str
         'dates', 'numbers', 'names of rows', 'row numbers', 'constant', 'many values',
-        'one interval'.
+        'one interval', 'spellings'.
     action : str
         What is done: 'read as dates', 'read as numbers', 'left out', or 'none'.
     reason : str
@@ -126,6 +126,9 @@ def describe_columns(
         known = column.drop_null()
         if pa.types.is_floating(known.type):
             known = known.filter(pc.invert(pc.is_nan(known)))
+        if name == target and is_text(known.type):
+            spelled = _judge_spellings(name, known.unique())
+            findings |= {name: spelled} if spelled is not None else {}
         counts = known.value_counts()
         top, share = "", 0.0
         if len(counts):
@@ -146,7 +149,7 @@ def _action(
     name: str, target: str | None, finding: Finding | None, n_values: int, share: float
 ) -> tuple[str, str]:
     if name == target:
-        return "the target", ""
+        return "the target", "" if finding is None else finding.reason
     if finding is not None:
         action = finding.action if finding.action != "none" else "taken as it is"
         return action, finding.reason
@@ -249,6 +252,7 @@ def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
         _judge_dates(name, distinct)
         or _judge_numbers(name, distinct)
         or _judge_names(name, distinct, n_known)
+        or _judge_spellings(name, distinct)
     )
 
 
@@ -302,6 +306,20 @@ def _judge_names(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
         reason = f"{len(distinct):,} different texts, {rows:.1f} rows each: little to learn from"
         return Finding(name, "many values", "none", reason)
     return None
+
+
+def _judge_spellings(name: str, distinct: pa.Array) -> Finding | None:
+    """Find texts that differ in case or spaces alone, such as 'yes' and ' Yes'."""
+    alike: dict[str, list[str]] = {}
+    for text in distinct.to_pylist():
+        alike.setdefault(" ".join(text.split()).casefold(), []).append(text)
+    double = [spellings for spellings in alike.values() if len(spellings) > 1]
+    if not double:
+        return None
+    shown = " and ".join(repr(text) for text in sorted(double[0])[:3])
+    more = ", and so do others" if len(double) > 1 else ""
+    reason = f"{shown} differ in case or spaces alone{more}: they stay different values"
+    return Finding(name, "spellings", "none", reason)
 
 
 def _judge_index(name: str, chunks: list[pa.Array]) -> Finding | None:

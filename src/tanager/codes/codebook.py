@@ -285,7 +285,8 @@ class Codebook(Frozen):
         if tuple(names) == wanted:
             return None
         absent = [name for name in wanted if name not in names]
-        extra = [name for name in names if name not in wanted]
+        # The rows of a fit may be passed as they are, with their classes.
+        extra = [name for name in names if name not in wanted and name != self.target.name]
         if absent or extra:
             parts = []
             if absent:

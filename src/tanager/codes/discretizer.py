@@ -79,7 +79,15 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None. "
                 "The cuts are chosen by the classes."
             )
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        try:
+            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise DataError(
+                f"X holds text ({error}). Only numbers are cut: leave the other columns out. "
+                "BayesNetClassifier takes them as they are."
+            ) from error
         values, dtype = as_labels(y)
         if len(values) != X.shape[0]:
             raise DataError(

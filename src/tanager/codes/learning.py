@@ -202,7 +202,7 @@ class Target(NamedTuple):
     def code(self, labels: Any) -> NDArray[np.uint16]:
         """Return the codes of an array of labels."""
         assert self.column is not None
-        return code_labels(self.column, as_labels(labels)[0])
+        return code_labels(self.column, as_labels(labels, warn=False)[0])
 
     def settle(
         self, table: Source, seen: Seen, *, coded: bool

@@ -17,10 +17,11 @@ from tanager.sources.plain import join_chunks, plain_column
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 
 
-def as_labels(y: Any) -> tuple[pa.Array, np.dtype[Any]]:
+def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
     """Return 1-D labels as an Arrow array, and the dtype the classes shall have.
 
-    The dtype is what ``np.unique(np.asarray(y))`` would have.
+    The dtype is what ``np.unique(np.asarray(y))`` would have. One column of two dimensions
+    is taken, with scikit-learn's warning.
     """
     shape = getattr(y, "shape", None)
     if hasattr(y, "__arrow_c_stream__") and (shape is None or len(shape) == 1):
@@ -34,7 +35,12 @@ def as_labels(y: Any) -> tuple[pa.Array, np.dtype[Any]]:
     if array.ndim != 1:
         from sklearn.utils import column_or_1d
 
-        array = column_or_1d(array, warn=True)
+        try:
+            array = column_or_1d(array, warn=warn)
+        except ValueError as error:
+            raise DataError(
+                f"{error} Pass one class a row, or the name of their column in X."
+            ) from error
     if array.dtype.kind == "f":
         _check_float(array)
     elif array.dtype.kind not in "biuOUST":

@@ -18,13 +18,14 @@ from tanager.evaluation.runs import RunFile
 
 __all__ = ["TIMES", "Results", "Scores"]
 
-TIMES = (
-    "fit_seconds",
-    "fit_cpu_seconds",
-    "predict_seconds",
-    "predict_cpu_seconds",
-    "peak_memory_mb",
-)
+# What a cell cost, by name, and as people write it.
+TIMES = {
+    "fit_seconds": "fit, seconds",
+    "fit_cpu_seconds": "fit, CPU seconds",
+    "predict_seconds": "predict, seconds",
+    "predict_cpu_seconds": "predict, CPU seconds",
+    "peak_memory_mb": "peak memory, MB",
+}
 
 
 class Scores(NamedTuple):
@@ -248,5 +249,7 @@ class Results:
         return Reliability(rows.astype(np.int64), confidence, correct.astype(np.int64))
 
     def title(self, metric: str) -> str:
-        """Return a metric's name as people write it."""
+        """Return the name of a metric, or of a cost, as people write it."""
+        if metric in TIMES:
+            return TIMES[metric]
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")

@@ -281,7 +281,8 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
         return "left out"
     if column.kind != "numeric" or raw is None or raw != raw or code == column.missing_code:
         return label
-    shown = f"{raw:.6g}" if isinstance(raw, int | float) else str(raw)
+    day = str(raw).removesuffix(" 00:00:00")
+    shown = f"{raw:.6g}" if isinstance(raw, int | float) else day
     return f"{shown}, in {label}" if label.startswith("(") else f"{shown}, {label}"
 
 

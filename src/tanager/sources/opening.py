@@ -138,7 +138,12 @@ def _reads_style(X: Any) -> bool:
 def _open(X: Any, style: TextStyle | None = None) -> Source:
     if isinstance(X, Source):
         return X
+    if isinstance(X, np.ma.MaskedArray):
+        kind = object if X.dtype.kind in "OUS" else np.float64
+        return _open_array(np.ma.filled(X.astype(kind), np.nan))
     if isinstance(X, np.ndarray):
+        if X.dtype.names is not None and X.ndim == 1:
+            return _open_mapping({name: X[name] for name in X.dtype.names})
         return _open_array(X)
     if isinstance(X, str | Path):
         from tanager.sources.files import open_files
@@ -176,7 +181,8 @@ def _open(X: Any, style: TextStyle | None = None) -> Source:
         return _open_stream(X)
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         return _open_array(np.asarray(X))
-    raise DataError(f"X is a {type(X).__name__}. Allowed: {_KINDS}.")
+    hint = " Collect it first: X.collect()." if hasattr(X, "collect") else ""
+    raise DataError(f"X is a {type(X).__name__}.{hint} Allowed: {_KINDS}.")
 
 
 def _open_stream(X: Any) -> Source:
