@@ -91,7 +91,7 @@ def test_an_experiment_file_goes_alone(tables):
 def test_evaluate_prints_every_metric(tables):
     arguments = ("evaluate", "one.parquet", "--target", "label", "--structure", "naive")
     out = invoke(*arguments, "--parameters", "m-estimate(m=1)", "--rounds", 2)
-    for word in ("0-1 loss", "RMSE (true class)", "log-loss", "fit cpu seconds", "4 cells"):
+    for word in ("0-1 loss", "RMSE (true class)", "log-loss", "fit, CPU seconds", "4 cells"):
         assert word in out
     content = json.loads(
         invoke(*arguments, "--parameters", "m-estimate(m=1)", "--rounds", 2, "--json")

@@ -152,7 +152,7 @@ class Scorer:
         from tanager.sources.plain import plain_array
 
         inputs = [
-            self._readings[name].read(batch.column(name))
+            self._readings[name].read(batch.column(name), name)
             if name in self._readings
             else batch.column(name)
             for name in self.features
