@@ -146,9 +146,7 @@ def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> N
             }
         )
         return
-    n_edges = sum(map(len, network.structure.parent_indices))
     print(
-        f"{output}: {len(network.structure.selected)} of {network.codebook.domain.n_features} "
-        f"features, {n_edges} edges, {len(estimator.classes_)} classes; "
+        f"{output}: {network.structure.summary()}, {len(estimator.classes_)} classes; "
         f"{human_size(n_bytes)}, {seconds:.1f} s"
     )

@@ -331,6 +331,9 @@ class Codebook(Frozen):
             {name: Reading(*reading) for name, reading in data.get("readings", {}).items()},
         )
 
+    def __repr__(self) -> str:
+        return f"Codebook({len(self.columns)} features, {len(self.classes)} classes)"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Codebook) and (
             self.columns == other.columns

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
+from tanager.escaping import visible
 from tanager.network.information import NetworkInformation
 from tanager.network.network import Network
 
@@ -168,6 +169,26 @@ class Explanation(EqualByArrays):
             ],
         }
 
+    def __repr__(self) -> str:
+        order = np.argsort(-self.probabilities, kind="stable")[:6]
+        chances = (f"{self.classes[at]} {self.probabilities[at]:.3f}" for at in order)
+        rows = [("", "value", "adds", "so far", f"P({self.target})")]
+        for at, step in enumerate(self.steps(20)):
+            adds = f"{step.adds:+.3f}" if at else ""
+            end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
+            rows.append((step.feature, step.value, adds, *end))
+        shown = [[visible(text) for text in row] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        lines = [
+            visible(f"P(class | row): {', '.join(chances)}"),
+            visible(f"log-odds of {self.target} against {self.against}, by feature:"),
+        ]
+        for row in shown:
+            cells = zip(row, widths, strict=True)
+            texts = [t.ljust(w) if i < 2 else t.rjust(w) for i, (t, w) in enumerate(cells)]
+            lines.append("  ".join(texts).rstrip())
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         from tanager.network.views import explanation_html
 
@@ -194,8 +215,15 @@ def explain_row(
     >>> X = [["a", "a"], ["b", "b"], ["a", "a"], ["b", "a"]] * 5
     >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["yes", "no", "yes", "no"] * 5)
     >>> why = explain_row(clf, [["a", "a"]])
-    >>> [(s.feature, s.value, round(s.adds, 2), round(s.probability, 3)) for s in why.steps()]
-    [('prior', '', 0.0, 0.5), ('x0', 'a', 2.4, 0.917), ('x1', 'a', 0.61, 0.953)]
+    >>> why
+    P(class | row): yes 0.953, no 0.047
+    log-odds of yes against no, by feature:
+           value    adds  so far  P(yes)
+    prior                 +0.000   0.500
+    x0     a      +2.398  +2.398   0.917
+    x1     a      +0.606  +3.004   0.953
+    >>> [(step.feature, round(step.adds, 2)) for step in why.steps()]
+    [('prior', 0.0), ('x0', 2.4), ('x1', 0.61)]
     """
     network = getattr(network, "network_", network)  # a classifier will do
     codes = network.codebook.encode(X)

@@ -29,12 +29,9 @@ Floats = NDArray[np.float64]
 
 def network_html(network: Network) -> str:
     """Return a fitted network as a small piece of HTML."""
-    structure, codebook = network.structure, network.codebook
-    n_edges = sum(map(len, structure.parent_indices))
     head = (
-        f"<b>Network</b> <span class='t-soft'>{len(structure.selected)} of "
-        f"{codebook.domain.n_features} features, {n_edges} edges, "
-        f"{len(codebook.classes)} classes</span>"
+        f"<b>Network</b> <span class='t-soft'>{network.structure.summary()}, "
+        f"{len(network.codebook.classes)} classes</span>"
     )
     return card(head + _body(network))
 
@@ -49,10 +46,8 @@ def estimator_html(estimator: Any) -> str:
         stage.get("seconds", 0.0) for stage in estimator.info_.values() if isinstance(stage, dict)
     )
     fitted = f", fitted in {seconds:.2f} s" if seconds else ""  # a model file does not say
-    n_edges = sum(map(len, network.structure.parent_indices))
     facts = (
-        f"<div class='t-soft'>{len(network.structure.selected)} of "
-        f"{network.codebook.domain.n_features} features, {n_edges} edges, "
+        f"<div class='t-soft'>{network.structure.summary()}, "
         f"{len(network.codebook.classes)} classes{fitted}</div>"
     )
     return card(head + facts + _body(network))

@@ -73,6 +73,8 @@ class LabelledTable(EqualByArrays):
             lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
         return "\n".join(lines)
 
+    __repr__ = __str__  # numbers of many rows are nothing to read
+
     def joined(self, most: int = JOINED) -> LabelledTable:
         """Return the table with neighbours of an ordered feature joined, to be read.
 

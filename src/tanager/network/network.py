@@ -47,6 +47,8 @@ class Network:
     >>> from tanager import BayesNetClassifier
     >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
     >>> network = BayesNetClassifier("tan", "laplace").fit(X, [0, 0, 1, 1] * 5).network_
+    >>> network
+    Network(2 of 2 features, 1 edge, 2 classes)
     >>> network.log_joint([["a", "b"]]).round(3)
     array([[-3.332, -1.54 ]])
     >>> print(network.table("x1"))
@@ -313,6 +315,9 @@ class Network:
         # Pages are made far above this layer, so the name is looked up when it is needed.
         pages = import_module("tanager.report.model_page")
         pages.write_model_report(self, path, X, y, **options)
+
+    def __repr__(self) -> str:
+        return f"Network({self.structure.summary()}, {len(self.codebook.classes)} classes)"
 
     def _repr_html_(self) -> str:
         from tanager.network.html import network_html

@@ -10,8 +10,11 @@ from types import MappingProxyType
 
 from tanager.codes import Domain
 from tanager.errors import ConfigurationError
+from tanager.escaping import visible
 
 __all__ = ["Structure"]
+
+SHOWN_FEATURES = 40  # lines of a structure that is printed
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,10 @@ class Structure:
     ('a', 'b')
     >>> dict(s.parents)
     {'a': (), 'b': ('a',)}
+    >>> s
+    Structure: 2 of 3 features, 1 edge
+      a
+      b <- a
     """
 
     names: tuple[str, ...]
@@ -174,6 +181,21 @@ class Structure:
         """
         place = {feature: at for at, feature in enumerate(self.selected)}
         return tuple(tuple(place[p] for p in parents) for parents in self.parent_indices)
+
+    def summary(self) -> str:
+        """Return its size in words: how many features it keeps, and how many edges it has."""
+        n_edges = sum(map(len, self.parent_indices))
+        edges = "1 edge" if n_edges == 1 else f"{n_edges:,} edges"
+        return f"{len(self.selected):,} of {len(self.names):,} features, {edges}"
+
+    def __repr__(self) -> str:
+        lines = [f"Structure: {self.summary()}"]
+        for name, parents in list(self.parents.items())[:SHOWN_FEATURES]:
+            above = f" <- {', '.join(map(visible, parents))}" if parents else ""
+            lines.append(f"  {visible(name)}{above}")
+        if len(self.selected) > SHOWN_FEATURES:
+            lines.append(f"  ... {len(self.selected) - SHOWN_FEATURES:,} more")
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         from tanager.drawing.cards import card, structure_view
