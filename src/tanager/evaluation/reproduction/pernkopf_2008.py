@@ -368,6 +368,12 @@ def _mnist_claim(mnist: Mapping[str, float]) -> Claim:
     text = "On MNIST discriminative trees beat TAN-CMI; a smoothed 2-tree has 93.74 % (section 5.2)"
     if not {"TAN-CMI-ML", "TAN-OMI-CR-ML"} <= set(mnist):
         return untested(text, "MNIST was not run")
-    ahead = mnist["TAN-OMI-CR-ML"] > mnist["TAN-CMI-ML"]
-    number = ", ".join(f"{name} {100 * rate:.2f} %" for name, rate in mnist.items())
-    return Claim(text, "holds" if ahead else "does not hold", number)
+    plain = {n: rate for n, rate in mnist.items() if n.endswith("ML")}
+    trees = {n: rate for n, rate in plain.items() if "-CR" in n}
+    parts = [rate > plain["TAN-CMI-ML"] for rate in trees.values()]
+    if SMOOTHED in mnist:  # the highest rate of all in the paper
+        parts.append(mnist[SMOOTHED] > max(plain.values()))
+    verdict = "holds" if all(parts) else "holds in part" if any(parts) else "does not hold"
+    told = {**plain, **{n: mnist[n] for n in (SMOOTHED,) if n in mnist}}
+    number = ", ".join(f"{name} {100 * rate:.2f} %" for name, rate in told.items())
+    return Claim(text, verdict, number)
