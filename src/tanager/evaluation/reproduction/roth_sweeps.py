@@ -94,9 +94,9 @@ class Plan(NamedTuple):
 
 
 PLANS = (
-    Plan("figure-2b", "Figure 2b: satimage", "satimage-1", TABULAR, 12, 25),
-    Plan("figure-2a", "Figure 2a: letter", "letter-1", TABULAR, 8, 25),
-    Plan("figure-2c", "Figure 2c: usps", "usps-1", IMAGES, 6, 20),
+    Plan("figure-2b", "Figure 2b: satimage", "satimage-1", TABULAR, 8, 25),
+    Plan("figure-2a", "Figure 2a: letter", "letter-1", TABULAR, 4, 25),
+    Plan("figure-2c", "Figure 2c: usps", "usps-1", IMAGES, 3, 20),
     Plan("figure-2d", "Figure 2d: mnist", "mnist-1", IMAGES, 3, 8),
     Plan("figure-3c", "Figure 3c: random orderings, satimage", "satimage-1",
          {"ordering": FIXED["TAN Subset"]}, 4, 25, N_ORDERINGS),
@@ -104,10 +104,10 @@ PLANS = (
          {f"K = {k}": learned(f"candidates='subset', k={k}, order='columns'") for k in (2, 8)},
          2, 25, N_SUBSETS),
     Plan("figure-3", "Figure 3a, b: image orderings and candidates, usps", "usps-1", HEURISTICS,
-         2, 20),
+         1, 20),
     Plan("figure-3-mnist", "Figure 3a, b: image orderings and candidates, mnist", "mnist-1",
          HEURISTICS, 1, 8),
-    Plan("parents-satimage", "Two parents, satimage, K = 5", "satimage-1", PARENTS, 4, 25),
+    Plan("parents-satimage", "Two parents, satimage, K = 5", "satimage-1", PARENTS, 3, 25),
     Plan("parents-letter", "Two parents, letter, K = 5", "letter-1", PARENTS, 3, 25),
     Plan("adam", "Adam, TAN Subset, satimage", "satimage-1", OPTIMISERS, 3, 25),
 )  # fmt: skip
