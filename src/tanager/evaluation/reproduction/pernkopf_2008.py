@@ -206,6 +206,7 @@ def _rates(
             ours = f"{100 * every[name].mean():.2f}"
             ours += f" ({len(every[name])} tables)" if name in random else ""
         ours_digits = f"{100 * mnist[name]:.2f}" if name in mnist else "not run"
+        ours_digits = "" if digits is None else ours_digits  # the paper has none either
         printed = ["" if value is None else f"{value:.2f}" for value in (uci, digits)]
         rows.append((name, printed[0], ours, printed[1], ours_digits))
     digits_ours = f"{100 * mnist[SMOOTHED]:.2f}" if SMOOTHED in mnist else "not run"

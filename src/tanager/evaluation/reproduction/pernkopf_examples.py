@@ -85,7 +85,7 @@ def missing_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Cla
     title = "Figure 3: missing features"
     rows: list[tuple[str, ...]] = []
     pictures, ahead, names = [], [], []
-    repeats = 3 if bench.quick else 100
+    repeats = 3 if bench.quick else 20
     options = {"missing": "marginalize"}
     contenders = [Contender(c.name, c.use, options) for c in bench.available(uses)]
     for wanted in ("Vehicle",) if bench.quick else ("Satellite", "Segment"):
