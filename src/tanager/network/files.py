@@ -4,12 +4,13 @@ A model file is data, never code. The arrays of the tables are tensors; all else
 is one JSON text among the file's metadata::
 
     metadata   format    "tanager"
-               version   "1"
+               version   "1", or "2" where a table reads values by groups
                sha256    over the header and every tensor's name, type, shape and bytes
                header    {"tanager", "codebook", "structure", "tables", "history", "estimator",
                           "info"}
     tensors    log_prior (classes)
                family.3.log_prob (*parents, values, classes)        a dense family
+               family.3.lookup (values)                              their groups
                family.4.node_child, .node_value, .cell_log_prob ...  a family as a tree
 
 Reading checks everything before any of it is used (`tanager.network.checks`).
