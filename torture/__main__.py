@@ -16,6 +16,7 @@ from typing import Any
 from torture import (
     concurrency,
     disks,
+    fuzz,
     interrupts,
     kills,
     mutated_files,
@@ -25,9 +26,7 @@ from torture import (
     write_faults,
 )
 from torture.campaign import ROOT, Budget, Part, Tally, revision
-from torture.page import write_page
-
-RECORD = ROOT / "docs" / "measurements" / "reliability.json"
+from torture.page import RECORD, read_record, write_page
 
 # Part, cases at least in a run by default, and its share of the time that is left.
 PARTS: dict[str, tuple[Part, int, float]] = {
@@ -38,6 +37,7 @@ PARTS: dict[str, tuple[Part, int, float]] = {
     "models": (mutated_files.models, 1_000, 0.4),
     "inputs": (mutated_files.inputs, 1_000, 0.4),
     "experiments": (mutated_files.experiments, 300, 0.1),
+    "fuzz": (fuzz.fuzzing, 5, 0.0),  # seconds of each target
     "kills": (kills.kills, 40, 0.05),
     "interrupts": (interrupts.interrupts, 35, 0.05),
     "writers": (write_faults.write_faults, 2, 0.0),
@@ -66,7 +66,7 @@ def main() -> int:
         print(json.dumps(_run(names[0], given)))
         return 0
     record = RECORD if given.write else given.record
-    results = _read(record)
+    results = read_record(record)
     for name in names:
         print(f"== {name}", flush=True)
         results[name] = _run_apart(name, given)
@@ -138,13 +138,6 @@ def _keep_failed(name: str, failed: Path) -> None:
         for file in failed.iterdir():
             (place / file.name).write_bytes(file.read_bytes())
         print(f"   files that failed: {place}", file=sys.stderr)
-
-
-def _read(record: Path | None) -> dict[str, Any]:
-    if record is None or not record.exists():
-        return {}
-    found: dict[str, Any] = json.loads(record.read_text())
-    return found
 
 
 def _tell(name: str, result: dict[str, Any]) -> None:

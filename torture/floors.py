@@ -1,20 +1,28 @@
 """Install the lowest versions that pyproject.toml allows, and test with them.
 
-    python -m torture.floors [pytest arguments]
+    python -m torture.floors [--only 3.11,3.12] [--record FILE | --write] [pytest arguments]
 
 Each in an environment of its own under .floors: one for every Python that can be found.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from torture.campaign import ROOT, revision
+from torture.page import RECORD, read_record, write_page
+
 PLACE = ROOT / ".floors"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 EXTRAS = ("dask", "excel", "export", "report")  # all that users may install
@@ -45,18 +53,40 @@ def floors() -> list[str]:
 
 def main() -> int:
     """Test with the lowest versions on the lowest Python, and with the newest on the others."""
+    parser = argparse.ArgumentParser(prog="python -m torture.floors", description=__doc__)
+    parser.add_argument("--only", default=",".join(PYTHONS), help="versions, with commas")
+    parser.add_argument("--record", type=Path, help="JSON file that keeps the results")
+    parser.add_argument("--write", action="store_true", help="keep them in the documentation")
+    given, arguments = parser.parse_known_args()
+    record = RECORD if given.write else given.record
     code = 0
-    for python in PYTHONS:
-        program = _find(python)
-        if program is None:
-            print(f"Python {python}: not found here", flush=True)
-            continue
-        lowest = python == PYTHONS[0]
-        what = "lowest versions" if lowest else "newest versions"
-        good = _install(program, python, floors() if lowest else []) and _test(python)
-        print(f"Python {python}, {what}: {'good' if good else 'FAILED'}", flush=True)
-        code = code if good else 1
+    for python in given.only.split(","):
+        what = f"Python {python}, {'lowest' if python == PYTHONS[0] else 'newest'} versions"
+        found = _try(python, arguments)
+        print(f"{what}: {found['told']}", flush=True)
+        code = 1 if found["failures"] else code
+        if record is not None:
+            _keep(record, what, found)
+    if given.write:
+        write_page(read_record(RECORD), RECORD.with_suffix(".md"))
     return code
+
+
+def _try(python: str, arguments: list[str]) -> dict[str, Any]:
+    """Install and test on one Python; return what came of it."""
+    program, start = _find(python), time.monotonic()
+    if program is None:
+        return {"told": "not found here", "outcomes": {}, "failures": []}
+    if not _install(program, python, floors() if python == PYTHONS[0] else []):
+        return {"told": "cannot be installed", "outcomes": {}, "failures": ["pip install"]}
+    outcomes, failures = _test(python, arguments)
+    return {
+        "told": ", ".join(f"{n:,} {what}" for what, n in outcomes.items()),
+        "outcomes": outcomes,
+        "failures": failures,
+        "revision": revision(),
+        "seconds": round(time.monotonic() - start, 1),
+    }
 
 
 def _find(python: str) -> str | None:
@@ -82,11 +112,36 @@ def _install(program: str, python: str, pinned: list[str]) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
-def _test(python: str) -> bool:
-    """Run the tests against the installed package, not against the folder of sources."""
+def _test(python: str, arguments: list[str]) -> tuple[dict[str, int], list[str]]:
+    """Run the tests against the installed package, not against the folder of sources.
+
+    Returns how many tests passed, were skipped and failed, and which failed.
+    """
+    results = PLACE / f"{python}.xml"
+    results.unlink(missing_ok=True)
     command = [str(PLACE / python / "bin" / "python"), "-m", "pytest", "-q"]
-    command += ["-W", "default", "-p", "no:cacheprovider", *(sys.argv[1:] or TESTS)]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    command += ["-W", "default", "-p", "no:cacheprovider", f"--junitxml={results}"]
+    done = subprocess.run([*command, *(arguments or TESTS)], cwd=ROOT, check=False)
+    if not results.exists():
+        return {"failed": 1}, [f"pytest ended with code {done.returncode}"]
+    outcomes: Counter[str] = Counter()
+    failures = []
+    for case in ElementTree.parse(results).iter("testcase"):
+        kinds = {child.tag for child in case}
+        if kinds & {"failure", "error"}:
+            outcomes["failed"] += 1
+            failures.append(f"{case.get('classname')}::{case.get('name')}")
+        else:
+            outcomes["skipped" if "skipped" in kinds else "passed"] += 1
+    return dict(sorted(outcomes.items())), failures
+
+
+def _keep(record: Path, what: str, found: dict[str, Any]) -> None:
+    """Put the result of one Python into the record, beside those of the others."""
+    results = read_record(record)
+    tried = results.setdefault("floors", {}).setdefault("pythons", {})
+    tried[what] = found
+    record.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from torture.campaign import ROOT, Budget, Tally
+
 PLACE = ROOT / ".cache" / "torture" / "fuzz"
 SEEDS = ROOT / "tests" / "reliability" / "seeds"
 MAX_BYTES = 4096  # of a seed that is kept
@@ -48,6 +49,21 @@ def main() -> int:
     found = {name: fuzz(name, given.seconds, given.seed, keep=given.keep) for name in names}
     print(json.dumps(found, indent=1))
     return 1 if any(facts["failures"] for facts in found.values()) else 0
+
+
+def fuzzing(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG001
+    """Fuzz every target for as many seconds as the budget has cases."""
+    if find_spec("atheris") is None:
+        tally.facts["not tried"] = "atheris is not installed"
+        return
+    from torture.targets import TARGETS
+
+    for name in TARGETS:
+        found = fuzz(name, budget.cases, budget.seed, keep=False)
+        for failure in found["failures"]:
+            tally.fail(f"{name}: {failure}")
+        tally.outcomes["refused or read"] += found["tried"] - len(found["failures"])
+        tally.facts[name] = f"{found['tried']:,} files, {found['reached']:,} features reached"
 
 
 def fuzz(name: str, seconds: int, seed: int, *, keep: bool) -> dict[str, Any]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["write_page"]
+from torture.campaign import ROOT
+
+__all__ = ["RECORD", "read_record", "write_page"]
+
+RECORD = ROOT / "docs" / "measurements" / "reliability.json"
 
 _TITLES = {
     "same": "Same everywhere",
     "promises": "Weights and orders",
+    "roads": "One answer by many roads",
     "numbers": "Numbers at the edge",
     "models": "Mutated model files",
     "inputs": "Mutated tables",
@@ -29,6 +35,11 @@ _WHAT = {
     "other hash seeds and BLAS threads. Equal bit for bit.",
     "promises": "Every pair: weights against repeated rows, other orders of rows, columns, "
     "classes. As near as the table below promises.",
+    "roads": "The same rows to predict in other types, libraries, orders of columns and files, "
+    "many or few at a time; model files, pickles and clones; SQL of the model and of an edited "
+    "one; rows added in batches; a killed fit begun again with other rows; weights, orders and signs on a "
+    "Dask cluster. The same probabilities, bit for bit (SQL: to 1e-9), or a refusal where it is "
+    "promised.",
     "numbers": "One row, identical rows, 500 classes, 65,535 values, 5,000 columns, skew, extreme "
     "numbers and weights: probabilities finite and summing to 1 to 1e-12, or an error of the "
     "project.",
@@ -86,8 +97,9 @@ equally good, not equal.
 """
 
 _FOUND = """\
-Tests bring each of them back: `tests/reliability`, `tests/sources`, `tests/structure`,
-`tests/evaluation/test_experiment.py`; the versions, `make floors`.
+Tests bring each of them back: `tests/reliability`, `tests/sources`, `tests/codes`,
+`tests/structure`, `tests/engines`, `tests/network`, `tests/evaluation/test_experiment.py`; the
+versions, `make floors`.
 
 - A damaged Arrow file, or one cut short while it was read, ended the process. Columns from files
   and from other libraries are now checked in full before use, and files are not mapped.
@@ -116,7 +128,24 @@ Tests bring each of them back: `tests/reliability`, `tests/sources`, `tests/stru
   places: features that say no more than chance tied, and ties went by column.
 - Texts of other types than plain strings (dictionaries, bytes, views) could reach a CSV as
   formulas.
+- A killed fit with a checkpoint went on with another table if every feature's counts agreed, or
+  with the same rows in another order: a model of both, without a word.
+- NaN was an unknown value, not a missing one, in ordered numbers whose order is not ascending.
+- Integers past 2^53 that came back as text fell together with their neighbours.
+- Dates and numbers written in another style than in training were taken as missing without a word.
+  Dates with the year first are now read, for others there is a warning.
+- Predictions on a Dask cluster could fail: arrays arrived at addresses that compiled loops refuse.
+- A network whose tables read parents in groups (the default's) could not be edited.
+- pandas categories of mixed types gave an error of another library.
 """
+
+
+def read_record(record: Path | None) -> dict[str, Any]:
+    """Return what earlier runs found."""
+    if record is None or not record.exists():
+        return {}
+    found: dict[str, Any] = json.loads(record.read_text())
+    return found
 
 
 def write_page(results: dict[str, Any], path: Path) -> None:
@@ -125,9 +154,9 @@ def write_page(results: dict[str, Any], path: Path) -> None:
     parts = [
         "# Reliability",
         f"Made by `python -m torture --write`; `make torture` runs it again. Python "
-        f"{platform.python_version()}, {packages}. Parts may have run on different revisions; each "
-        "says on which where its record does.",
+        f"{platform.python_version()}, {packages}. Parts may have run on different revisions.",
         _summary(results),
+        _floors(results),
         "## What failed",
         _failures(results),
         "## What was found before, and mended",
@@ -140,7 +169,10 @@ def write_page(results: dict[str, Any], path: Path) -> None:
 
 
 def _summary(results: dict[str, Any]) -> str:
-    lines = ["| part | tried | failed | came out as | seed |", "|---|---|---|---|---|"]
+    lines = [
+        "| part | tried | failed | came out as | seed | revision | CPU s |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, title in _TITLES.items():
         if name not in results:
             continue
@@ -150,7 +182,7 @@ def _summary(results: dict[str, Any]) -> str:
         )
         lines.append(
             f"| {title} | {result['tried']:,} | {len(result['failures'])} | {outcomes} "
-            f"| {result['seed']} |"
+            f"| {result['seed']} | {result['revision']} | {result['cpu_seconds']:,.0f} |"
         )
     told = [f"- **{_TITLES[name]}**: {_WHAT[name]}{_facts(results[name])}"
             for name in _TITLES if name in results]  # fmt: skip
@@ -162,11 +194,31 @@ def _facts(result: dict[str, Any]) -> str:
     return f" ({'; '.join(f'{k}: {v}' for k, v in plain.items())}.)" if plain else ""
 
 
+def _floors(results: dict[str, Any]) -> str:
+    """Return how the tests went with other versions of what is needed."""
+    tried = results.get("floors", {}).get("pythons", {})
+    if not tried:
+        return ""
+    lines = ["| versions | tests | revision |", "|---|---|---|"]
+    lines += [
+        f"| {what} | {one['told']} | {one.get('revision', '')} |" for what, one in tried.items()
+    ]
+    return (
+        "## Versions\n\n`make floors` runs the tests with the lowest versions that "
+        "`pyproject.toml` allows, and with the newest on every Python.\n\n" + "\n".join(lines)
+    )
+
+
 def _failures(results: dict[str, Any]) -> str:
     found = [
         f"- {_TITLES[name]}: {failure['what']}"
         for name in _TITLES
         for failure in results.get(name, {}).get("failures", [])[:20]
+    ]
+    found += [
+        f"- {what}: {failure}"
+        for what, one in results.get("floors", {}).get("pythons", {}).items()
+        for failure in one["failures"][:20]
     ]
     return "\n".join(found) if found else "Nothing in this run."
 
