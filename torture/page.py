@@ -37,9 +37,9 @@ _WHAT = {
     "classes. As near as the table below promises.",
     "roads": "The same rows to predict in other types, libraries, orders of columns and files, "
     "many or few at a time; model files, pickles and clones; SQL of the model and of an edited "
-    "one; rows added in batches; a killed fit begun again with other rows; weights, orders and signs on a "
-    "Dask cluster. The same probabilities, bit for bit (SQL: to 1e-9), or a refusal where it is "
-    "promised.",
+    "one; rows added in batches; a killed fit begun again with other rows; weights, orders and "
+    "signs on a Dask cluster. The same probabilities, bit for bit (SQL: to 1e-9), or a refusal "
+    "where it is promised.",
     "numbers": "One row, identical rows, 500 classes, 65,535 values, 5,000 columns, skew, extreme "
     "numbers and weights: probabilities finite and summing to 1 to 1e-12, or an error of the "
     "project.",

@@ -7,23 +7,19 @@ A process under `shim.c` (LD_PRELOAD) in which chosen calls of the C library fai
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from torture.campaign import ROOT, Budget, Tally
+from torture.writers import Writer, writers
 
 __all__ = ["build_shim", "write_faults"]
 
@@ -31,7 +27,6 @@ CALLS = {"write": 0, "sync": 1, "rename": 2, "create": 3}
 ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "half a write": 0}
 _SHORT = {"write": "ENOSPC", "sync": "EIO", "rename": "EIO", "create": "ENOSPC"}
 PLACES = (1, 2, 3, 5, 9)  # which of the calls fails; a writer may have fewer
-EXPORTS = ("bif", "xml", "dot", "sql", "json", "js", "mjs", "h", "onnx")
 
 
 def write_faults(budget: Budget, tally: Tally, folder: Path) -> None:
@@ -68,130 +63,6 @@ def build_shim(folder: Path) -> Path | None:
     return target if subprocess.run(command, check=False).returncode == 0 else None
 
 
-class Writer(NamedTuple):
-    """Something that writes.
-
-    `work` writes to the path; `again`, where there is one, says whether a repetition
-    without faults gives what an undisturbed run gives.
-    """
-
-    name: str
-    work: Callable[[Path], Any]
-    again: Callable[[Path], bool] | None = None
-
-
-class CommandError(OSError):
-    """The command line ended with an error, told in one line."""
-
-
-def _command(*arguments: Any) -> None:
-    from tanager.cli.app import run
-
-    heard = io.StringIO()
-    with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
-        code = run([str(argument) for argument in arguments])
-    lines = [line for line in heard.getvalue().splitlines() if not line.startswith("tanager: note")]
-    if code:
-        if len(lines) != 1 or "Traceback" in lines[0]:
-            raise AssertionError(f"code {code}, and not one line of error: {lines[:5]}")
-        raise CommandError(errno.EIO, lines[0])
-
-
-def writers(place: Path) -> Iterator[Writer]:
-    """Iterate over everything in Tanager that writes a file."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    import tanager
-    from tanager import BayesNetClassifier
-    from tanager.classifiers import checkpoints
-    from tanager.evaluation import CrossValidation, Dataset, Experiment
-    from tanager.parameters import Hybrid
-    from tanager.report import write_model_report, write_report
-    from tanager.training import Training
-    from torture.concurrency import data
-
-    checkpoints.SECONDS = 0.0  # writes after every pass
-    X, y = data(5, 200)
-    table = pa.table({**{f"x{i}": X[:, i] for i in range(5)}, "y": y})
-    rows, model = place / "t.parquet", place / "m.tanager"
-    pq.write_table(table, rows)
-    clf = BayesNetClassifier("tan", "laplace").fit(table, "y")
-    tanager.save(clf, model)
-    experiment = Experiment(
-        [Dataset("d", table, "y")], ["naive/laplace", "tan/laplace"], CrossValidation(1, 2), seed=1
-    )
-    results = experiment.run()
-    yield Writer("a model", lambda path: tanager.save(clf, path))
-    yield Writer("a network", lambda path: clf.network_.save(path))
-    for ending in ("csv", "parquet", "arrow"):
-        yield Writer(
-            f"predictions, {ending}",
-            lambda path, e=ending: _command(
-                "predict", model, rows, "-o", path.with_suffix(f".{e}")
-            ),
-        )
-        if ending != "arrow":
-            yield Writer(
-                f"cells, {ending}", lambda path, e=ending: results.write(path.with_suffix(f".{e}"))
-            )
-    for ending in EXPORTS:
-        yield Writer(
-            f"export, {ending}",
-            lambda path, e=ending: _command("export", model, "-o", path.with_suffix(f".{e}")),
-        )
-    for ending in ("svg", "png", "dot"):
-        yield Writer(
-            f"a picture, {ending}",
-            lambda path, e=ending: _command("draw", model, "-o", path.with_suffix(f".{e}")),
-        )
-    yield Writer("the page of a comparison", lambda path: write_report(results, path))
-    yield Writer("the page of a model", lambda path: write_model_report(clf, path))
-
-    def numbers(found: Any) -> list[Any]:
-        names = ("classifier", "round", "fold", "status", *found.metrics)
-        return [[record.get(name) for name in names] for record in found.records]
-
-    yield Writer(
-        "a run file",
-        lambda path: experiment.run(path),
-        lambda path: numbers(experiment.run(path)) == numbers(results),
-    )
-
-    def train(path: Path | None) -> Any:
-        training = Training(epochs=4, checkpoint=path, checkpoint_every=1)
-        fitted = BayesNetClassifier("tan", Hybrid(training=training), random_state=0).fit(X, y)
-        return fitted.predict_proba(X[:30])
-
-    trained = train(None)
-    yield Writer(
-        "the checkpoint of a training", train, lambda path: np.array_equal(train(path), trained)
-    )
-
-    def check(path: Path | None) -> Any:
-        fitted = BayesNetClassifier("tan", "discriminative(tol=0.01)", checkpoint=path)
-        return fitted.fit(X, y).predict_proba(X[:30])
-
-    checked = check(None)
-    yield Writer(
-        "the checkpoint of a fit",
-        check,
-        lambda path: np.array_equal(check(path), checked) and not list(path.iterdir()),
-    )
-
-    def keep(path: Path) -> Any:
-        tempfile.tempdir = str(path.parent)
-        try:
-            fitted = BayesNetClassifier("tan", "laplace", memory_limit=1).fit(str(rows), "y")
-        finally:
-            tempfile.tempdir = None
-        return fitted.predict_proba(X[:30])
-
-    known = clf.predict_proba(X[:30])
-    yield Writer("kept rows", keep, lambda path: np.array_equal(keep(path), known))
-
-
 def _attack(writer: Writer, out: Path, tally: Tally, *, whole: bool) -> None:
     """Let every kind of call fail, with and without a file that is there before."""
     from tanager.errors import TanagerError
@@ -219,9 +90,11 @@ def _attack(writer: Writer, out: Path, tally: Tally, *, whole: bool) -> None:
                     raised = caught
                 except Exception as caught:
                     raised = AssertionError(f"{type(caught).__name__}: {caught}")
-                if library.fault_disarm() == 0:
-                    break  # so many calls there are not
                 what = f"{writer.name}: {error} at {call} {at}"
+                if library.fault_disarm() == 0:
+                    if raised is not None:
+                        tally.fail(f"{what}: an error before any fault: {raised}")
+                    break  # so many calls there are not
                 problem = _look(writer, out, new if stable else None, raised, old=old)
                 if problem is None:
                     tally.add("refused" if raised is not None else "done in spite of it")
