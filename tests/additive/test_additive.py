@@ -18,7 +18,7 @@ from tanager.additive import (
     fit_scores,
     joining,
 )
-from tanager.additive.bases import SMOOTHNESS
+from tanager.additive.bases import SMOOTHNESS, align
 from tanager.additive.descent import minimise
 from tanager.codes import Domain, Fold, Rows
 from tanager.engines import FitContext, LocalEngine
@@ -134,7 +134,9 @@ def test_a_pair_of_ordered_features_has_a_basis_along_either_side():
     parameters = np.random.default_rng(2).normal(size=(4 * 6, 3))
     cells = terms.starts[0] + terms.places(0).reshape(5, 7)[:4, :6].ravel()
     free[cells] = parameters
-    expected = np.kron(basis(4, 4), basis(6, 5)) @ parameters
+    first = align(basis(4, 4), np.bincount(codes[2], minlength=4).astype(float))
+    second = align(basis(6, 5), np.bincount(codes[1], minlength=6).astype(float))
+    expected = np.kron(first, second) @ parameters
     (table,) = terms.family_scores(terms.scores(free))
     np.testing.assert_allclose(table.reshape(-1, 3), expected, atol=1e-12)
     read = expected.reshape(4, 6, 3)[codes[2], codes[1]]
@@ -142,6 +144,15 @@ def test_a_pair_of_ordered_features_has_a_basis_along_either_side():
     unknown = Rows.in_memory(domain, np.array([[0], [6], [1]], np.uint8), labels[:1])
     place = terms.joint.places.locate(unknown.gather().codes)
     assert not terms.scores(free)[terms.starts[0] + place].any()
+
+
+@pytest.mark.parametrize(
+    "mass", [[1.0] * 6, [90.0, 3.0, 0.0, 0.0, 6.0, 1.0]], ids=["even", "heavy"]
+)
+def test_an_aligned_basis_has_the_same_prior(mass):
+    given = basis(6, 5)
+    turned = align(given, np.array(mass))
+    np.testing.assert_allclose(turned @ turned.T, given @ given.T, atol=1e-12)
 
 
 def test_pull_is_the_transpose_of_expand(joined):

@@ -19,6 +19,13 @@ Floats = NDArray[np.float64]
 class Curves:
     """The cells of ordered features alone, in one block.
 
+    Parameters
+    ----------
+    chosen : sequence of int
+        These families.
+    bases : sequence of ndarray, shape (arity, arity)
+        Of each, the scores of unit parameters.
+
     Attributes
     ----------
     firsts : dict of int to int
@@ -30,10 +37,8 @@ class Curves:
         The block's first cell.
     """
 
-    def __init__(
-        self, families: Sequence[tuple[int, ...]], chosen: list[int], bases: list[Floats | None]
-    ) -> None:
-        self._bases = _stack([bases[families[at][0]] for at in chosen])
+    def __init__(self, chosen: Sequence[int], bases: Sequence[Floats]) -> None:
+        self._bases = _stack(bases)
         self.size = self._bases.shape[1]
         self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
         self.n_cells = len(chosen) * self.size
@@ -71,10 +76,8 @@ class Sheets:
     Attributes are those of `Curves`.
     """
 
-    def __init__(
-        self, families: Sequence[tuple[int, ...]], chosen: list[int], bases: list[Floats | None]
-    ) -> None:
-        both = _stack([bases[families[at][side]] for side in (0, 1) for at in chosen])
+    def __init__(self, chosen: Sequence[int], bases: Sequence[Sequence[Floats]]) -> None:
+        both = _stack([pair[side] for side in (0, 1) for pair in bases])
         self._first, self._second = both[: len(chosen)], both[len(chosen) :]
         self._side = both.shape[1]
         self.size = self._side**2
@@ -115,11 +118,10 @@ class Sheets:
         mass[own] = np.matmul(pulled, self._second**2).ravel()
 
 
-def _stack(bases: list[Floats | None]) -> Floats:
+def _stack(bases: Sequence[Floats]) -> Floats:
     """Return square matrices in one array, with at least one row and column of zeros."""
-    known = [b for b in bases if b is not None]
-    side = 1 + max((len(b) for b in known), default=0)
-    out = np.zeros((len(known), side, side))
-    for at, matrix in enumerate(known):
+    side = 1 + max((len(b) for b in bases), default=0)
+    out = np.zeros((len(bases), side, side))
+    for at, matrix in enumerate(bases):
         out[at, : len(matrix), : len(matrix)] = matrix
     return out

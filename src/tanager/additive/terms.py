@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive.bases import basis
+from tanager.additive.bases import align, basis
 from tanager.additive.blocks import Curves, Sheets
 from tanager.additive.joining import Columns, Joint, join_families, weigh_joints
 from tanager.additive.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
@@ -111,12 +111,10 @@ class Terms:
             and all(bases[column] is not None for column in family)
             and not (len(family) > 1 and set(family) & set(self._signs))
         ]
-        self._curves = Curves(
-            self.families, [a for a in smooth if len(self.families[a]) == 1], bases
-        )
-        self._sheets = Sheets(
-            self.families, [a for a in smooth if len(self.families[a]) == 2], bases
-        )
+        single = [at for at in smooth if len(self.families[at]) == 1]
+        double = [at for at in smooth if len(self.families[at]) == 2]
+        self._curves = Curves(single, [self._aligned(at, bases)[0] for at in single])
+        self._sheets = Sheets(double, [self._aligned(at, bases) for at in double])
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}
@@ -155,6 +153,18 @@ class Terms:
         if column in self._signs:
             return step_matrix(arity, n_ordered, smooth=True)
         return basis(arity, n_ordered)
+
+    def _aligned(self, at: int, bases: list[Floats | None]) -> list[Floats]:
+        """Return the basis along each axis of a family, aligned with the weight of its values."""
+        mass, out = _known(self._masses[at]), []
+        for axis, column in enumerate(self.families[at]):
+            matrix = bases[column]
+            assert matrix is not None
+            if column not in self._signs:  # the bounds of a sign are those of its own parameters
+                along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
+                matrix = align(matrix, along)
+            out.append(matrix)
+        return out
 
     def _find_steps(self) -> TableSteps:
         """Return the cells whose scores rise or fall."""
