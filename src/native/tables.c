@@ -21,9 +21,9 @@
 
 /* codes, arities, members, member_start, flat, flat_start, out:
  * add every dense family's log P(x | y, parents) to the log-joint out (n_rows, n_classes).
- * members: parents, then child, of each family from member_start[f]; flat: tables
- * (*parents, child, class) end to end, family f from flat_start[f], and n_classes zeros
- * at the end for families with an unknown member. */
+ * members: parents, then child, of each family from member_start[f]; ~m for one that has no
+ * axis, but must be known; flat: tables (*parents, child, class) end to end, family f from
+ * flat_start[f], and n_classes zeros at the end for families with an unknown member. */
 static int64_t run_add_dense_terms(Argument *arguments)
 {
     Dense tables = {LONGS(2), LONGS(3), DOUBLES(4), LONGS(5), SIZE(4), LENGTH(5, 0)};

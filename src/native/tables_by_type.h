@@ -84,13 +84,18 @@ WIDE static void NAME(add_dense_terms)(const CODE *codes, int64_t n_rows, const 
             int known = 1;
             memset(index, 0, sizeof index);
             for (int64_t m = 0; m < n_members; m++) {
-                const CODE *column = codes + member[m] * n_rows + row;
-                uint32_t arity = (uint32_t)arities[member[m]], top = 0;
-                for (int64_t r = 0; r < size; r++) {
-                    uint32_t code = column[r];
-                    top = top > code ? top : code;
-                    index[r] = index[r] * arity + code;
-                }
+                int64_t at = member[m] < 0 ? ~member[m] : member[m];
+                const CODE *column = codes + at * n_rows + row;
+                uint32_t arity = (uint32_t)arities[at], top = 0;
+                if (member[m] < 0)
+                    for (int64_t r = 0; r < size; r++)
+                        top = top > column[r] ? top : column[r];
+                else
+                    for (int64_t r = 0; r < size; r++) {
+                        uint32_t code = column[r];
+                        top = top > code ? top : code;
+                        index[r] = index[r] * arity + code;
+                    }
                 known &= top < arity;
             }
             const double *table = tables->flat + tables->flat_start[f];
@@ -98,9 +103,10 @@ WIDE static void NAME(add_dense_terms)(const CODE *codes, int64_t n_rows, const 
                 int64_t left = tables->size - tables->flat_start[f];
                 uint32_t zeros = (uint32_t)(left / n_classes - 1);
                 for (int64_t m = 0; m < n_members; m++) {
-                    const CODE *column = codes + member[m] * n_rows + row;
+                    int64_t at = member[m] < 0 ? ~member[m] : member[m];
+                    const CODE *column = codes + at * n_rows + row;
                     for (int64_t r = 0; r < size; r++)
-                        if (column[r] >= arities[member[m]])
+                        if (column[r] >= arities[at])
                             index[r] = zeros;
                 }
             }

@@ -13,8 +13,7 @@ from tanager.errors import ConfigurationError
 __all__ = ["check_bins", "fine_cuts", "learn_cuts", "quantile_cuts"]
 
 MAX_BINS = 1000
-FINE_BINS = 32, 64  # of equal frequency, without a look at the classes: of few rows, of many
-MANY_ROWS = 1_500
+FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many bins
 FEW_BINS = 20  # up to which looking for each cut is faster than a sort
 
 
@@ -44,7 +43,8 @@ def learn_cuts(
     bins : "mdl", "fine" or int
         The cuts of minimum description length alone, or with those that make
         so many bins of equal frequency; or bins of equal frequency alone,
-        without a look at the classes: 32, and 64 from 1,500 known values on.
+        without a look at the classes: 32, from 1,500 known values on 64, from
+        10,000 on 255.
 
     Notes
     -----
@@ -61,7 +61,8 @@ def learn_cuts(
     [1.5, 3.5, 4.5, 5.5]
     """
     if bins == "fine":
-        return fine_cuts(values, weights, FINE_BINS[len(values) >= MANY_ROWS])
+        n_bins = next(number for least, number in FINE_BINS if len(values) >= least)
+        return fine_cuts(values, weights, n_bins)
     cuts = mdl_cuts(values, labels, n_classes, weights)
     if isinstance(bins, str):
         return cuts

@@ -217,20 +217,29 @@ def _dense(stored: _Stored) -> DenseTable:
 
 
 def _grouped(stored: _Stored) -> GroupedTable:
-    what, arities = stored.what, stored.arities
-    lookup, log_prob = _ints(stored.tensors, "lookup"), _floats(stored.tensors, "log_prob")
-    _need(len(arities) > 1, f"{what} has groups, but no parents")
-    _need(lookup.shape == (sum(arities[:-1]),), f"{what} has groups of other parents")
-    _need(log_prob.ndim == len(arities) + 1, f"{what} has the shape {log_prob.shape}")
-    table = GroupedTable(log_prob, lookup.astype(np.uint16), arities[:-1])
-    for groups, size in zip(table.groups, log_prob.shape, strict=False):
+    what, arities, n_classes = stored.what, stored.arities, stored.n_classes
+    lookup, log_group = _ints(stored.tensors, "lookup"), _floats(stored.tensors, "log_group")
+    log_within = _floats(stored.tensors, "log_within")
+    _need(lookup.shape == (sum(arities),), f"{what} has groups of other features")
+    _need(log_group.ndim == len(arities) + 1, f"{what} has the shape {log_group.shape}")
+    _need(log_group.shape[-1] == n_classes, f"{what} has the shape {log_group.shape}")
+    shape = (arities[-1], n_classes)
+    _need(log_within.shape == shape, f"{what} has values of the shape {log_within.shape}")
+    table = GroupedTable(log_group, log_within, lookup.astype(np.uint16), arities)
+    for groups, size in zip(table.member_groups, log_group.shape, strict=False):
         # Every group is some value's, so that a view's size is told by its look-up table.
         found = np.unique(groups)
         _need(np.array_equal(found, np.arange(size)), f"{what} has groups of another number")
-    shape = (*log_prob.shape[:-2], arities[-1], stored.n_classes)
-    _need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
-    dense = stored._replace(arities=(*log_prob.shape[:-2], arities[-1]))
-    return GroupedTable(_dense(dense).log_prob, table.lookup, table.parent_arities)
+    _check_logs(log_within, what)
+    if stored.normalized:
+        own = table.member_groups[-1]
+        inside = np.zeros(log_group.shape[-2:])
+        np.add.at(inside, own, np.exp(log_within))
+        _check_sums(inside, what)
+        _check_sums(np.exp(log_group).sum(axis=-2), what)  # also refuses NaN and infinity
+    else:
+        _check_logs(log_group, what)
+    return table
 
 
 def _tree(stored: _Stored) -> TreeTable:

@@ -43,7 +43,7 @@ from tanager.parameters.tables import DenseTable, GroupedTable
 __all__ = ["FORMAT_VERSION", "read_model", "write_model"]
 
 FORMAT = "tanager"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 PLAIN_VERSION = 1  # without tables that read parents by groups; still written where there are none
 
 Tensors = dict[str, NDArray[Any]]
@@ -129,7 +129,8 @@ def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
             continue
         if isinstance(table, GroupedTable):
             families.append({"kind": "grouped"})
-            tensors[f"family.{at}.log_prob"] = _floats(table.log_prob)
+            tensors[f"family.{at}.log_group"] = _floats(table.log_group)
+            tensors[f"family.{at}.log_within"] = _floats(table.log_within)
             tensors[f"family.{at}.lookup"] = _narrow(table.lookup)
             continue
         families.append(
@@ -202,7 +203,7 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
     if version not in (str(PLAIN_VERSION), str(FORMAT_VERSION)):
         raise ModelFileError(
             f"the model file has the format version {version[:20]!r}; this Tanager "
-            f"({__version__}) reads versions {PLAIN_VERSION} to {FORMAT_VERSION}. Install the "
+            f"({__version__}) reads versions {PLAIN_VERSION} and {FORMAT_VERSION}. Install the "
             "version that wrote it."
         )
     text = metadata.get("header", "")

@@ -77,51 +77,85 @@ class DenseTable(EqualByArrays):
 
 @dataclass(frozen=True, eq=False)
 class GroupedTable(EqualByArrays):
-    """log P(x | y, parents) of one family, which is the same for all values of a parent's group.
+    """log P(x | y, parents) of one family by groups of values.
+
+    It is log P(group of x | y, groups of parents) + log P(x | its group, y).
 
     Attributes
     ----------
-    log_prob : ndarray of float64, shape ``(*parent_groups, arity, n_classes)``
-        C-contiguous, the class last.
-    lookup : ndarray of uint16, shape (sum of parent_arities,)
-        The group of each value of the first parent, of the second, ...
-    parent_arities : tuple of int
+    log_group : ndarray of float64, shape ``(*parent_groups, n_groups, n_classes)``
+        Of the feature's groups; C-contiguous, the class last.
+    log_within : ndarray of float64, shape ``(arity, n_classes)``
+        Of the feature's values, each in its group.
+    lookup : ndarray of uint16, shape (sum of member_arities,)
+        The group of each value of the first parent, of the second, ..., of the feature.
+    member_arities : tuple of int
+        Of the parents, then of the feature.
     """
 
-    log_prob: Floats
+    log_group: Floats
+    log_within: Floats
     lookup: Groups
-    parent_arities: tuple[int, ...]
+    member_arities: tuple[int, ...]
 
     @classmethod
     def of(cls, log_prob: Floats, groups: Sequence[Groups]) -> FamilyTable:
-        """Return the table under each parent's groups; dense where every value is its own."""
-        if all(len(g) == n for g, n in zip(groups, log_prob.shape, strict=False)):
-            return DenseTable(log_prob)
+        """Return a table (*parent_groups, arity, n_classes) under each parent's groups.
+
+        Dense where every value of every parent is a group of its own.
+        """
+        arity, n_classes = log_prob.shape[-2:]
+        own = np.arange(arity, dtype=np.uint16)
+        return cls.of_groups(log_prob, np.zeros((arity, n_classes)), [*groups, own])
+
+    @classmethod
+    def of_groups(
+        cls, log_group: Floats, log_within: Floats, groups: Sequence[Groups]
+    ) -> FamilyTable:
+        """Return the table of the members' groups; dense where parents have none."""
+        pairs = zip(groups[:-1], log_group.shape, strict=False)
+        if all(len(group) == number for group, number in pairs):
+            spelled = np.take(log_group, groups[-1], axis=-2) + log_within
+            if len(groups) == 1 or spelled.size <= SMALL_CELLS:
+                return DenseTable(np.ascontiguousarray(spelled))
         lookup = np.concatenate(groups).astype(np.uint16)
-        return cls(log_prob, lookup, tuple(len(g) for g in groups))
+        return cls(log_group, log_within, lookup, tuple(len(g) for g in groups))
 
     @property
     def groups(self) -> list[Groups]:
         """The group of each value, parent by parent."""
-        return np.split(self.lookup, np.cumsum(self.parent_arities)[:-1])
+        return self.member_groups[:-1]
 
     @property
-    def member_arities(self) -> tuple[int, ...]:
-        """Arities of the parents, then of the feature."""
-        return (*self.parent_arities, int(self.log_prob.shape[-2]))
+    def member_groups(self) -> list[Groups]:
+        """The group of each value, of the parents, then of the feature."""
+        return np.split(self.lookup, np.cumsum(self.member_arities)[:-1])
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return int(self.log_prob.shape[-1])
+        return int(self.log_group.shape[-1])
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers `log_prob` has."""
+        n_contexts = prod(self.log_group.shape[:-2])
+        return n_contexts * self.member_arities[-1] * self.n_classes
+
+    @cached_property
+    def log_prob(self) -> Floats:
+        """The table of all values of the feature, (*parent_groups, arity, n_classes)."""
+        spelled = np.take(self.log_group, self.member_groups[-1], axis=-2)
+        spelled += self.log_within
+        return np.ascontiguousarray(spelled)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {key: value for key, value in self.__dict__.items() if key != "log_prob"}
 
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
-        feature = int(members[-1])
-        inside = np.ascontiguousarray(codes[members])
-        inside[:-1] = group_codes(inside[:-1], self.groups)
-        sizes = np.array([*self.log_prob.shape[:-2], arities[feature]], np.int64)
-        DenseTable(self.log_prob).add_terms(inside, sizes, np.arange(len(members)), out)
+        packed = _Packed.of([(members, self)], len(arities))
+        packed.add_terms(codes, arities, out)
 
     def to_dense(self) -> DenseTable:
         """Spell out every value of the parents; the caller minds the size."""
@@ -275,6 +309,52 @@ class _Packed(NamedTuple):
     flat_start: Ints
     views: _Views  # features that are read by groups, after the features
 
+    @classmethod
+    def of(
+        cls, families: Sequence[tuple[Ints, DenseTable | GroupedTable]], n_features: int
+    ) -> _Packed:
+        """Pack tables with their members: the rows of codes of the parents, then the feature."""
+        members: list[Ints] = []
+        flats: list[Floats] = []
+        views: dict[tuple[int, bytes], int] = {}
+
+        def view(feature: int, groups: Groups) -> int:
+            # One row of codes a feature and view, however many families read it.
+            return n_features + views.setdefault((feature, groups.tobytes()), len(views))
+
+        for read, table in families:
+            if isinstance(table, DenseTable):
+                members.append(read)
+                flats.append(table.log_prob.ravel())
+                continue
+            pairs = zip(read.tolist(), table.member_groups, strict=True)
+            viewed = np.array([view(*pair) for pair in pairs], np.int64)
+            members.append(viewed)
+            if table.n_numbers <= SMALL_CELLS:
+                viewed[-1] = read[-1]
+                flats.append(table.log_prob.ravel())
+                continue
+            flats.append(table.log_group.ravel())
+            # The second part counts only where all parents are known, as the first does.
+            members.append(np.append(~viewed[:-1], read[-1]))
+            flats.append(table.log_within.ravel())
+        n_classes = families[0][1].n_classes if families else 1
+        sizes = [m.shape[0] for m in members]
+        lengths = [f.shape[0] for f in flats]
+        return cls(
+            np.concatenate([*members, np.zeros(0, np.int64)]),
+            np.cumsum([0, *sizes]),
+            np.concatenate([*flats, np.zeros(n_classes)]),
+            np.cumsum([0, *lengths])[:-1].astype(np.int64),
+            _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
+        )
+
+    def add_terms(self, codes: Codes, arities: Ints, out: Floats) -> None:
+        """Add the terms of each row, for every class, to out (n_rows, n_classes)."""
+        read, sizes = self.views.add(codes, arities)
+        flat = (self.members, self.member_start, self.flat, self.flat_start)
+        native.add_dense_terms(read, sizes, *flat, out)
+
 
 @dataclass(frozen=True, eq=False)
 class Tables(EqualByArrays):
@@ -302,10 +382,7 @@ class Tables(EqualByArrays):
         """
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
-        packed = self._pack(structure)
-        read, sizes = packed.views.add(codes, arities)
-        flat = (packed.members, packed.member_start, packed.flat, packed.flat_start)
-        native.add_dense_terms(read, sizes, *flat, out)
+        self._pack(structure).add_terms(codes, arities, out)
         for at, table in enumerate(self.families):
             if isinstance(table, TreeTable):
                 table.add_terms(codes, arities, family_members(structure, at), out)
@@ -343,30 +420,12 @@ def family_members(structure: Structure, at: int) -> Ints:
 
 
 def _pack(tables: Tables, structure: Structure) -> _Packed:
-    members: list[Ints] = []
-    flats: list[Floats] = []
-    views: dict[tuple[int, bytes], int] = {}
-    n_features = len(structure.names)
-    for at, table in enumerate(tables.families):
-        if isinstance(table, TreeTable):
-            continue
-        read = family_members(structure, at)
-        if isinstance(table, GroupedTable):
-            # One row of codes a feature and view, however many families read it.
-            for place, groups in enumerate(table.groups):
-                key = (int(read[place]), groups.tobytes())
-                read[place] = n_features + views.setdefault(key, len(views))
-        members.append(read)
-        flats.append(table.log_prob.ravel())
-    sizes = [m.shape[0] for m in members]
-    lengths = [f.shape[0] for f in flats]
-    return _Packed(
-        np.concatenate([*members, np.zeros(0, np.int64)]),
-        np.cumsum([0, *sizes]),
-        np.concatenate([*flats, np.zeros(tables.log_prior.shape[0])]),
-        np.cumsum([0, *lengths])[:-1].astype(np.int64),
-        _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
-    )
+    families = [
+        (family_members(structure, at), table)
+        for at, table in enumerate(tables.families)
+        if not isinstance(table, TreeTable)
+    ]
+    return _Packed.of(families, len(structure.names))
 
 
 def log_posterior(log_joint: Floats) -> Floats:

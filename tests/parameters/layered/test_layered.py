@@ -65,12 +65,17 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     codes = rows.gather().codes
     # The definition: every member's sum of scores, by the row's values and groups.
     total = np.zeros((rows.n_rows, n_classes))
-    for share, (class_scores, families) in zip(shares, scores, strict=True):
-        total += share * class_scores
-        for feature, family in enumerate(families):
+    for share, (class_node, values, groups) in zip(shares, scores, strict=True):
+        total += share * class_node
+        for feature, (alone, family) in enumerate(zip(values, groups, strict=True)):
             parents = structure.parent_indices[feature][: family.ndim - 2]
-            read = [part.groups[p][codes[p]] for p in parents]
-            total += share * family[(*read, codes[feature])]
+            read = [part.groups[p][codes[p]] for p in (*parents, feature)]
+            total += (
+                share
+                * np.broadcast_to(alone, (len(part.groups[feature]), n_classes))[codes[feature]]
+            )
+            spread = [int(part.groups[p].max()) + 1 for p in (*parents, feature)]
+            total += share * np.broadcast_to(family, (*spread, n_classes))[tuple(read)]
     found = tables.log_joint(structure, codes, rows.domain.arities)
     np.testing.assert_allclose(softmax(found), softmax(total), atol=1e-9)
     assert tables.normalized == structure.is_moral()
@@ -111,11 +116,22 @@ def test_shares_of_grouped_families_are_those_of_the_joint():
     assert all(part.sum() == pytest.approx(1.0) for part in inputs)
 
 
-def test_a_grouped_table_answers_as_the_dense_one():
+@pytest.mark.parametrize("most_spelled", [0, 1 << 14], ids=["in two parts", "spelled out"])
+@pytest.mark.parametrize("own", [[0, 1, 2, 3], [0, 0, 1, 1]], ids=["values", "groups"])
+def test_a_grouped_table_answers_as_the_dense_one(own, most_spelled, monkeypatch):
+    monkeypatch.setattr("tanager.parameters.tables.SMALL_CELLS", most_spelled)
     generator = np.random.default_rng(0)
-    groups = [np.array([0, 0, 1, 1, 2], np.uint16), np.array([0, 1, 1], np.uint16)]
-    grouped = GroupedTable.of(generator.normal(size=(3, 2, 4, 2)), groups)
+    given = [0, 0, 1, 1, 2], [0, 1, 1], own
+    groups = [np.array(group, np.uint16) for group in given]
+    log_group = generator.normal(size=(3, 2, max(own) + 1, 2))
+    log_within = generator.normal(size=(4, 2))
+    grouped = GroupedTable.of_groups(log_group, log_within, groups)
     dense = grouped.to_dense()
+    # The definition, cell by cell.
+    for values in np.ndindex(5, 3, 4):
+        read = tuple(group[value] for group, value in zip(groups, values, strict=True))
+        expected = log_group[read] + log_within[values[-1]]
+        np.testing.assert_allclose(dense.log_prob[values], expected)
     assert isinstance(grouped, GroupedTable)
     assert grouped.member_arities == dense.member_arities == (5, 3, 4)
     arities = np.array([4, 3, 5])
@@ -124,13 +140,14 @@ def test_a_grouped_table_answers_as_the_dense_one():
     first, second = np.zeros((2, 200, 2))
     grouped.add_terms(codes, arities, members, first)
     dense.add_terms(codes, arities, members, second)
-    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, second, atol=1e-12)
     structure = Structure.from_parents("abc", [(2, 1), (), ()])
     rest = (DenseTable(generator.normal(size=(3, 2))), DenseTable(generator.normal(size=(5, 2))))
     prior = np.zeros(2)
-    np.testing.assert_array_equal(
+    np.testing.assert_allclose(
         Tables(prior, (grouped, *rest)).log_joint(structure, codes, arities),
         Tables(prior, (dense, *rest)).log_joint(structure, codes, arities),
+        atol=1e-12,
     )
 
 

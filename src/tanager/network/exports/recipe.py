@@ -349,7 +349,7 @@ def _family(parents: tuple[int, ...], table: FamilyTable, place: dict[int, int])
 def _check_tables(network: Network) -> None:
     families = network.tables.families
     sizes = [
-        table.log_prob.size
+        table.n_numbers
         if isinstance(table, GroupedTable)
         else prod(table.member_arities) * table.n_classes
         for table in families

@@ -20,7 +20,7 @@ from tanager.parameters.layered.members import Generative, Member, Smooth, Trial
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner, ParameterLearner
 from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
-from tanager.parameters.scores import Views, family_shares, fit_inputs
+from tanager.parameters.scores import family_shares, fit_inputs
 from tanager.parameters.tables import GroupedTable, Tables
 from tanager.progress import Progress
 from tanager.structure import Structure
@@ -35,7 +35,8 @@ ENOUGH_ROWS = 2_000  # held-out rows that settle a choice among a few strengths 
 MANY_ROWS = 50_000  # from which on groups and structure are those of all rows in the fold, too
 FOLD_ROWS = 20_000  # about as many rows are held out of very many
 MOST_FOLDS = 250
-LITTLE_LOST = 0.003  # of the pool's held-out loss, without a member that is worse than another
+LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
+MOST_NUMBERS = 1 << 22  # of a network with more than one parent a feature
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
 
@@ -137,7 +138,7 @@ class Layered(ParameterLearner):
         rows, inner = self._gathered(counts.rows, context.inner())
         part = Part.of(rows, structure, self.max_table, inner)
         trial = self._trial(part, context)
-        members = _worthwhile(self._members(generative, structure, trial), trial)
+        members = _worthwhile(self._members(generative, part, trial), trial)
         shares, losses = _shares(members, trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses)
@@ -203,14 +204,15 @@ class Layered(ParameterLearner):
         return Trial(parts, held)
 
     def _members(
-        self, generative: CountLearner | None, structure: Structure, trial: Trial | None
+        self, generative: CountLearner | None, part: Part, trial: Trial | None
     ) -> list[Member]:
         """Return members whose choices are made: deeper ones while held-out rows reward them."""
         settings = self._settings()
         members: list[Member] = []
-        depths = range(structure.max_parents + 1)
         previous: Smooth | None = None
-        for depth in depths:
+        for depth in range(part.structure.max_parents + 1):
+            if depth > 1 and part.n_numbers(depth) > MOST_NUMBERS:
+                break
             member = Smooth(depth, settings, previous)
             if trial is not None:
                 member.choose(trial)
@@ -240,18 +242,23 @@ def _shares(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, lis
 
 
 def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
-    """Leave out the deepest member where it is worse than the one before and the pool loses little.
+    """Leave out the deepest members without which the pool loses little.
 
-    Its tables are by far the largest: to learn, to keep and to read.
+    Their tables are by far the largest: to learn, to keep and to read.
     """
-    smooth = [member for member in members if isinstance(member, Smooth)]
-    if trial is None or len(smooth) < 2 or smooth[-1].loss <= smooth[-2].loss:
+    if trial is None:
         return members
-    rest = [member for member in members if member is not smooth[-1]]
-    (_, all_losses), (_, losses) = _shares(members, trial), _shares(rest, trial)
-    assert losses is not None
-    assert all_losses is not None
-    return rest if losses[0] <= (1.0 + LITTLE_LOST) * all_losses[0] else members
+    while True:
+        smooth = [member for member in members if isinstance(member, Smooth)]
+        if len(smooth) < 2:
+            return members
+        rest = [member for member in members if member is not smooth[-1]]
+        (_, all_losses), (_, losses) = _shares(members, trial), _shares(rest, trial)
+        assert losses is not None
+        assert all_losses is not None
+        if losses[0] > (1.0 + LITTLE_LOST) * all_losses[0]:
+            return members
+        members = rest
 
 
 def _pool(
@@ -260,35 +267,65 @@ def _pool(
     """Return the geometric mean of members, as a network where the structure allows it."""
     structure, n_classes = part.structure, part.rows.domain.n_classes
     wanted, log_prior = _input_shares(part), np.zeros(n_classes)
+    values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
     logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
     progress = progress or Progress()
     progress.start("pool", total=float(len(members)), unit="members")
     # One member after the other: the tables of all at a time would be many.
     for share, member in zip(shares, members, strict=True):
-        class_scores, found = member.scores(part)
-        log_prior += share * class_scores
-        for log, scores in zip(logs, found, strict=True):
-            log += share * under_parents(np.maximum(scores, FLOOR), log.ndim - 2)
+        found = member.scores(part)
+        log_prior += share * found.class_node
+        for log, scores in zip(values, found.values, strict=True):
+            log += share * scores
+        for log, scores in zip(logs, found.groups, strict=True):
+            log += share * under_parents(scores, log.ndim - 2)
         progress.advance()
     progress.finish()
-    for log, inputs in zip(logs, wanted, strict=True):
+    inside = [
+        _within(scores, part.groups[feature], part.value_weights[feature])
+        for feature, scores in zip(structure.selected, values, strict=True)
+    ]
+    for log, inputs, (_, totals) in zip(logs, wanted, inside, strict=True):
+        log += totals
         # What a cell gives to all classes alike cancels in P(y | x).
         log -= log.mean(axis=-1, keepdims=True)
         log += _log_conditional(inputs)
     normalized = structure.is_moral()
     if normalized:
-        views: Views = dict(enumerate(part.groups))
-        given = structure, logs, log_prior, wanted, views
+        given = structure, logs, log_prior, wanted
         logs, log_prior = fit_inputs(*given, max_work=INPUT_WORK, tol=INPUT_TOL)
     families = tuple(
-        GroupedTable.of(np.ascontiguousarray(log), _parent_groups(part, parents))
-        for log, parents in zip(logs, structure.parent_indices, strict=True)
+        GroupedTable.of_groups(np.ascontiguousarray(log), within, _member_groups(part, at))
+        for at, (log, (within, _)) in enumerate(zip(logs, inside, strict=True))
     )
     return Tables(log_prior, families, normalized=normalized)
 
 
-def _parent_groups(part: Part, parents: tuple[int, ...]) -> list[Groups]:
-    return [part.groups[parent] for parent in parents]
+def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
+    """Divide a feature's scores (arity, n_classes) into those in its groups, and the groups'.
+
+    Returns
+    -------
+    within : ndarray of float64, shape (arity, n_classes)
+        log P(x | its group, y), if the values of a group have their share of the weight.
+    totals : ndarray of float64, shape (n_groups, n_classes)
+        With `within`, the scores again, but for what all classes have alike.
+    """
+    known = weights + 1.0 / len(weights)
+    joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
+    n_groups = int(groups.max()) + 1
+    tops = np.full((n_groups, scores.shape[1]), -np.inf)
+    np.maximum.at(tops, groups, joint)
+    sums = np.zeros_like(tops)
+    np.add.at(sums, groups, np.exp(joint - tops[groups]))
+    totals = tops + np.log(sums)
+    return joint - totals[groups], totals
+
+
+def _member_groups(part: Part, at: int) -> list[Groups]:
+    """Return the groups of a family's parents, and of its feature."""
+    parents, feature = part.structure.parent_indices[at], part.structure.selected[at]
+    return [part.groups[one] for one in (*parents, feature)]
 
 
 def _log_conditional(shares: Floats) -> Floats:
@@ -298,25 +335,24 @@ def _log_conditional(shares: Floats) -> Floats:
 
 
 def _input_shares(part: Part) -> list[Floats]:
-    """Return each family's P(parents, x), whatever the class: frequencies, a little smoothed.
+    """Return each family's P(parents, x) of groups, whatever the class: frequencies, smoothed.
 
     Where the structure has no immoralities they are those of a network, so
     that they agree where families overlap.
     """
     structure, n_features = part.structure, part.rows.domain.n_features
     pairs = zip(structure.selected, structure.parent_indices, strict=True)
-    families = [(*(n_features + parent for parent in parents), one) for one, parents in pairs]
+    families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
     tables = [(family, (at,)) for at, family in enumerate(families)]
     logs, joints = [], []
     for weighed in weigh_joints(tables, part.columns, part.rows, part.context):
         joint = weighed[tuple(slice(size - 1) for size in weighed.shape)]
-        arity = joint.shape[-1]
-        # One row's weight, shared as the feature's values are.
-        own = joint.reshape(-1, arity).sum(axis=0) + 1.0 / arity
+        n_groups = joint.shape[-1]
+        # One row's weight, shared as the feature's groups are.
+        own = joint.reshape(-1, n_groups).sum(axis=0) + 1.0 / n_groups
         smoothed = joint + own / own.sum()
         logs.append(_log_conditional(smoothed))
         joints.append(smoothed / smoothed.sum())
     if not structure.is_moral():
         return joints
-    views: Views = dict(enumerate(part.groups))
-    return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1), views)]
+    return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]

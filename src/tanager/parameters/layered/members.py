@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +14,16 @@ from tanager.codes import Rows, group_codes
 from tanager.parameters.layered.monotone import apart, project_tables
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
+from tanager.parameters.pooled.shares import FLOOR
 from tanager.parameters.tables import Tables, log_posterior
 from tanager.structure import Structure
 
-__all__ = ["Generative", "Member", "Smooth", "Trial", "climb", "under_parents"]
+__all__ = ["Generative", "Member", "Scores", "Smooth", "Trial", "climb", "under_parents"]
 
 Floats = NDArray[np.float64]
 
 # Strengths that are tried, from weak to strong: neighbours differ by a factor of about three.
-STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-5, 6))
+STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-4, 6))
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
 
@@ -61,6 +62,23 @@ class Trial:
         return self.loss(np.concatenate(said))
 
 
+class Scores(NamedTuple):
+    """What a member adds up for each class.
+
+    Attributes
+    ----------
+    class_node : (n_classes,)
+    values : list of ndarray, shape (arity, n_classes)
+        Of each selected feature's values.
+    groups : list of ndarray, shape (*parent_groups, n_groups, n_classes)
+        Of its groups, under the first of its parents.
+    """
+
+    class_node: Floats
+    values: list[Floats]
+    groups: list[Floats]
+
+
 class Member(ABC):
     """One way to score the classes.
 
@@ -83,15 +101,8 @@ class Member(ABC):
         """Make all choices on left-out rows, and answer for them."""
 
     @abstractmethod
-    def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
-        """Learn from all rows of a part.
-
-        Returns
-        -------
-        class_scores : (n_classes,)
-        scores : list of ndarray, shape (*parent_groups, arity, n_classes)
-            For each selected feature, under the first of its parents.
-        """
+    def scores(self, part: Part) -> Scores:
+        """Learn from all rows of a part."""
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
@@ -114,6 +125,9 @@ class Smooth(Member):
         self.settings = settings
         # A table wants about three times the prior of the tables that it refines.
         self.place: int = FIRST if shallower is None else min(shallower.place + 1, LAST)
+        self._before: list[float] = []
+        if shallower is not None:
+            self._before = [*shallower._before, STRENGTHS[shallower.place]]
         self.passes = 0
         self._shallower = shallower
         self._converged = False
@@ -138,7 +152,8 @@ class Smooth(Member):
             return tried[place][0]
 
         least = LEAST_GAIN / float(trial.weights.sum())
-        self.place = climb(loss, self.place, len(STRENGTHS), least)
+        start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
+        self.place = climb(loss, start, len(STRENGTHS), least)
         self.loss, self.held_out, found = tried[self.place]
         self._fits = [(t, f) for t, f in zip(terms, found, strict=True) if f is not None]
 
@@ -149,7 +164,7 @@ class Smooth(Member):
         other, free = self._shallower._fits[at]
         return terms.carry(free, other)
 
-    def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
+    def scores(self, part: Part) -> Scores:
         """Fit all rows, along the strengths from the next stronger ones."""
         terms, rows = part.terms(self.depth), part.located(self.depth)
         free = next((free for known, free in self._fits if known is terms), None)
@@ -163,12 +178,14 @@ class Smooth(Member):
         cells = terms.scores(free)
         families = terms.family_scores(cells)
         position = {feature: at for at, feature in enumerate(part.structure.selected)}
-        out = families[: len(position)]
+        values = families[: len(position)]
+        groups = [np.zeros((1, terms.n_classes)) for _ in values]
         layers = zip(part.interactions(self.depth), families[len(position) :], strict=True)
-        for (feature, _), extra in layers:
-            at, layer = position[feature], np.take(extra, part.groups[feature], axis=-2)
-            out[at] = under_parents(out[at], layer.ndim - 2) + layer
-        return by_class(cells[:1])[0], out
+        for (feature, parents), layer in layers:
+            at = position[feature]
+            held = part.structure.parent_indices[at]
+            groups[at] = _add_layer(groups[at], layer, [held.index(parent) for parent in parents])
+        return Scores(by_class(cells[:1])[0], values, groups)
 
     def _fit(
         self,
@@ -178,11 +195,16 @@ class Smooth(Member):
         start: Floats | None,
         settings: Settings,
     ) -> Fit:
-        strengths = [STRENGTHS[place]] * (self.depth + 1)
+        own = STRENGTHS[place]
+        strengths = [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
         terms = part.terms(self.depth)
         fit = fit_scores(terms, rows, strengths, part.class_shares, start=start, settings=settings)
         self.passes += fit.passes
         return fit
+
+    def _apart(self, part: Part) -> bool:
+        """Whether the tables with most parents have a strength of their own."""
+        return part.has_many_rows and self.depth > 0
 
     def record(self) -> dict[str, Any]:
         """Return the depth, the strength, and the work."""
@@ -219,13 +241,11 @@ class Generative(Member):
         self.held_out = np.concatenate(said)
         self.loss = trial.loss(self.held_out)
 
-    def scores(self, part: Part) -> tuple[Floats, list[Floats]]:
+    def scores(self, part: Part) -> Scores:
         """Return the tables' logarithms."""
-        structure, tables = self._tables(part)
-        out = []
-        for feature, table in zip(structure.selected, tables.families, strict=True):
-            out.append(np.take(table.to_dense().log_prob, part.groups[feature], axis=-2))
-        return tables.log_prior, out
+        _, tables = self._tables(part)
+        groups = [np.maximum(table.to_dense().log_prob, FLOOR) for table in tables.families]
+        return Scores(tables.log_prior, [np.zeros((1, 1)) for _ in groups], groups)
 
     def _tables(self, part: Part) -> tuple[Structure, Tables]:
         """Learn the tables of a part."""
@@ -240,9 +260,18 @@ class Generative(Member):
 
 
 def under_parents(scores: Floats, n_parents: int) -> Floats:
-    """Bring scores under the first parents, (*groups, arity, n_classes), under more of them."""
+    """Bring scores under the first parents, (*groups, number, n_classes), under more of them."""
     ones = (1,) * (n_parents + 2 - scores.ndim)
     return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
+
+
+def _add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
+    """Add a table (*groups, n_groups, n_classes) of the parents of some axes to scores."""
+    n_parents = max(scores.ndim - 2, max(axes) + 1)
+    shape = [1] * n_parents
+    for axis, size in zip(axes, layer.shape, strict=False):
+        shape[axis] = size
+    return under_parents(scores, n_parents) + layer.reshape(*shape, *layer.shape[-2:])
 
 
 def climb(loss: Callable[[int], float], start: int, number: int, least: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from tanager.structure import Structure, StructureLearner
 __all__ = ["Part"]
 
 Floats = NDArray[np.float64]
+
+MANY_ROWS = 5_000  # from which on each parent has a table, and each layer a strength, of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,8 @@ class Part:
     context : FitContext
     fold : Fold or None
         The rows to learn from; None is all.
+    value_weights : list of ndarray
+        The weight of the rows of each value, feature by feature.
     """
 
     rows: Rows
@@ -42,7 +47,13 @@ class Part:
     structure: Structure
     context: FitContext
     fold: Fold | None = None
+    value_weights: list[Floats] = field(default_factory=list)
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
+
+    @property
+    def has_many_rows(self) -> bool:
+        """Whether held-out rows can tell more choices from chance."""
+        return self.rows.n_rows >= MANY_ROWS
 
     @property
     def signs(self) -> Signs:
@@ -56,7 +67,9 @@ class Part:
 
         `limit` is the most numbers of a table of groups.
         """
-        return cls(rows, _groups(Counts(rows, context)), structure, context)._refined(limit)
+        counts = Counts(rows, context)
+        part = cls(rows, _groups(counts), structure, context, None, _weights(counts))
+        return part._refined(limit)
 
     def without(self, fold: Fold) -> Part:
         """Return the part that learns scores from the rows of a `Fold` alone."""
@@ -83,8 +96,8 @@ class Part:
 
         `limit` is the most numbers of a table of groups.
         """
-        groups = _groups(Counts(rows.subset(fold), context))
-        part = cls(rows, groups, structure, context, fold)
+        counts = Counts(rows.subset(fold), context)
+        part = cls(rows, _groups(counts), structure, context, fold, _weights(counts))
         if learner is not None:
             counts = part.grouped_counts
             found = learner.learn(counts, context).within(counts.domain, limit)
@@ -134,19 +147,38 @@ class Part:
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...]]]:
         """Return each feature with its first, first two, ... up to `depth` parents.
 
-        A table is left out where it cannot rise and fall as is asked along all its features.
+        With many rows also with the second, third, ... alone: such a table needs far
+        fewer numbers than one of all of them. A table is left out where it cannot rise and
+        fall as is asked along all its features.
         """
         pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
         return [
-            (feature, parents[:number])
+            (feature, chosen)
             for feature, parents in pairs
             for number in range(1, min(depth, len(parents)) + 1)
-            if can_hold((feature, *parents[:number]), self.signs)
+            for chosen in self._with_last(parents[:number])
+            if can_hold((feature, *chosen), self.signs)
         ]
+
+    def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return the parents whose tables come with the last of some parents."""
+        alone = len(parents) > 1 and self.has_many_rows
+        return [parents[-1:], parents] if alone else [parents]
+
+    def n_numbers(self, depth: int) -> int:
+        """Return how many numbers the tables of groups with up to `depth` parents have."""
+        sizes, domain = [int(groups.max()) + 1 for groups in self.groups], self.rows.domain
+        pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
+        families = [(feature, *parents[:depth]) for feature, parents in pairs]
+        return domain.n_classes * sum(prod(sizes[one] for one in family) for family in families)
 
     def located(self, depth: int) -> LocatedTable:
         """Return the rows as cells of the terms."""
         return LocatedTable(self.terms(depth), self.rows, self.context, self.fold)
+
+
+def _weights(counts: Counts) -> list[Floats]:
+    return [values.sum(axis=1) for values in counts.values]
 
 
 def _groups(counts: Counts) -> tuple[Groups, ...]:

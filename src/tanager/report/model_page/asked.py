@@ -69,7 +69,7 @@ def asked_network(
 def _n_cells(table: FamilyTable) -> int:
     """Return the number of probabilities of a table, spelled out as a scorer has it."""
     if isinstance(table, GroupedTable):
-        return int(table.log_prob.size)
+        return table.n_numbers
     return prod(table.member_arities) * table.n_classes
 
 
