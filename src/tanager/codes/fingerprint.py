@@ -38,14 +38,15 @@ class _Digest:
 
     def update(self, state: Words, chunk: Chunk) -> Words:
         words = row_hash(_SEED, chunk.indices)
-        for at, codes in enumerate(chunk.codes):
-            state[at] += np.dot(codes.astype(np.uint64), words)
-        state[-3] += words.sum()
-        state[-2] += np.dot(chunk.labels.astype(np.uint64), words)
+        columns = [*chunk.codes, np.ones(len(words)), chunk.labels]
+        sums = [np.dot(column.astype(np.uint64), words) for column in columns]
+        bits = np.zeros(len(words), np.uint64)
         if chunk.weights is not None:
             bits = np.ascontiguousarray(chunk.weights, dtype=np.float64).view(np.uint64)
-            # The low bits of most weights are zeros: fold the high ones onto them.
-            state[-1] += np.dot(bits ^ (bits >> np.uint64(32)), words)
+        # The low bits of most weights are zeros: fold the high ones onto them.
+        sums.append(np.dot(bits ^ (bits >> np.uint64(32)), words))
+        # Arrays wrap around in silence; a single number would warn.
+        state += np.array(sums, np.uint64)
         return state
 
     def merge(self, a: Words, b: Words) -> Words:
