@@ -38,12 +38,15 @@ class Curves:
     """
 
     def __init__(self, chosen: Sequence[int], bases: Sequence[Floats]) -> None:
-        self._bases = _stack(bases)
-        self.size = self._bases.shape[1]
+        self.size = 1 + max((len(matrix) for matrix in bases), default=0)
         self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
         self.n_cells = len(chosen) * self.size
         self.start = 0
-        self._back = np.ascontiguousarray(self._bases.transpose(0, 2, 1))
+        # Families of one basis are turned by one product: most numbers have the same.
+        alike: dict[int, list[int]] = {}
+        for row, matrix in enumerate(bases):
+            alike.setdefault(id(matrix), []).append(row)
+        self._shared = [(np.array(rows), bases[rows[0]]) for rows in alike.values()]
 
     def places(self, shape: tuple[int, ...]) -> Ints:
         """Return the cells of a family's joint values, counted from its first."""
@@ -51,23 +54,33 @@ class Curves:
 
     def expand(self, free: Floats, out: Floats) -> None:
         """Write the block's scores, of parameters of all cells."""
-        if self.n_cells:
-            own = slice(self.start, self.start + self.n_cells)
-            part = free[own].reshape(*self._bases.shape[:2], -1)
-            out[own] = np.matmul(self._bases, part).reshape(self.n_cells, -1)
+        given, found = self._families(free), self._families(out)
+        for rows, matrix in self._shared:
+            found[rows, : len(matrix)] = _turn(matrix, given[rows, : len(matrix)])
+            found[rows, len(matrix) :] = 0.0
 
     def pull(self, slopes: Floats) -> None:
         """Turn the block's derivatives by scores into those by parameters, in place."""
-        if self.n_cells:
-            own = slice(self.start, self.start + self.n_cells)
-            part = slopes[own].reshape(*self._bases.shape[:2], -1)
-            slopes[own] = np.matmul(self._back, part).reshape(self.n_cells, -1)
+        own = self._families(slopes)
+        for rows, matrix in self._shared:
+            own[rows, : len(matrix)] = _turn(matrix.T, own[rows, : len(matrix)])
+            own[rows, len(matrix) :] = 0.0
 
     def pull_mass(self, mass: Floats) -> None:
         """Turn the block's second derivatives by scores into those by parameters, in place."""
-        own = slice(self.start, self.start + self.n_cells)
-        part = mass[own].reshape(self._bases.shape[:2])
-        mass[own] = np.einsum("fij,fi->fj", self._bases**2, part).ravel()
+        own = self._families(mass[:, None])
+        for rows, matrix in self._shared:
+            own[rows, : len(matrix)] = _turn(matrix.T**2, own[rows, : len(matrix)])
+
+    def _families(self, cells: Floats) -> Floats:
+        """Return the block's part of all cells, (n_families, size, n_columns)."""
+        own = cells[self.start : self.start + self.n_cells]
+        return own.reshape(len(self.firsts), self.size, cells.shape[1])
+
+
+def _turn(matrix: Floats, cells: Floats) -> Floats:
+    """Return a matrix times the cells (n_families, size, n_columns) of each family."""
+    return np.tensordot(cells, matrix, ((1,), (1,))).transpose(0, 2, 1)
 
 
 class Sheets:
