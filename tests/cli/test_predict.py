@@ -1,0 +1,133 @@
+"""``tanager predict``: tables of any format in, labels and probabilities out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.calling import call
+
+import tanager
+
+
+@pytest.mark.parametrize("source", ["t.parquet", "t.csv", "t.feather"])
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+def test_predict_streams_any_format_to_any(folder, tmp_path, source, ending):
+    out = tmp_path / f"p.{ending}"
+    assert call("predict", folder / "m.tanager", folder / source, "--keep", "id", "-o", out) == 0
+    read = {"parquet": pq.read_table, "arrow": feather.read_table, "csv": pacsv.read_csv}
+    table = read[ending](out)
+    assert table.column_names == ["id", "prediction", "p_high", "p_low"]
+    clf = tanager.load(folder / "m.tanager")
+    rows = pq.read_table(folder / "t.parquet").drop_columns(["id", "risk"])
+    expected = clf.predict_proba(rows)
+    assert np.allclose(table["p_high"].to_numpy(), expected[:, 0], rtol=1e-12)
+    assert [str(v) for v in table["prediction"].to_pylist()] == clf.predict(rows).tolist()
+    assert table["id"].to_pylist() == list(range(600))
+
+
+def test_predict_without_output_prints_csv(folder, capfdbinary):
+    assert call("predict", folder / "m.tanager", folder / "t.csv", "--ignore-extra") == 0
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    assert lines[0] == '"prediction","p_high","p_low"' or lines[0] == "prediction,p_high,p_low"
+    assert len(lines) == 601
+
+
+def test_predict_with_threads_is_the_same(folder, tmp_path):
+    for jobs in (1, 3):
+        out = tmp_path / f"{jobs}.parquet"
+        arguments = ["--ignore-extra", "-j", jobs, "-o", out, "--keep", "all"]
+        assert call("predict", folder / "m.tanager", folder / "t.parquet", *arguments) == 0
+    assert pq.read_table(tmp_path / "1.parquet").equals(pq.read_table(tmp_path / "3.parquet"))
+
+
+def test_codes_that_look_like_numbers_are_predicted_as_the_text_they_were(tmp_path, said):
+    train, new, scored = (tmp_path / name for name in ("train.csv", "new.csv", "scored.csv"))
+    train.write_text("code,y\n" + "01,u\nAB,v\n" * 30)
+    model = tmp_path / "m.tanager"
+    assert call("fit", train, "-t", "y", "-s", "naive", "-p", "laplace", "-o", model) == 0
+    new.write_text("code\n" + "01\n" * 10)
+    assert call("predict", model, new, "--keep", "code", "-o", scored) == 0
+    row = scored.read_text().replace('"', "").splitlines()[1].split(",")
+    assert row[:2] == ["01", "u"]
+    assert float(row[2]) > 0.9
+    said()
+    assert call("explain", model, new, "--row", 2, "--json") == 0
+    assert json.loads(said().out)["probabilities"]["u"] == pytest.approx(float(row[2]))
+
+
+def test_a_model_without_names_takes_columns_by_position(tmp_path):
+    x = np.random.default_rng(1).integers(0, 3, (80, 2))
+    clf = tanager.BayesNetClassifier("tan", "laplace").fit(x, x.sum(axis=1) > 2)
+    tanager.save(clf, tmp_path / "m")
+    table = pa.table({"key": np.arange(80), "left": x[:, 0], "right": x[:, 1]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    out = tmp_path / "p.parquet"
+    assert call("predict", tmp_path / "m", tmp_path / "t.parquet", "--keep", "key", "-o", out) == 0
+    written = pq.read_table(out)
+    assert written["prediction"].to_pylist() == clf.predict(x).tolist()
+    assert call("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", out) == 1
+
+
+def test_tables_that_do_not_fit_the_model(folder, tmp_path, said):
+    table = pq.read_table(folder / "t.parquet")
+    cases = [
+        (table.rename_columns(["id", "Age", "job", "pay", "risk"]), "'age'"),
+        (table.drop_columns(["pay"]), "'pay'"),
+        (table, "'id'"),
+        (table.drop_columns(["id"]).set_column(0, "age", pa.array(["old"] * 600)), "'age'"),
+    ]
+    for changed, words in cases:
+        pq.write_table(changed, tmp_path / "t.parquet")
+        out = tmp_path / "p.parquet"
+        assert call("predict", folder / "m.tanager", tmp_path / "t.parquet", "-o", out) == 1
+        assert words in said().err
+        assert not out.exists()
+    shuffled = table.select(["pay", "job", "age", "risk"])
+    pq.write_table(shuffled, tmp_path / "t.parquet")
+    assert call("predict", folder / "m.tanager", tmp_path / "t.parquet", "-o", out) == 0
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_leaves_nothing(folder, tmp_path, which):
+    """A batch arrives through a pipe-like slow file; the signal comes in the middle."""
+    code = (
+        "import sys, time, os, signal, threading\n"
+        "from tanager.cli import predict\n"
+        "slow = predict.Scorer.score\n"
+        "def score(self, batch):\n"
+        "    print('working', flush=True)\n"
+        "    time.sleep(60)\n"
+        "    return slow(self, batch)\n"
+        "predict.Scorer.score = score\n"
+        "from tanager.cli import main\n"
+        "main()\n"
+    )
+    out = tmp_path / "p.parquet"
+    out.write_bytes(b"precious")
+    arguments = ["predict", folder / "m.tanager", folder / "t.parquet", "--ignore-extra", "-o", out]
+    arguments.append("--force")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "working\n"
+    time.sleep(0.2)
+    process.send_signal(which)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert out.read_bytes() == b"precious"
+    assert [p.name for p in tmp_path.iterdir()] == ["p.parquet"]
