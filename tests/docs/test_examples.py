@@ -21,7 +21,7 @@ WITH_CODE = [
 
 
 @pytest.fixture(scope="session")
-def results(tmp_path_factory):
+def page_results(tmp_path_factory):
     """What went wrong, by page: one process runs them all."""
     if not hasattr(os, "fork"):
         pytest.skip("pages run in forked processes, which this system does not have")
@@ -35,8 +35,8 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_the_page_runs_with_what_it_says_to_install(page, results):
-    assert not results[str(page)], "\n".join(results[str(page)])
+def test_the_page_runs_with_what_it_says_to_install(page, page_results):
+    assert not page_results[str(page)], "\n".join(page_results[str(page)])
 
 
 @pytest.mark.parametrize("mark", NOT_RUN)
