@@ -207,7 +207,7 @@ def test_dates_in_doubt_are_asked_for_and_then_read(messy, tmp_path, capfd):
     assert columns["kind"].kind == "categorical"
     for command in ("predict", "score", "explain", "report"):
         line = [command, str(model), str(messy), "--na-values", "?"]
-        line += ["-o", str(tmp_path / "o.html"), "-t", "y"] if command == "report" else []
+        line += ["-o", str(tmp_path / "o.html")] if command == "report" else []
         assert run(line) == 0
     assert run(["predict", str(model), str(messy)]) == 1
     assert "Name texts that mean missing (--na-values)" in capfd.readouterr().err

@@ -36,7 +36,10 @@ def report(
         ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The column of the true classes in DATA.")
+        str | None,
+        typer.Option(
+            "--target", "-t", help="The column of true classes in DATA; else the model's."
+        ),
     ] = None,
     html: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
     card: Annotated[
@@ -90,13 +93,26 @@ def report(
 
         write_report(Results.read(subject), html)
     else:
-        if data and target is None:
-            raise ConfigurationError("DATA needs --target: the column of the true classes.")
         if target is not None and not data:
             raise ConfigurationError("--target names a column of DATA: give the rows too.")
         table = open_data(data, na_values, encoding, decimal, drop) if data else None
+        if table is not None and target is None:
+            target = _own_target(subject, table)
         _write_model_page(subject, table, target, html, card, title, folds, rows, learning_curve)
     print(f"{html}: {human_size(html.stat().st_size)}")
+
+
+def _own_target(model: Path, table: Source) -> str:
+    """Return the column that the model was fitted to, if the table has it."""
+    from tanager.network import Network
+
+    name = Network.load(model).codebook.target.name
+    if name not in table.names:
+        raise ConfigurationError(
+            f"DATA has no column {name!r}, which the model predicts. Name the column of the true "
+            "classes with --target."
+        )
+    return name
 
 
 def _write_model_page(

@@ -10,6 +10,7 @@ __all__ = ["in_options"]
 _PARAMETERS = {
     "bins": "--bins",
     "decimal": "--decimal",
+    "dialect": "--dialect",
     "encoding": "--encoding",
     "engine": "--engine",
     "folds": "--folds",
@@ -37,7 +38,12 @@ _PHRASES = (
     ("Name the target.", "Name the target with --target."),
     ("unknowns=False", "--complete-rows"),
     ("sample_weight", "--weight"),
+    ("monotonic has", "--monotonic has"),
+    (", or a learner from tanager.structure", ""),
+    (", or a learner from tanager.parameters", ""),
 )
+_ORDER_OF = re.compile(r"ordered=\{'([^']*)': \[\.\.\.\]\}")
+_ENTRY = re.compile(r"(?<![-\w])(ordered|monotonic)\['[^']*'\]")
 _GIVEN = re.compile(rf"(?<![\w(-])({'|'.join(_PARAMETERS)})=(?=\S)")
 
 
@@ -46,7 +52,11 @@ def in_options(text: str) -> str:
 
     >>> in_options("bins='foo' is not known. Or pass audit=False.")
     "--bins 'foo' is not known. Or pass --no-audit."
+    >>> in_options("monotonic names 'a'. Say the order with ordered={'a': [...]}.")
+    "--monotonic names 'a'. Say the order with --ordered 'a=first,second,...'."
     """
+    text = _ORDER_OF.sub(r"--ordered '\1=first,second,...'", text)
+    text = _ENTRY.sub(r"--\1", text)
     for library, here in _PHRASES:
         text = re.sub(rf"(?<![-\w]){re.escape(library)}", here, text)
     return _GIVEN.sub(lambda found: f"{_PARAMETERS[found.group(1)]} ", text)

@@ -180,6 +180,11 @@ def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
 
     if len(data) < 8:
         _refuse(f"it has {len(data)} bytes, too few for a model")
+    if data[8:9] != b"{":  # where every safetensors file has one
+        raise ModelFileError(
+            "this is no model file (no safetensors file). Models are written by tanager.save and "
+            "tanager fit. Check the path."
+        )
     try:
         parts = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:

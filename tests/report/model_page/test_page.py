@@ -200,8 +200,11 @@ def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monk
     assert "SHA-256" in page
     assert run(["report", "m.tanager", "-o", "b.html"]) == 0
     assert "Nothing was measured" in (tmp_path / "b.html").read_text(encoding="utf-8")
-    assert run(["report", "m.tanager", "people.parquet"]) == 2
-    assert "--target" in capsys.readouterr().err
+    assert run(["report", "m.tanager", "people.parquet", "--folds", "0", "-o", "own.html"]) == 0
+    assert "Measured on" in (tmp_path / "own.html").read_text(encoding="utf-8")
+    pq.write_table(people.drop(["income"]), "unlabelled.parquet")
+    assert run(["report", "m.tanager", "unlabelled.parquet"]) == 2
+    assert "with --target" in capsys.readouterr().err
     tree.report(tmp_path / "c.html")
     tree.network_.report(tmp_path / "d.html", people, "income")
     write_model_report("m.tanager", tmp_path / "e.html")
