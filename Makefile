@@ -42,7 +42,7 @@ layers: setup  ## the one-way flow of imports
 	$(BIN)/lint-imports
 
 unit: setup  ## the tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
 
 docs: setup  ## the documentation, into docs/_build/html; warnings are errors
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

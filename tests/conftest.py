@@ -8,19 +8,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Made once for each process that tests. Those who ask for one of them go to one process
-# (`pytest -n 2 --dist loadgroup`), and go first, so that no process is left alone with them.
-COSTLY = ("page_results", "built", "dask_client", "browser", "server")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Send tests that share a costly fixture to the same process."""
-    for item in items:
-        for name in COSTLY:
-            if name in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
-
 
 @pytest.fixture(scope="session")
 def shared() -> Path:

@@ -1,10 +1,10 @@
 """Runs the code blocks of a page as they stand, with only what the page says to install.
 
-    python tests/docs/pages.py OUTPUT PAGE ...
+    python tests/docs/pages.py < PAGES
 
-Every page runs in a folder of its own, on a stage that has the files and names which pages
-speak of, in a process in which other packages cannot be imported. OUTPUT gets, for each page,
-what went wrong.
+Reads the paths of pages, a line each, and answers each with a line of JSON: what went wrong. Every
+page runs in a folder of its own, on a stage that has the files and names which pages speak of, in a
+process in which other packages cannot be imported.
 """
 
 from __future__ import annotations
@@ -79,21 +79,22 @@ class Blocker(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def main(output: str, *pages: str) -> None:
+def main() -> None:
     # Loaded once for all pages; nothing that starts a thread runs before the forks.
-
-    import tanager.classifiers
+    import tanager.classifiers.bayesnet
     import tanager.cli.app  # noqa: F401
 
-    results = {}
-    for page in map(os.path.abspath, pages):
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what pages print is no answer
+    for line in sys.stdin:
+        page = Path(line.strip()).resolve()
         # A fork: the packages of one page are not those of the next, and nothing is loaded twice.
         with tempfile.TemporaryDirectory() as folder:
             child = os.fork()
             if child == 0:
                 found = [traceback.format_exc()]
                 try:
-                    found = run_page(Path(page), Path(folder))
+                    found = run_page(page, Path(folder))
                 except BaseException:
                     found = [traceback.format_exc()]
                 finally:
@@ -101,8 +102,8 @@ def main(output: str, *pages: str) -> None:
                     os._exit(0)
             os.waitpid(child, 0)
             place = Path(folder, "result.json")
-            results[page] = json.loads(place.read_text()) if place.exists() else ["it died"]
-    Path(output).write_text(json.dumps(results))
+            found = json.loads(place.read_text()) if place.exists() else ["it died"]
+            print(json.dumps(found), file=answers, flush=True)
 
 
 def run_page(page: Path, folder: Path) -> list[str]:
@@ -198,4 +199,4 @@ def set_stage(folder: Path) -> dict:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

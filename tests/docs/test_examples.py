@@ -21,22 +21,37 @@ WITH_CODE = [
 
 
 @pytest.fixture(scope="session")
-def page_results(tmp_path_factory):
-    """What went wrong, by page: one process runs them all."""
+def run_page(tmp_path_factory):
+    """Run a page and say what went wrong; one process loads the packages, and forks for each."""
     if not hasattr(os, "fork"):
         pytest.skip("pages run in forked processes, which this system does not have")
-    output = tmp_path_factory.mktemp("pages") / "results.json"
-    script = Path(__file__).with_name("pages.py")
-    line = [sys.executable, "-W", "error", str(script), str(output), *map(str, WITH_CODE)]
-    environment = {**os.environ, "MPLBACKEND": "agg"}
-    done = subprocess.run(line, capture_output=True, text=True, env=environment, check=False)
-    assert output.exists(), done.stderr
-    return json.loads(output.read_text())
+    script, said = Path(__file__).with_name("pages.py"), tmp_path_factory.mktemp("pages") / "said"
+    with (
+        said.open("w") as errors,
+        subprocess.Popen(
+            [sys.executable, "-W", "error", str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "MPLBACKEND": "agg"},
+        ) as process,
+    ):
+
+        def run(page):
+            process.stdin.write(f"{page}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            assert answer, said.read_text()
+            return json.loads(answer)
+
+        yield run
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_the_page_runs_with_what_it_says_to_install(page, page_results):
-    assert not page_results[str(page)], "\n".join(page_results[str(page)])
+def test_the_page_runs_with_what_it_says_to_install(page, run_page):
+    wrong = run_page(page)
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("mark", NOT_RUN)
