@@ -26,8 +26,8 @@ KINDS = {
     "e": "extended, equation 14",
     "released": "extended, as released",
 }
-MAX_ITERATIONS = 200
-MAX_ROWS = 1000
+MAX_ITERATIONS = 100
+MAX_ROWS = 500
 
 
 class Indicators(NamedTuple):
