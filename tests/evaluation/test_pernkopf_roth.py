@@ -98,6 +98,16 @@ def test_figures_3a_and_3b_are_one_sweep_looked_at_in_two_ways():
     }
 
 
+def test_a_picture_joins_draws_where_colours_would_not_do():
+    points = {f"K = {k} #{i}": {"x": [1.0], "y": [float(i)]} for k in (2, 8) for i in range(5)}
+    joined = roth_sweeps._few(points)
+    assert {name: found["y"] for name, found in joined.items()} == {
+        name: [0.0, 1.0, 2.0, 3.0, 4.0] for name in ("K = 2", "K = 8")
+    }
+    few = dict(list(points.items())[:4])
+    assert roth_sweeps._few(few) == few
+
+
 def test_a_configuration_that_only_some_were_trained_under_is_left_out():
     found = [{"a": (100.0, 3.0), "b": (10.0, 4.0)}, {"a": (10.0, 1.0)}, {}]
     points = roth_sweeps._points(found, 2)

@@ -157,7 +157,7 @@ def sweep_blocks(
             found |= {(plan.slug, n): float(pick(point["y"])) for n, point in points.items()}
         for slug, title, groups in _figures(plan, points):
             rows += _rows(title, groups)
-            pictures += _pictures(slug, title, groups)
+            pictures += _pictures(slug, title, _few(groups))
     notes = (
         "Settings (I) and (II) of the paper, by evenly spread configurations, as many as there are "
         "trainings in the table, where the paper draws 500 and 100; "
@@ -249,6 +249,18 @@ def _rows(title: str, points: Points) -> list[tuple[str, ...]]:
          f"{np.median(found['y']):.2f}")
         for name, found in points.items()
     ]  # fmt: skip
+
+
+def _few(points: Points) -> Points:
+    """Join the random draws of a classifier where there are more lines than colours."""
+    if len(points) <= 7:
+        return points
+    joined: Points = {}
+    for label, found in points.items():
+        group = joined.setdefault(label.split(" #")[0], {"x": [], "y": []})
+        group["x"] += found["x"]
+        group["y"] += found["y"]
+    return joined
 
 
 def _pictures(slug: str, title: str, points: Points) -> list[Picture]:
