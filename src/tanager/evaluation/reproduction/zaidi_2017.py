@@ -96,9 +96,10 @@ def reproduce(bench: Workbench) -> Findings:
     big = _big_scores(bench, scores)
     findings.blocks.append(_big(big))
     findings.blocks.append(_strict(bench))
-    findings.claims += _claims(parts, big)
     small = [d for d in datasets if bench.n_rows[d.name] <= FORM_ROWS[bench.quick]]
     runs = form_runs(bench, small)
+    from_zero = {metric: runs["zero"].mean(metric) for metric in LOSSES}
+    findings.claims += _claims(parts, {" (I)": big, "": _big_scores(bench, from_zero)})
     findings.blocks += [_from_zero(bench, runs["zero"]), *form_blocks(bench, runs)]
     blocks, claims = convergence_blocks(bench, runs, datasets)
     findings.blocks += blocks
@@ -200,11 +201,12 @@ def _strict(bench: Workbench) -> Block:
     return duel_block(title, duels, scores, LOSSES, notes)
 
 
-def _claims(parts: Mapping[str, Scores], big: Mapping[str, Scores]) -> list[Claim]:
+def _claims(parts: Mapping[str, Scores], big: Mapping[str, Mapping[str, Scores]]) -> list[Claim]:
     bias = [(n, duel_record(parts.get("bias"), f"{n}w", n)) for n in STRUCTURES]
     variance = [(n, duel_record(parts.get("variance"), n, f"{n}w")) for n in STRUCTURES]
     large = [
-        (f"{n}, {title}", duel_record(big[metric], f"{n}w", n))
+        (f"{n}{mark}, {title}", duel_record(scores[metric], f"{n}w", n))
+        for mark, scores in big.items()
         for metric, title in LOSSES.items()
         for n in STRUCTURES
     ]
