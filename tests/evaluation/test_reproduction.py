@@ -149,6 +149,7 @@ def test_time_that_is_over_leaves_whole_divisions(folder):
     bench.until = 0.0
     assert bench.run("late", tables, contenders).results.records == []
     assert "0 of 8 cells of late" in bench.absent[-1]
+    assert "not all of it done" in bench.describe("2 folds")
     bench.until = None
     whole = bench.run("late", tables, contenders).results
     assert len(whole.records) == 8

@@ -277,8 +277,10 @@ class Workbench:
     def describe(self, protocol: str) -> str:
         """Say how this run was made."""
         facts = environment()
+        unfinished = any("the time was over" in line for line in self.absent)
         parts = [
             f"{'Quick run' if self.quick else 'Run'}: {protocol}",
+            "not all of it done, the end of this page says what is missing" if unfinished else "",
             f"tables up to {self.max_rows:,} rows" if self.max_rows else "",
             f"{self.n_cells:,} fits, {self.cpu_seconds / 60:,.1f} CPU minutes in all",
             facts["machine"],
