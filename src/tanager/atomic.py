@@ -71,7 +71,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     except OSError as error:
         # Name the file that was asked for: the temporary one says nothing to anybody.
         if error.filename in (str(part), part) or (error.filename is None and _is_disk(error)):
-            error.filename, error.filename2 = str(path), None
+            error.filename = str(path)
+            del error.filename2  # None would be told of too
         raise
     finally:
         with suppress(OSError):

@@ -184,3 +184,10 @@ def test_an_error_from_elsewhere_keeps_its_own_name(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, replacing(tmp_path / "out"):
         (tmp_path / "absent").read_bytes()
     assert caught.value.filename == str(tmp_path / "absent")
+
+
+def test_a_folder_that_is_not_there_is_told_with_the_name_that_was_asked_for(tmp_path):
+    place = tmp_path / "no" / "file.txt"
+    with pytest.raises(FileNotFoundError) as told:
+        write_text(place, "text")
+    assert str(told.value) == f"[Errno 2] No such file or directory: {str(place)!r}"
