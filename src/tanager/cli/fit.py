@@ -12,6 +12,8 @@ import typer
 from tanager.cli.console import human_size, print_json
 from tanager.cli.engines import open_engine
 from tanager.cli.options import (
+    COLUMNS,
+    RUNNING,
     Audit,
     Balanced,
     Bins,
@@ -59,7 +61,8 @@ def fit(
     missing: Missing = "value",
     bins: Bins = "auto",
     weight: Annotated[
-        str | None, typer.Option("--weight", help="The column of row weights.")
+        str | None,
+        typer.Option("--weight", help="The column of row weights.", rich_help_panel=COLUMNS),
     ] = None,
     balanced: Balanced = False,
     na_values: NaValues = None,
@@ -69,23 +72,38 @@ def fit(
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            "--memory-limit", help="For rows and counts: 4GB, 512MiB, … Else half of the free."
+            "--memory-limit",
+            help="For rows and counts: 4GB, 512MiB, … Else half of the free.",
+            rich_help_panel=RUNNING,
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", help="A folder: a killed fit goes on from there."),
+        typer.Option(
+            "--checkpoint",
+            help="A folder: a killed fit goes on from there.",
+            rich_help_panel=RUNNING,
+        ),
     ] = None,
     engine: Annotated[
-        str, typer.Option("--engine", help="local: threads. dask: the workers of a cluster.")
+        str,
+        typer.Option(
+            "--engine",
+            help="local: threads. dask: the workers of a cluster.",
+            rich_help_panel=RUNNING,
+        ),
     ] = "local",
     scheduler: Annotated[
         str | None,
         typer.Option(
-            "--scheduler", help="Address of a Dask scheduler; else workers of this machine."
+            "--scheduler",
+            help="Address of a Dask scheduler; else workers of this machine.",
+            rich_help_panel=RUNNING,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of learners that draw numbers.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", help="Of learners that draw numbers.", rich_help_panel=RUNNING)
+    ] = 0,
     audit: Audit = True,
     force: Force = False,
     as_json: Json = False,

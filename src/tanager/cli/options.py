@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tanager.sources import Source
 
 __all__ = [
+    "COLUMNS",
+    "RUNNING",
     "Audit",
     "Balanced",
     "Bins",
@@ -37,6 +39,12 @@ __all__ = [
     "read_categorical",
 ]
 
+# The boxes in which a command's help has its options.
+READING = "How the table is read"
+COLUMNS = "What its columns are"
+LEARNING = "What is learned"
+RUNNING = "How it runs"
+
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
 Data = Annotated[
     list[str],
@@ -47,9 +55,13 @@ Data = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Threads = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.")]
+Threads = Annotated[
+    int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.", rich_help_panel=RUNNING)
+]
 
-Processes = Annotated[int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.")]
+Processes = Annotated[
+    int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.", rich_help_panel=RUNNING)
+]
 TableFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")
 ]
@@ -57,20 +69,33 @@ TableFolder = Annotated[
 # How a table is read.
 NaValues = Annotated[
     list[str] | None,
-    typer.Option("--na-values", help="A text that means missing, as '?'; may be repeated."),
+    typer.Option(
+        "--na-values",
+        help="A text that means missing, as '?'; may be repeated.",
+        rich_help_panel=READING,
+    ),
 ]
-Encoding = Annotated[str, typer.Option("--encoding", help="CSV: such as latin-1 or cp1252.")]
-Decimal = Annotated[str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,")]
+Encoding = Annotated[
+    str, typer.Option("--encoding", help="CSV: such as latin-1 or cp1252.", rich_help_panel=READING)
+]
+Decimal = Annotated[
+    str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,", rich_help_panel=READING)
+]
 
 # What its columns are.
-Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Target = Annotated[
+    str, typer.Option("--target", "-t", help="The column to predict.", rich_help_panel=COLUMNS)
+]
 Drop = Annotated[
-    list[str] | None, typer.Option("--drop", help="A column to leave out; may be repeated.")
+    list[str] | None,
+    typer.Option("--drop", help="A column to leave out; may be repeated.", rich_help_panel=COLUMNS),
 ]
 Categorical = Annotated[
     list[str] | None,
     typer.Option(
-        "--categorical", help="A column to take as categories, as it is; may be repeated. Or: all."
+        "--categorical",
+        help="A column to take as categories, as it is; may be repeated. Or: all.",
+        rich_help_panel=COLUMNS,
     ),
 ]
 Dates = Annotated[
@@ -79,6 +104,7 @@ Dates = Annotated[
         "--dates",
         help="A column of text that is dates; may be repeated. In doubt with how they are "
         "written: --dates when=%d/%m/%Y",
+        rich_help_panel=COLUMNS,
     ),
 ]
 Ordered = Annotated[
@@ -86,6 +112,7 @@ Ordered = Annotated[
     typer.Option(
         "--ordered",
         help="A column's categories from the first to the last: size=S,M,L; may be repeated.",
+        rich_help_panel=COLUMNS,
     ),
 ]
 Monotonic = Annotated[
@@ -94,6 +121,7 @@ Monotonic = Annotated[
         "--monotonic",
         help="A column along which the second class rises or falls: age=+1, price=-1; or, with "
         "more classes, age=high:+1. May be repeated. For layered parameters.",
+        rich_help_panel=COLUMNS,
     ),
 ]
 
@@ -101,28 +129,49 @@ Monotonic = Annotated[
 Structure = Annotated[
     str,
     typer.Option(
-        "--structure", "-s", help="Which features condition which: auto, naive, tan, kdb(k=2), …"
+        "--structure",
+        "-s",
+        help="Which features condition which: auto, naive, tan, kdb(k=2), …",
+        rich_help_panel=LEARNING,
     ),
 ]
 Parameters = Annotated[
     str,
     typer.Option(
-        "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
+        "--parameters",
+        "-p",
+        help="The probability tables: layered, hdp, m-estimate(m=1), …",
+        rich_help_panel=LEARNING,
     ),
 ]
 Missing = Annotated[
-    str, typer.Option("--missing", help="value: a value of its own. marginalize: summed out.")
+    str,
+    typer.Option(
+        "--missing",
+        help="value: a value of its own. marginalize: summed out.",
+        rich_help_panel=LEARNING,
+    ),
 ]
 Bins = Annotated[
     str,
     typer.Option(
-        "--bins", help="How numbers are cut: auto, mdl, fine, or also into so many equal bins."
+        "--bins",
+        help="How numbers are cut: auto, mdl, fine, or also into so many equal bins.",
+        rich_help_panel=LEARNING,
     ),
 ]
 Balanced = Annotated[
-    bool, typer.Option("--balanced", help="Let every class count alike in the prior.")
+    bool,
+    typer.Option(
+        "--balanced", help="Let every class count alike in the prior.", rich_help_panel=LEARNING
+    ),
 ]
-Audit = Annotated[bool, typer.Option(help="Read dates and numbers written as text; leave out ids.")]
+Audit = Annotated[
+    bool,
+    typer.Option(
+        help="Read dates and numbers written as text; leave out ids.", rich_help_panel=LEARNING
+    ),
+]
 
 
 def open_data(
