@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tanager.codes import learn_codebook
-from tanager.codes.cuts import check_bins, learn_cuts, quantile_cuts
+from tanager.codes.cuts import check_bins, fine_cuts, learn_cuts, quantile_cuts
 from tanager.codes.mdl import mdl_cuts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -92,3 +92,23 @@ def test_a_streamed_table_has_the_same_cuts(tmp_path):
 def test_other_bins_are_refused(bins):
     with pytest.raises(ConfigurationError, match="bins="):
         check_bins(bins)
+
+
+@pytest.mark.parametrize(("every", "most"), [(6, 255), (6, 254), (2, 255), (1, 255)])
+def test_heavy_values_make_no_more_bins_than_a_byte_has_codes(every, most):
+    # Each `every`-th of 400 values is heavy, and stands alone where there is room for that.
+    mass = np.where(np.arange(400) % every == 0, 2_000 // (400 // every) + 20, 1)
+    cuts = fine_cuts(np.repeat(np.arange(400), mass), None, 255, most)
+    bins = np.searchsorted(cuts, np.arange(400))
+    heavy = np.flatnonzero(mass * 255 > mass.sum())
+    assert 200 <= len(cuts) + 1 <= most
+    assert len(np.unique(bins[heavy])) == len(heavy)
+    if 2 * len(heavy) < most:
+        assert (np.bincount(bins)[bins[heavy]] == 1).all()
+
+
+def test_missing_takes_the_place_of_a_fine_bin():
+    numbers = np.random.default_rng(0).normal(size=6_000)
+    labels = np.zeros(6_000, np.uint16)
+    assert len(learn_cuts(numbers, labels, 1, None, "fine")) + 1 == 255
+    assert len(learn_cuts(numbers, labels, 1, None, "fine", missing=True)) + 1 == 254

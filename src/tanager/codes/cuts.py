@@ -14,6 +14,7 @@ __all__ = ["check_bins", "fine_cuts", "learn_cuts", "quantile_cuts"]
 
 MAX_BINS = 1000
 FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many bins
+MOST_FINE = 255  # codes, that of "missing" among them: a byte holds them and "unknown"
 FEW_BINS = 20  # up to which looking for each cut is faster than a sort
 
 
@@ -33,6 +34,8 @@ def learn_cuts(
     n_classes: int,
     weights: NDArray[np.float64] | None,
     bins: str | int,
+    *,
+    missing: bool = False,
 ) -> NDArray[np.float64]:
     """Return the cut points of a numeric column, ascending.
 
@@ -44,7 +47,9 @@ def learn_cuts(
         The cuts of minimum description length alone, or with those that make
         so many bins of equal frequency; or bins of equal frequency alone,
         without a look at the classes: 32, from 1,500 known values on 64, from
-        10,000 on 255.
+        5,000 on 255.
+    missing : bool
+        Whether "missing" is one more value, so that there is a fine bin less.
 
     Notes
     -----
@@ -62,7 +67,7 @@ def learn_cuts(
     """
     if bins == "fine":
         n_bins = next(number for least, number in FINE_BINS if len(values) >= least)
-        return fine_cuts(values, weights, n_bins)
+        return fine_cuts(values, weights, n_bins, MOST_FINE - missing)
     cuts = mdl_cuts(values, labels, n_classes, weights)
     if isinstance(bins, str):
         return cuts
@@ -70,12 +75,16 @@ def learn_cuts(
 
 
 def fine_cuts(
-    values: NDArray[Any], weights: NDArray[np.float64] | None, n_bins: int
+    values: NDArray[Any],
+    weights: NDArray[np.float64] | None,
+    n_bins: int,
+    most: int = MOST_FINE,
 ) -> NDArray[np.float64]:
     """Return cuts that give each heavy value a bin, and the others bins of about equal weight.
 
     A value is heavy that has more than one bin's share of the weight. Where most
-    rows are zero, the bins are left to those that are not.
+    rows are zero, the bins are left to those that are not. Heavy values divide
+    bins of others, so that there may be more than `n_bins`, but not more than `most`.
 
     Examples
     --------
@@ -87,12 +96,19 @@ def fine_cuts(
     mass = np.bincount(places, known[known > 0])
     heavy = mass * n_bins > mass.sum()
     left = np.cumsum(np.where(heavy, 0.0, mass))
-    n_light = n_bins - int(heavy.sum())
-    after = np.flatnonzero(heavy)
-    if n_light > 0 and distinct.shape[0] > 0 and left[-1] > 0:
+    inside = distinct.shape[0] - 1  # places between two values
+    own = np.flatnonzero(heavy)
+    own = np.union1d(own, own - 1)
+    own = own[(own >= 0) & (own < inside)]
+    if len(own) >= most:
+        own = np.flatnonzero(heavy)[1:] - 1
+    after, n_light = own, n_bins - int(heavy.sum())
+    while n_light > 1 and inside > 0 and left[-1] > 0:
         even = np.searchsorted(left * n_light, np.arange(1, n_light) * left[-1])
-        after = np.concatenate([even, after, after - 1])
-    after = np.unique(after[(after >= 0) & (after < distinct.shape[0] - 1)])
+        after = np.union1d(own, even[even < inside])
+        if len(after) < most:
+            break
+        after, n_light = own, n_light - (len(after) - most + 1)
     return midpoints(distinct[after].astype(np.float64), distinct[after + 1].astype(np.float64))
 
 

@@ -270,7 +270,8 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
     """Return the column of a feature: the one place where a column is made."""
     own_code = facts.missing and missing == "value"
     if facts.numbers is not None:
-        cuts = learn_cuts(facts.numbers, facts.labels, n_classes, facts.weights, bins)
+        rows = facts.numbers, facts.labels, n_classes, facts.weights
+        cuts = learn_cuts(*rows, bins, missing=own_code)
         return NumericColumn(facts.name, cuts, len(cuts) + 1 if own_code else None, facts.temporal)
     values = facts.values
     if values is None or len(values) == 0:
