@@ -100,6 +100,13 @@ def test_smoothing_with_parents_keeps_a_proper_network(fitted):
     edited = clf.network_.edit("pay", smooth=2)
     assert edited.tables.normalized
     assert not np.allclose(log_odds(edited, table), log_odds(clf.network_, table), atol=1e-3)
+    for name, before, after in zip(
+        edited.structure.features, clf.network_.tables.families, edited.tables.families, strict=True
+    ):
+        np.testing.assert_allclose(np.exp(after.to_dense().log_prob).sum(axis=-2), 1.0, atol=1e-9)
+        if name != "pay" and isinstance(before, GroupedTable):
+            assert isinstance(after, GroupedTable)
+            assert after.log_group.shape == before.log_group.shape
 
 
 def test_a_forbidden_feature_is_gone_and_the_rest_is_the_joint(fitted):

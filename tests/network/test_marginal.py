@@ -12,6 +12,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.network import marginal
+from tanager.network.coarse import Coarse
 from tanager.parameters import Laplace, MEstimate, TreeTable, tables
 from tanager.structure import Structure
 from tests.oracles import joint
@@ -108,3 +109,50 @@ def test_a_family_past_the_bound_is_an_error_that_names_its_features(monkeypatch
     monkeypatch.setattr(marginal, "MAX_CELLS", 10)
     with pytest.raises(MemoryBoundError, match="'a', 'b'"):
         marginal.add_unknown_sums(fitted, structure, codes, arities, np.zeros((25, 3)))
+
+
+# Of each feature the groups of its values; how its own table and its children's read them.
+GROUPS = [[0, 0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 2], [0, 0]]
+READ = {
+    "grouped": lambda f, at: GROUPS[f],
+    "some by value": lambda f, at: GROUPS[f] if (f + at) % 3 else list(range(len(GROUPS[f]))),
+    "by other groups": lambda f, at: GROUPS[f] if f != 0 or at != 2 else [0, 1, 1, 1],
+}
+
+
+def make_grouped(parents, read, seed):
+    rng = np.random.default_rng(seed)
+    arities = np.array([len(groups) for groups in GROUPS])
+    families = []
+    for at, held in enumerate(parents):
+        groups = [np.array(read(f, at), np.uint16) for f in (*held, at)]
+        log_group = rng.normal(size=(*(int(g.max()) + 1 for g in groups), 3))
+        families.append(
+            tables.GroupedTable.of_groups(log_group, rng.normal(size=(arities[at], 3)), groups)
+        )
+    structure = Structure.from_parents("abcde", parents)
+    gaps = np.stack([rng.integers(0, a + 1, 8) for a in arities]).astype(np.uint8)
+    return structure, tables.Tables(rng.normal(size=3), tuple(families), False), arities, gaps
+
+
+@pytest.mark.parametrize("read", READ.values(), ids=READ)
+@pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
+def test_groups_of_values_are_summed_out_exactly(parents, read):
+    structure, fitted, arities, codes = make_grouped(parents, read, 3)
+    # Tables of no probabilities: an unknown feature counts only with something known below.
+    last = [f for f in range(5) if not any(f in held for held in parents)]
+    codes[last] = np.minimum(codes[last], arities[last, None] - 1)
+    got = fitted.log_joint(structure, codes, arities)
+    coarse = Coarse.of(fitted, structure, arities)
+    assert coarse is not None
+    coarse.add_unknown_sums(codes, got)
+    dense = tables.Tables(fitted.log_prior, tuple(f.to_dense() for f in fitted.families))
+    assert got == pytest.approx(joint.log_joint(dense, structure, arities, codes), abs=1e-10)
+    by_value = fitted.log_joint(structure, codes, arities)
+    marginal.add_unknown_sums(fitted, structure, codes, arities, by_value)
+    assert got == pytest.approx(by_value, abs=1e-10)
+
+
+def test_where_tables_tell_all_values_apart_there_is_nothing_coarse():
+    structure, fitted, arities, _ = make(STRUCTURES["two-parents"], 0, Laplace())
+    assert Coarse.of(fitted, structure, arities) is None

@@ -226,6 +226,7 @@ def _grouped(stored: _Stored) -> GroupedTable:
     shape = (arities[-1], n_classes)
     _need(log_within.shape == shape, f"{what} has values of the shape {log_within.shape}")
     table = GroupedTable(log_group, log_within, lookup.astype(np.uint16), arities)
+    _need(np.array_equal(lookup, table.lookup), f"{what} has groups out of range")
     for groups, size in zip(table.member_groups, log_group.shape, strict=False):
         # Every group is some value's, so that a view's size is told by its look-up table.
         found = np.unique(groups)

@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.coarse import renormalise_by_groups
 from tanager.network.explanation import find_class
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
-from tanager.parameters import DenseTable, Tables
-from tanager.parameters.scores.network import MAX_SPELLED, renormalise
+from tanager.parameters import GroupedTable, Tables
+from tanager.parameters.scores.network import MAX_SPELLED
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
@@ -82,28 +83,25 @@ def _check(network: Network, feature: str) -> None:
 
 
 def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
-    """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents)."""
+    """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents).
+
+    Parents as the feature's table knows them: by groups of their values.
+    """
     at = network.structure.features.index(feature)
-    information = NetworkInformation(network)
-    context = information.context(feature)  # P(parents, class)
-    large = next((name for name in network.structure.features if _is_large(network, name)), None)
-    if context is None or large is not None:
+    context = NetworkInformation(network).context(feature)  # P(parents, class)
+    table = network.tables.families[at]
+    n_cells = prod(table.member_arities) * table.n_classes
+    if isinstance(table, GroupedTable):
+        n_cells = table.n_numbers
+    if context is None or n_cells > MAX_SPELLED:
         raise MemoryBoundError(
-            f"The table of {(large or feature)!r} is too large to be edited. Learn a structure "
-            "with fewer parents."
+            f"The table of {feature!r} is too large to be edited. Learn a structure with fewer "
+            "parents."
         )
-    table = network.tables.families[at].to_dense().log_prob
+    logs = (table if isinstance(table, GroupedTable) else table.to_dense()).log_prob
     share = np.log(context) - np.log(context.sum(axis=-1, keepdims=True))
-    for axis, groups in enumerate(information.parent_groups(feature)):
-        share = np.take(share, groups, axis=axis)  # parents' values may be read in groups
-    chance = np.log(np.exp(table + share[..., None, :]).sum(axis=-1))
-    return table - chance[..., None], share, chance
-
-
-def _is_large(network: Network, feature: str) -> bool:
-    """Return whether a feature's table cannot be spelled out, so that an edit has no network."""
-    table = network.tables.families[network.structure.features.index(feature)]
-    return prod(table.member_arities) * table.n_classes > MAX_SPELLED
+    chance = np.log(np.exp(logs + share[..., None, :]).sum(axis=-1))
+    return logs - chance[..., None], share, chance
 
 
 def _smooth(
@@ -169,11 +167,12 @@ def _read_odds(network: Network, given: Any) -> Floats:
 
 
 def _with_effects(network: Network, feature: str, effects: Floats, chance: Floats) -> Network:
-    at = network.structure.features.index(feature)
-    families = list(network.tables.families)
-    families[at] = DenseTable(np.ascontiguousarray(effects + chance[..., None]))
+    structure, arities = network.structure, network.codebook.domain.arities
+    families, at = list(network.tables.families), structure.features.index(feature)
+    groups = NetworkInformation(network).parent_groups(feature)
+    families[at] = GroupedTable.of(np.ascontiguousarray(effects + chance[..., None]), groups)
     scores = Tables(network.log_prior, tuple(families), normalized=False)
-    return replace(network, tables=renormalise(network.structure, scores))
+    return replace(network, tables=renormalise_by_groups(scores, structure, arities))
 
 
 def _forbid(network: Network, feature: str) -> Network:

@@ -4,14 +4,16 @@ A model file is data, never code. The arrays of the tables are tensors; all else
 is one JSON text among the file's metadata::
 
     metadata   format    "tanager"
-               version   "1", or "2" where a table reads values by groups
+               version   "1", or "3" where a table reads values by groups
                sha256    over the header and every tensor's name, type, shape and bytes
                header    {"tanager", "codebook", "structure", "tables", "history", "estimator",
                           "info"}
     tensors    log_prior (classes)
                family.3.log_prob (*parents, values, classes)        a dense family
-               family.3.lookup (values)                              their groups
-               family.4.node_child, .node_value, .cell_log_prob ...  a family as a tree
+               family.4.log_group (*parents' groups, groups, classes),
+                       .log_within (values, classes),
+                       .lookup (members' values)                    a family by groups
+               family.5.node_child, .node_value, .cell_log_prob ...  a family as a tree
 
 Reading checks everything before any of it is used (`tanager.network.checks`).
 """
@@ -44,7 +46,7 @@ __all__ = ["FORMAT_VERSION", "read_model", "write_model"]
 
 FORMAT = "tanager"
 FORMAT_VERSION = 3
-PLAIN_VERSION = 1  # without tables that read parents by groups; still written where there are none
+PLAIN_VERSION = 1  # without tables that read values by groups; still written where there are none
 
 Tensors = dict[str, NDArray[Any]]
 

@@ -121,16 +121,24 @@ class NetworkInformation:
                 f"{parent!r} is no parent of {feature!r}. Its parents: "
                 f"{', '.join(map(repr, names)) or 'the class alone'}."
             )
-        joint = self._family_joint(at)
+        table, joint = self.network.tables.families[at], self._family_joint(at)
         if joint is None:
             return None
+        own, within = np.arange(joint.shape[-2], dtype=np.uint16), np.zeros(joint.shape[-2:])
+        if isinstance(table, GroupedTable) and self.network.tables.normalized:
+            # What a value says within its group is the same whatever the parents are.
+            own, within = table.member_groups[-1], table.log_within
+            context = self._contexts[at]
+            assert context is not None
+            joint = np.exp(table.log_group) * context[..., None, :]
         summed = joint.sum(axis=names.index(parent))
         kept = tuple(p for p in parents if structure.names[p] != parent)
         fewer = list(structure.parent_indices)
         fewer[at] = kept
         families = list(self.network.tables.families)
         groups = [g for g, name in zip(self._groups[at], names, strict=True) if name != parent]
-        families[at] = GroupedTable.of(np.ascontiguousarray(_log_conditional(summed)), groups)
+        logs = np.ascontiguousarray(_log_conditional(summed))
+        families[at] = GroupedTable.of_groups(logs, within, [*groups, own])
         tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
         shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
         return Network(self.network.codebook, shorter, tables)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.codes import Codebook, Codes
 from tanager.errors import DataError
+from tanager.network.coarse import Coarse
 from tanager.network.history import Edit
 from tanager.network.labelled import LabelledTable, label_table
 from tanager.network.marginal import add_unknown_sums
@@ -89,8 +91,20 @@ class Network:
         arities = self.codebook.domain.arities
         codes = np.ascontiguousarray(codes)  # compiled loops know one layout
         out = self.tables.log_joint(self.structure, codes, arities)
-        add_unknown_sums(self.tables, self.structure, codes, arities, out)
+        if (codes.max(axis=1, initial=0) < arities).all():
+            return out
+        if self._coarse is None:
+            add_unknown_sums(self.tables, self.structure, codes, arities, out)
+        else:
+            self._coarse.add_unknown_sums(codes, out)
         return out
+
+    @cached_property
+    def _coarse(self) -> Coarse | None:
+        return Coarse.of(self.tables, self.structure, self.codebook.domain.arities)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {key: value for key, value in self.__dict__.items() if key != "_coarse"}
 
     def log_family(self, X: Any, y: ArrayLike) -> Floats:
         """Return log P(x_i | y, parents) of each feature, shape (n_rows, n_features).

@@ -112,12 +112,10 @@ class GroupedTable(EqualByArrays):
     def of_groups(
         cls, log_group: Floats, log_within: Floats, groups: Sequence[Groups]
     ) -> FamilyTable:
-        """Return the table of the members' groups; dense where parents have none."""
-        pairs = zip(groups[:-1], log_group.shape, strict=False)
-        if all(len(group) == number for group, number in pairs):
+        """Return the table of the members' groups; dense without parents, or without groups."""
+        if len(groups) == 1 or all(map(_tells_all, groups)):
             spelled = np.take(log_group, groups[-1], axis=-2) + log_within
-            if len(groups) == 1 or spelled.size <= SMALL_CELLS:
-                return DenseTable(np.ascontiguousarray(spelled))
+            return DenseTable(np.ascontiguousarray(spelled))
         lookup = np.concatenate(groups).astype(np.uint16)
         return cls(log_group, log_within, lookup, tuple(len(g) for g in groups))
 
@@ -320,6 +318,8 @@ class _Packed(NamedTuple):
 
         def view(feature: int, groups: Groups) -> int:
             # One row of codes a feature and view, however many families read it.
+            if _tells_all(groups):
+                return feature
             return n_features + views.setdefault((feature, groups.tobytes()), len(views))
 
         for read, table in families:
@@ -327,16 +327,16 @@ class _Packed(NamedTuple):
                 members.append(read)
                 flats.append(table.log_prob.ravel())
                 continue
-            pairs = zip(read.tolist(), table.member_groups, strict=True)
-            viewed = np.array([view(*pair) for pair in pairs], np.int64)
-            members.append(viewed)
-            if table.n_numbers <= SMALL_CELLS:
-                viewed[-1] = read[-1]
+            *parents, feature = read.tolist()
+            above = list(map(view, parents, table.groups))
+            if table.n_numbers <= max(SMALL_CELLS, table.log_group.size):
+                members.append(np.array([*above, feature], np.int64))
                 flats.append(table.log_prob.ravel())
                 continue
+            members.append(np.array([*above, view(feature, table.member_groups[-1])], np.int64))
             flats.append(table.log_group.ravel())
             # The second part counts only where all parents are known, as the first does.
-            members.append(np.append(~viewed[:-1], read[-1]))
+            members.append(np.array([*(~parent for parent in above), feature], np.int64))
             flats.append(table.log_within.ravel())
         n_classes = families[0][1].n_classes if families else 1
         sizes = [m.shape[0] for m in members]
@@ -417,6 +417,11 @@ class Tables(EqualByArrays):
 def family_members(structure: Structure, at: int) -> Ints:
     """Return the code rows of family `at`: its parents, then its feature."""
     return np.array([*structure.parent_indices[at], structure.selected[at]], np.int64)
+
+
+def _tells_all(groups: Groups) -> bool:
+    """Return whether every value is a group of its own, in order."""
+    return bool(np.array_equal(groups, np.arange(len(groups))))
 
 
 def _pack(tables: Tables, structure: Structure) -> _Packed:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier, load, save
+from tanager.additive import by_class
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
-from tanager.parameters.layered.learner import _input_shares, _pool
+from tanager.parameters.layered.learner import _input_shares, _pool, _within
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb
 from tanager.parameters.layered.part import Part, _shorten
 from tanager.parameters.pooled.shares import PRECISION
@@ -81,6 +84,43 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     assert tables.normalized == structure.is_moral()
 
 
+@pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
+def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch):
+    monkeypatch.setattr("tanager.parameters.layered.part.MANY_ROWS", 0)
+    rows = make_rows()
+    part = Part.of(rows, structure, 1 << 16, FitContext())
+    alone = [(2, (1,)), (2, (0,)), (2, (1, 0))]
+    assert part.interactions(2) == ([(1, (0,))] if structure is MORAL else []) + alone
+    member, fits, fit = None, [], Smooth._fit
+    for depth in range(3):
+        member = Smooth(depth, Layered()._settings(), member)
+    monkeypatch.setattr(Smooth, "_fit", lambda *args: fits.append(fit(*args)) or fits[-1])
+    tables = _pool(part, [member], np.ones(1))
+    # The definition: the score of each feature's value, and of each table's groups.
+    codes, terms = rows.gather().codes, part.terms(2)
+    cells = terms.scores(fits[-1].free)
+    scores = terms.family_scores(cells)
+    total = by_class(cells[:1]) + sum(scores[feature][codes[feature]] for feature in range(3))
+    for (feature, parents), layer in zip(part.interactions(2), scores[3:], strict=True):
+        total = total + layer[tuple(part.groups[p][codes[p]] for p in (*parents, feature))]
+    found = tables.log_joint(structure, codes, rows.domain.arities)
+    np.testing.assert_allclose(softmax(found), softmax(total), atol=1e-9)
+
+
+def test_scores_are_divided_into_those_of_groups_and_those_within():
+    generator = np.random.default_rng(0)
+    scores, groups = generator.normal(size=(6, 3)), np.array([0, 0, 0, 1, 1, 2], np.uint16)
+    weights = np.array([5.0, 0.0, 1.0, 30.0, 10.0, 0.0])
+    within, totals = _within(scores, groups, weights)
+    for group in range(3):
+        np.testing.assert_allclose(np.exp(within[groups == group]).sum(axis=0), 1.0)
+    rest = within + totals[groups] - scores  # the same for all classes
+    np.testing.assert_allclose(rest, np.repeat(rest[:, :1], 3, axis=1), atol=1e-12)
+    # Of scores that say nothing the shares of the rows are left, and a sixth of a row each.
+    even, _ = _within(np.zeros((6, 3)), groups, weights)
+    np.testing.assert_allclose(np.exp(even[3]), (30 + 1 / 6) / (40 + 2 / 6))
+
+
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
@@ -134,6 +174,8 @@ def test_a_grouped_table_answers_as_the_dense_one(own, most_spelled, monkeypatch
         np.testing.assert_allclose(dense.log_prob[values], expected)
     assert isinstance(grouped, GroupedTable)
     assert grouped.member_arities == dense.member_arities == (5, 3, 4)
+    assert grouped.n_numbers == grouped.log_prob.size == 3 * 2 * 4 * 2
+    assert "log_prob" not in pickle.loads(pickle.dumps(grouped)).__dict__
     arities = np.array([4, 3, 5])
     codes = np.stack([generator.integers(0, a + 1, 200) for a in arities]).astype(np.uint8)
     members = np.array([2, 1, 0])

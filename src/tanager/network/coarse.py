@@ -1,0 +1,180 @@
+"""Unknown features, summed out by groups of their values.
+
+A feature of hundreds of values is often read by a few groups: by the tables of
+its children, and by its own, which is P(group of x | y, parents) times
+P(x | its group, y). Where such a feature is unknown its values need not be told
+apart. So the sums are those of a network of groups, with what each known value
+adds within its group; the work falls with the groups' number, to the power of
+how many unknown features hang together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codes, Groups, group_codes
+from tanager.errors import MemoryBoundError
+from tanager.network.marginal import add_unknown_sums
+from tanager.numerics.logs import log_sum_exp
+from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
+from tanager.parameters.scores.network import MAX_SPELLED, renormalise
+from tanager.structure import Structure
+
+__all__ = ["Coarse", "renormalise_by_groups"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Coarse(NamedTuple):
+    """A network of the values that its tables tell apart.
+
+    Attributes
+    ----------
+    structure : Structure
+    arities : ndarray of int64, shape (n_features,)
+        Of the features' own values.
+    views : list of ndarray
+        Of each feature, for each of its values the class of values that no other
+        table, and no part of its own that reads parents, tells from it.
+    tables : Tables
+        Of these classes.
+    within : list of ndarray, shape (arity, n_classes)
+        Of each family, what a value adds to the term of its class.
+    """
+
+    structure: Structure
+    arities: Ints
+    views: list[Groups]
+    tables: Tables
+    within: list[Floats | None]
+
+    @classmethod
+    def of(cls, tables: Tables, structure: Structure, arities: Ints) -> Coarse | None:
+        """Find what the tables tell apart; None if every value from every other."""
+        views = _views(tables, structure, arities, own=True)
+        if all(int(view.max()) + 1 == len(view) for view in views):
+            return None
+        families, within = [], []
+        for at, table in enumerate(tables.families):
+            members = (*structure.parent_indices[at], structure.selected[at])
+            family, inside = _coarse(table, [views[one] for one in members])
+            families.append(family)
+            within.append(inside)
+        coarse = Tables(tables.log_prior, tuple(families), tables.normalized)
+        return cls(structure, arities, views, coarse, within)
+
+    def add_unknown_sums(self, codes: Codes, log_joint: Floats) -> None:
+        """Add to the log-joint (n_rows, n_classes) what families with unknown members sum to.
+
+        Rows without an unknown feature stay as they are.
+        """
+        selected = list(self.structure.selected)
+        if self.structure.max_parents == 0 or codes.shape[1] == 0:
+            return
+        unknown = codes[selected] >= self.arities[selected, None]
+        rows = np.flatnonzero(unknown.any(axis=0))
+        if rows.size == 0:
+            return
+        some = group_codes(codes[:, rows], self.views)
+        part = log_joint[rows]
+        sizes = np.array([int(view.max()) + 1 for view in self.views], np.int64)
+        add_unknown_sums(self.tables, self.structure, some, sizes, part)
+        place = {feature: at for at, feature in enumerate(selected)}
+        for at, inside in enumerate(self.within):
+            if inside is None:
+                continue
+            above = [place[parent] for parent in self.structure.parent_indices[at]]
+            # A term with a known value and all parents known is in the log-joint already.
+            open_ = ~unknown[at, rows] & unknown[above][:, rows].any(axis=0)
+            part[open_] += inside[codes[selected[at], rows[open_]]]
+        log_joint[rows] = part
+
+
+def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -> Tables:
+    """Return a proper network with the posterior of scores, by groups where those are by groups.
+
+    The structure has no immoralities. An error names a table that is too large.
+    """
+    coarse = Coarse.of(tables, structure, arities)
+    read = tables if coarse is None else coarse.tables
+    for name, table in zip(structure.features, read.families, strict=True):
+        if prod(table.member_arities) * table.n_classes > MAX_SPELLED:
+            raise MemoryBoundError(
+                f"The table of {name!r} is too large to be edited. Learn a structure with fewer "
+                "parents."
+            )
+    proper = renormalise(structure, read)
+    if coarse is None:
+        return proper
+    # A sum over a child's values knows a parent as the child does: by these groups.
+    known = _views(tables, structure, arities, own=False)
+    families = []
+    for at, (table, within) in enumerate(zip(proper.families, coarse.within, strict=True)):
+        parents, feature = structure.parent_indices[at], structure.selected[at]
+        logs = table.to_dense().log_prob
+        for axis, parent in enumerate(parents):
+            firsts = np.unique(known[parent], return_index=True)[1]
+            logs = np.take(logs, coarse.views[parent][firsts], axis=axis)
+        inside = np.zeros((int(arities[feature]), tables.log_prior.shape[0]))
+        groups = [*(known[parent] for parent in parents), coarse.views[feature]]
+        inside = inside if within is None else within
+        families.append(GroupedTable.of_groups(np.ascontiguousarray(logs), inside, groups))
+    return Tables(proper.log_prior, tuple(families), proper.normalized)
+
+
+def _views(tables: Tables, structure: Structure, arities: Ints, *, own: bool) -> list[Groups]:
+    """Return for each feature the class of each value, numbered by their first values.
+
+    Values are of one class that no child's table tells apart, nor, with `own`, the
+    part of the feature's table that reads parents.
+    """
+    read: list[list[Groups | None]] = [[] for _ in arities]
+    for at, table in enumerate(tables.families):
+        parents, feature = structure.parent_indices[at], structure.selected[at]
+        groups: list[Groups | None] = [None] * (len(parents) + 1)
+        if isinstance(table, GroupedTable):
+            groups = [*table.member_groups]
+        for parent, view in zip(parents, groups, strict=False):
+            read[parent].append(view)
+        if own and parents:
+            read[feature].append(groups[-1])
+    return [_refine(some, int(arity)) for some, arity in zip(read, arities, strict=True)]
+
+
+def _refine(views: Sequence[Groups | None], arity: int) -> Groups:
+    """Return the classes of values that no view tells apart; None tells all of them."""
+    if any(view is None for view in views):
+        return np.arange(arity, dtype=np.uint16)
+    keys = np.stack([np.zeros(arity, np.uint16), *(v for v in views if v is not None)])
+    _, first, found = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[found.ravel()].astype(np.uint16)
+
+
+def _coarse(table: FamilyTable, views: Sequence[Groups]) -> tuple[FamilyTable, Floats | None]:
+    """Return the table of classes of values, and what each value adds to it."""
+    own = views[-1]
+    n_own = int(own.max()) + 1
+    if isinstance(table, GroupedTable):
+        firsts = [np.unique(view, return_index=True)[1] for view in views]
+        groups = [group[first] for group, first in zip(table.member_groups, firsts, strict=True)]
+        sums, inside = _divide(table.log_within, own, n_own)
+        return GroupedTable.of_groups(table.log_group, sums, groups), inside
+    if n_own == len(own):
+        return table, None
+    # Only tables without parents are dense, with values that count as one.
+    sums, inside = _divide(table.to_dense().log_prob, own, n_own)
+    return DenseTable(sums), inside
+
+
+def _divide(logs: Floats, classes: Groups, number: int) -> tuple[Floats, Floats | None]:
+    """Return the log of each class's sum, and what each value adds to it, of (arity, n) logs."""
+    if number == len(classes):
+        return logs, None
+    sums = np.stack([log_sum_exp(logs[classes == one], axis=0) for one in range(number)])
+    return sums, logs - np.where(np.isneginf(sums), 0.0, sums)[classes]
