@@ -125,7 +125,7 @@ class Smooth(Member):
         self.settings = settings
         # A table wants about three times the prior of the tables that it refines.
         self.place: int = FIRST if shallower is None else min(shallower.place + 1, LAST)
-        self._before: list[float] = []
+        self._before = [STRENGTHS[FIRST]] * depth  # strengths of the layers with fewer parents
         if shallower is not None:
             self._before = [*shallower._before, STRENGTHS[shallower.place]]
         self.passes = 0
