@@ -397,7 +397,9 @@ def report(found: dict[str, Any], data: Path) -> str:
             "Choices were made on other folds of half of the tables, picked by a hash of the name, "
             f"and of {', '.join(LARGE_CHOSEN)}; the others had no part in them. Win–draw–loss "
             "(losses rounded to 4 digits), p of the two-sided sign test, × the ratio of geometric "
-            "means (below 1: Tanager is better).",
+            "means (below 1: Tanager is better). The two cores did other work too, so CPU seconds "
+            "are somewhat high, for all programs alike. mnist14 is left out; letter_disc and "
+            "satimage_disc are second versions of other tables, cut into bins.",
             "## Tables that had no part in the choices\n\n"
             + duels(found, others, lambda t: not chosen_on(t)),
             "## Tables on which choices were made, other folds\n\n"
@@ -407,10 +409,10 @@ def report(found: dict[str, Any], data: Path) -> str:
             "![Critical differences](default-ranks.svg)",
             "## Ranks and time\n\n" + ranks(found, quick, anywhere),
             "With CatBoost and EBM, on smaller tables:\n\n" + ranks(found, every, anywhere),
-            "## What each idea brought\n\nThe default against itself without it, two folds of the "
+            "## What each idea brought\n\nThe default against itself without it, two folds of "
             "tables of up to 3,000 rows.\n\n"
             + duels(found, own, lambda t: t not in large)
-            + "\n\nAnd of tables of more than 10,000 rows:\n\n"
+            + "\n\nAnd the first fold of tables of more than 10,000 rows:\n\n"
             + duels(found, list(choices_of_many_rows()), large.__contains__),
             "## Is the held-out loss honest?\n\n![Held-out loss](default-held-out.svg)\n\n"
             f"Over {len(gap)} fits the loss on new rows less `held_out_loss` has the mean "

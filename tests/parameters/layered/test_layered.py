@@ -61,7 +61,7 @@ def fitted():
 def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     rows = make_rows(n_classes=n_classes)
     part = Part.of(rows, structure, 1 << 16, FitContext())
-    members = [Smooth(depth, Layered()._settings(400)) for depth in (0, 1, 2)]
+    members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp"), 1))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
     tables = _pool(part, members, shares)
@@ -124,7 +124,7 @@ def test_scores_are_divided_into_those_of_groups_and_those_within():
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings(400))], np.ones(1))
+    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
     for family in tables.families:
         np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
     # Enumerate all rows: the joint sums to one.
@@ -141,7 +141,7 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 def test_shares_of_grouped_families_are_those_of_the_joint():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings(400))], np.ones(1))
+    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
     views = dict(enumerate(part.groups))
     logs = [family.log_prob for family in tables.families]
     found = family_shares(MORAL, logs, tables.log_prior, views)

@@ -63,8 +63,8 @@ class Layered(ParameterLearner):
         Iterations of the optimiser for one fit that is judged by held-out rows;
         twice as many for one that is kept.
     tol : float
-        Relative improvement of the objective at which it stops; a third of it from
-        50,000 rows on, and of that a thirtieth for a fit that is kept.
+        Relative improvement of the objective at which it stops; a
+        thirtieth of it for a fit that is kept.
 
     Notes
     -----
@@ -169,9 +169,8 @@ class Layered(ParameterLearner):
             )
         return learner
 
-    def _settings(self, n_rows: int) -> Settings:
-        # The more rows, the smaller are the differences that the held-out ones tell.
-        return Settings(self.max_iter, self.tol if n_rows < MANY_ROWS else self.tol / 3)
+    def _settings(self) -> Settings:
+        return Settings(self.max_iter, self.tol)
 
     def _gathered(self, rows: Rows, context: FitContext) -> tuple[Rows, FitContext]:
         """Bring the rows together on this machine where they are few: passes are then quick."""
@@ -208,7 +207,7 @@ class Layered(ParameterLearner):
         self, generative: CountLearner | None, part: Part, trial: Trial | None
     ) -> list[Member]:
         """Return members whose choices are made: deeper ones while held-out rows reward them."""
-        settings = self._settings(part.rows.n_rows)
+        settings = self._settings()
         members: list[Member] = []
         previous: Smooth | None = None
         for depth in range(part.structure.max_parents + 1):

@@ -23,7 +23,7 @@ __all__ = ["Generative", "Member", "Scores", "Smooth", "Trial", "climb", "under_
 Floats = NDArray[np.float64]
 
 # Strengths that are tried, from weak to strong: neighbours differ by a factor of about three.
-STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-4, 6))
+STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-4, 9))
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
 
