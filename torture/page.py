@@ -182,11 +182,16 @@ def _summary(results: dict[str, Any]) -> str:
         )
         lines.append(
             f"| {title} | {result['tried']:,} | {len(result['failures'])} | {outcomes} "
-            f"| {result['seed']} | {result['revision']} | {result['cpu_seconds']:,.0f} |"
+            f"| {result['seed']} | {result['revision']} | {_cpu_seconds(result)} |"
         )
     told = [f"- **{_TITLES[name]}**: {_WHAT[name]}{_facts(results[name])}"
             for name in _TITLES if name in results]  # fmt: skip
     return "\n".join(lines) + "\n\n" + "\n".join(told)
+
+
+def _cpu_seconds(result: dict[str, Any]) -> str:
+    """Return the CPU time of a part; older records have none."""
+    return f"{result['cpu_seconds']:,.0f}" if "cpu_seconds" in result else "not measured"
 
 
 def _facts(result: dict[str, Any]) -> str:
