@@ -102,6 +102,8 @@ def test_interruption_leaves_nothing(folder, tmp_path, which):
     """A batch arrives through a pipe-like slow file; the signal comes in the middle."""
     code = (
         "import sys, time, os, signal, threading\n"
+        # What a shell starts in the background ignores Ctrl-C, and so would this program.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tanager.cli import predict\n"
         "slow = predict.Scorer.score\n"
         "def score(self, batch):\n"

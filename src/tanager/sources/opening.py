@@ -193,7 +193,21 @@ def _open_stream(X: Any) -> Source:
             f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
             "Pass a table with that column, for example with X.to_frame()."
         ) from error
-    return _open_table(reader.read_all())
+    return _open_table(_with_orders(reader.read_all()))
+
+
+def _with_orders(table: pa.Table) -> pa.Table:
+    """Return the enums of polars before 2.0 as ordered: those versions say it in a note alone."""
+    for at, field in enumerate(table.schema):
+        noted = any(key.startswith(b"_PL_ENUM_VALUES") for key in field.metadata or ())
+        if noted and pa.types.is_dictionary(field.type) and not field.type.ordered:
+            chunks = [
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary, ordered=True)
+                for chunk in table.column(at).chunks
+            ]
+            if chunks:
+                table = table.set_column(at, field.name, pa.chunked_array(chunks))
+    return table
 
 
 def _open_table(table: pa.Table) -> Source:
