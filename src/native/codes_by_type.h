@@ -22,30 +22,32 @@ static void NAME(look_up)(const NUMBER_TYPE *x, int64_t n_rows, int64_t stride, 
     }
 }
 
-/* The same by a sorted table: how many entries are below (CUTS), or which one it is. */
-static void NAME(search)(const NUMBER_TYPE *x, int64_t n_rows, int64_t stride, const Coder *coder,
-                         int64_t j, int *infinite, CODE *out)
+/* The same by a sorted table: how many entries are below (CUTS), or which one it is.
+ *
+ * All rows of the block go one step of the search together, without a branch on the
+ * comparison: a row's steps wait for each other, those of many rows do not. */
+WIDE static void NAME(search)(const NUMBER_TYPE *x, int64_t n_rows, int64_t stride,
+                              const Coder *coder, int64_t j, int *infinite, CODE *out)
 {
     const double *table = coder->table + coder->start[j];
-    int64_t count = coder->size[j];
-    for (int64_t r = 0; r < n_rows; r++) {
-        double v = (double)x[r * stride];
-        int64_t code = coder->unknown[j];
-        if (IS_REAL && isnan(v))
-            code = coder->missing[j];
-        else if (IS_REAL && isinf(v))
-            *infinite = 1;
-        else {
-            /* Without a branch on the comparison: which way a number goes is not predictable. */
-            const double *base = table;
-            for (int64_t n = count; n > 1; n -= n / 2)
-                base += base[n / 2 - 1] < v ? n / 2 : 0;
-            int64_t left = base - table + (count > 0 && *base < v);
-            if (coder->kind[j] == CUTS || (left < count && table[left] == v))
-                code = left;
-        }
-        out[r] = (CODE)code;
+    int64_t count = coder->size[j], left[BLOCK] = {0};
+    double v[BLOCK];
+    for (int64_t r = 0; r < n_rows; r++)
+        v[r] = (double)x[r * stride];
+    for (int64_t n = count; n > 1; n -= n / 2) {
+        const double *middle = table + n / 2 - 1;
+        for (int64_t r = 0; r < n_rows; r++)
+            left[r] += middle[left[r]] < v[r] ? n / 2 : 0;
     }
+    for (int64_t r = 0; count > 0 && r < n_rows; r++)
+        left[r] += table[left[r]] < v[r];
+    for (int64_t r = 0; coder->kind[j] != CUTS && r < n_rows; r++)
+        if (left[r] == count || table[left[r]] != v[r])
+            left[r] = coder->unknown[j];
+    for (int64_t r = 0; r < n_rows; r++)
+        out[r] = (CODE)(IS_REAL && isnan(v[r]) ? coder->missing[j] : left[r]);
+    for (int64_t r = 0; IS_REAL && r < n_rows; r++)
+        *infinite |= isinf(v[r]) != 0;
 }
 
 static int64_t NAME(encode)(const void *x_, int64_t n_rows, int64_t n_columns, const Coder *coder,

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tanager.codes import learn_codebook
+from tanager.codes.columns import LookupTables, NumericColumn
 from tanager.codes.cuts import check_bins, fine_cuts, learn_cuts, quantile_cuts
 from tanager.codes.mdl import mdl_cuts
 from tanager.engines import FitContext
@@ -112,3 +113,18 @@ def test_missing_takes_the_place_of_a_fine_bin():
     labels = np.zeros(6_000, np.uint16)
     assert len(learn_cuts(numbers, labels, 1, None, "fine")) + 1 == 255
     assert len(learn_cuts(numbers, labels, 1, None, "fine", missing=True)) + 1 == 254
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@pytest.mark.parametrize("n_cuts", [0, 1, 2, 3, 6, 254, 300])
+def test_a_code_is_how_many_cuts_are_below(n_cuts, dtype):
+    generator = np.random.default_rng(n_cuts)
+    cuts = np.unique(generator.integers(-400, 400, 4 * n_cuts))[:n_cuts] / 2.0
+    numbers = generator.integers(-250, 250, 300).astype(dtype)
+    numbers[: len(cuts)] = cuts[: len(numbers)]  # a cut itself is not below
+    expected = np.searchsorted(cuts, numbers)
+    if dtype is np.float64:
+        numbers[-3:], expected[-3:] = np.nan, n_cuts + 1
+    codes = np.zeros((1, 300), np.uint16)
+    LookupTables([NumericColumn("x", cuts, n_cuts + 1)]).encode(numbers[:, None], codes)
+    np.testing.assert_array_equal(codes[0], expected)
