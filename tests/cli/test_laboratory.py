@@ -79,6 +79,8 @@ def test_compare_runs_an_experiment_file_and_resumes(tables):
     assert (tables / "e.run.jsonl").read_text().splitlines() == lines
     assert invoke("compare", "e.toml", "--allow-imports", "--json") == first
     assert "kB" in invoke("report", "e.run.jsonl", "-o", "again.html")
+    with pytest.raises(ConfigurationError, match="leave out DATA, --title, --folds"):
+        invoke("report", "e.run.jsonl", "one.parquet", "--title", "T", "--folds", 3)
     assert (tables / "again.html").read_text() == (tables / "e.html").read_text()
 
 
@@ -86,6 +88,10 @@ def test_an_experiment_file_goes_alone(tables):
     (tables / "e.toml").write_text("")
     with pytest.raises(ConfigurationError, match="alone"):
         invoke("compare", "e.toml", "one.parquet")
+    for option in (("--rounds", 3), ("-t", "label"), ("--stratified",), ("--with", NB)):
+        flag = {"-t": "--target"}.get(option[0], option[0])
+        with pytest.raises(ConfigurationError, match=f"alone. Leave out {flag}"):
+            invoke("compare", "e.toml", *option)
 
 
 def test_evaluate_prints_every_metric(tables):

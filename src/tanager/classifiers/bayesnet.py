@@ -65,9 +65,9 @@ class BayesNetClassifier(NetworkPredictor):
     bins : "auto", "mdl", "fine" or int, default="auto"
         How numbers are cut: where the classes separate beyond doubt (minimum
         description length), or there and into so many bins of equal frequency,
-        or ("fine") into about 32 of equal frequency alone, where a value that many
-        rows share has a bin of its own. "auto" is what suits the parameters:
-        "fine" for ``"layered"``, 5 for ``"pooled"``, else "mdl".
+        or ("fine") into bins of equal frequency alone: about 32, 64 from 1,500 rows on,
+        255 from 5,000, where a value that many rows share has a bin of its own. "auto" is
+        what suits the parameters: "fine" for ``"layered"``, 5 for ``"pooled"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         What an error on each class costs, as a factor on the class's prior;
         ``"balanced"`` makes rare classes count as much as frequent ones. The rows
@@ -170,9 +170,9 @@ class BayesNetClassifier(NetworkPredictor):
         Parameters
         ----------
         X : table
-            A 2-D array, a DataFrame (pandas, polars, Dask), an Arrow table, a DuckDB
-            relation, or a path, glob or folder of Parquet, Arrow or CSV files,
-            which are streamed.
+            A 2-D array, a list of rows or of dicts, a DataFrame (pandas, polars, Dask), an
+            Arrow table, a DuckDB relation, or a path, glob or folder of Parquet, Arrow or
+            CSV files, which are streamed.
         y : array-like or str
             The classes, or the name of the target's column in X.
         sample_weight : array-like or str, default=None
@@ -197,7 +197,8 @@ class BayesNetClassifier(NetworkPredictor):
         The first call learns codes and structure from its rows, as `fit` does;
         later calls, and calls after `fit`, keep both and add counts. Values that
         the first rows did not have stay unknown. Only where the parameters come
-        from counts alone: ``"m-estimate"``, ``"laplace"``, ``"ml"``, ``"hdp"``.
+        from counts alone: ``"hdp"``, ``"m-estimate"``, ``"friedman"``, ``"laplace"``,
+        ``"ml"``, ``"acll"``.
 
         Parameters
         ----------

@@ -68,7 +68,7 @@ class OnlyFromCounts:
         if not isinstance(resolve_parameters(classifier.parameters), CountLearner):
             raise AttributeError(
                 "partial_fit needs parameters that are estimated from counts alone, not "
-                f"{classifier.parameters!r}. Use 'm-estimate', 'laplace', 'ml' or 'hdp', or fit on "
-                "all rows at once."
+                f"{classifier.parameters!r}. Use 'hdp', 'm-estimate', 'friedman', "
+                "'laplace', 'ml' or 'acll', or fit on all rows at once."
             )
         return MethodType(self._method, classifier)

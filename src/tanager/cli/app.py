@@ -160,7 +160,7 @@ def _tell(error: BaseException) -> int:
 def _hint(error: BaseException) -> str:
     """Say why an option that other commands have is not there."""
     option = getattr(error, "option_name", None)
-    if option in ("--categorical", "--dates"):
+    if option in ("--categorical", "--dates", "--ordered", "--monotonic"):
         return " The model remembers how its columns are read: the option is one of fit."
     return ""
 

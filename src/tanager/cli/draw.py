@@ -1,14 +1,13 @@
-"""``tanager draw``: a model for other eyes."""
+"""``tanager draw``: the network, or a table of it, as a picture."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tanager.atomic import replacing, write_text
+from tanager.atomic import replacing
 from tanager.cli.console import human_size
 from tanager.cli.options import Model
 from tanager.cli.safety import Force, check_output, is_signed
@@ -27,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def draw(
     model: Model,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture: .svg, .png, .pdf, or .dot.")
+        Path, typer.Option("--output", "-o", help="The picture: .svg, .png or .pdf.")
     ],
     table: Annotated[
         str | None, typer.Option("--table", help="Draw this feature's probabilities instead.")
@@ -41,15 +40,11 @@ def draw(
     force: Force = False,
 ) -> None:
     """Draw the network, or one of its tables."""
-    _check_ending(output, (*PICTURES, ".dot") if table is None else PICTURES)
+    _check_ending(output)
     check_output(output, [model], ours=is_signed, kind="picture of Tanager's", force=force)
     from tanager.network import Network
 
     network = Network.load(model)
-    if output.suffix == ".dot":
-        write_text(output, network.to_dot())
-        print(f"Hint: tanager export {model} -o {output} writes the same.", file=sys.stderr)
-        return
     if table is None:
         from tanager.report import plot_network
 
@@ -63,7 +58,7 @@ def draw(
 
 def save_figure(ax: Any, output: Path) -> None:
     """Write the figure of an axis, in the format of the file's ending."""
-    _check_ending(output, PICTURES)
+    _check_ending(output)
     signed = {"Software" if output.suffix == ".png" else "Creator": "Tanager"}
     with replacing(output) as part:
         ax.figure.savefig(
@@ -71,9 +66,10 @@ def save_figure(ax: Any, output: Path) -> None:
         )
 
 
-def _check_ending(output: Path, allowed: tuple[str, ...]) -> None:
-    if output.suffix not in allowed:
+def _check_ending(output: Path) -> None:
+    if output.suffix not in PICTURES:
+        graphviz = " Graphviz: tanager export." if output.suffix == ".dot" else ""
         raise ConfigurationError(
             f"--output {output}: the ending {output.suffix!r} is not known. "
-            f"Allowed: {', '.join(allowed)}."
+            f"Allowed: {', '.join(PICTURES)}.{graphviz}"
         )

@@ -59,9 +59,6 @@ def effect_of(network: Network, feature: str, target: str | None) -> Effect:
     classes = [str(label) for label in network.codebook.classes]
     if target is not None and target not in classes:
         raise ConfigurationError(f"--class {target!r}. The classes are: {listed(classes)}.")
-    if feature not in network.structure.features:
-        known = listed(network.structure.features)
-        raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
     joint = NetworkInformation(network).joint(feature)
     if joint is None:
         raise ConfigurationError(f"The table of {feature!r} is too large for an effect.")

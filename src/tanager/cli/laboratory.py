@@ -28,6 +28,7 @@ from tanager.cli.options import (
     Structure,
     TableFolder,
     Target,
+    given_flags,
     read_bins,
 )
 from tanager.cli.safety import Force, check_output, is_cells, is_page, is_run
@@ -42,6 +43,10 @@ __all__ = ["register"]
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")
+SAID_BY_FILE = (
+    *("target", "classifiers", "drop", "categorical", "dates", "ordered", "monotonic"),
+    *("na_values", "encoding", "decimal", "rounds", "folds", "stratified", "seed", "bins"),
+)
 
 Run = Annotated[
     Path | None,
@@ -74,6 +79,7 @@ def register(app: typer.Typer) -> None:
 
 
 def compare(
+    context: typer.Context,
     sources: Annotated[
         list[Path], typer.Argument(help="One experiment.toml, or tables to compare on.")
     ],
@@ -114,11 +120,9 @@ def compare(
     from tanager.evaluation import Contender, CrossValidation, Experiment
     from tanager.sources.text import TextStyle
 
-    if any(path.suffix == ".toml" for path in sources):
-        if len(sources) > 1 or classifiers:
-            raise ConfigurationError(
-                "an experiment file says what is compared: give it alone, without --with."
-            )
+    from_file = any(path.suffix == ".toml" for path in sources)
+    if from_file:
+        _check_alone(context, sources)
         experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
         run = run or Path(f"{sources[0].stem}.run.jsonl")
     else:
@@ -132,8 +136,7 @@ def compare(
             bins=read_bins(bins),
             name="comparison",
         )
-    noted = not any(path.suffix == ".toml" for path in sources)
-    results = _run(experiment, run, jobs, retry_failed=retry_failed, note=noted)
+    results = _run(experiment, run, jobs, retry_failed=retry_failed, note=not from_file)
     if output is not None:
         results.write(output)
     if html is not None:
@@ -145,6 +148,16 @@ def compare(
     print_comparison(results, as_json=as_json, details=details)
     if results.failures:
         raise typer.Exit(FAILED)
+
+
+def _check_alone(context: typer.Context, sources: list[Path]) -> None:
+    """Refuse what an experiment file says itself, and would be given in vain."""
+    strange = given_flags(context, *SAID_BY_FILE)
+    if len(sources) > 1 or strange:
+        flags = f" Leave out {', '.join(strange)}." if strange else ""
+        raise ConfigurationError(
+            f"an experiment file says what is compared, and how: give it alone.{flags}"
+        )
 
 
 def evaluate(

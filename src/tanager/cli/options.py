@@ -34,6 +34,7 @@ __all__ = [
     "TableFolder",
     "Target",
     "Threads",
+    "given_flags",
     "open_data",
     "read_bins",
     "read_categorical",
@@ -172,6 +173,13 @@ Audit = Annotated[
         help="Read dates and numbers written as text; leave out ids.", rich_help_panel=LEARNING
     ),
 ]
+
+
+def given_flags(context: typer.Context, *names: str) -> list[str]:
+    """Return which of these options were given on the command line, as they are written there."""
+    written = {option.name: max(option.opts, key=len) for option in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return [written[n] for n, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def open_data(

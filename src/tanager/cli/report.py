@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanager.cli.console import human_size
-from tanager.cli.options import Decimal, Drop, Encoding, NaValues, open_data
+from tanager.cli.options import Decimal, Drop, Encoding, NaValues, given_flags, open_data
 from tanager.cli.safety import Force, check_output, is_page, is_run
 from tanager.errors import ConfigurationError
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
+OF_MODELS = (
+    *("target", "card", "title", "folds", "rows", "learning_curve"),
+    *("na_values", "encoding", "decimal", "drop"),
+)
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the program."""
@@ -25,6 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
+    context: typer.Context,
     subject: Annotated[
         Path,
         typer.Argument(metavar="MODEL", help="A model file; or the run file of `compare`."),
@@ -78,10 +84,11 @@ def report(
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
     check_output(html, inputs, ours=is_page, kind="report", force=force)
     if not _is_model(subject):
-        if data or target or card or rows or learning_curve:
+        strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]
+        if strange:
             raise ConfigurationError(
-                f"{subject} is no model file. The page of a comparison takes its run file alone; "
-                "DATA, --target, --card, --rows and --learning-curve are for the page of a model."
+                f"{subject} is no model file. The page of a comparison takes its run file alone: "
+                f"leave out {', '.join(strange)}."
             )
         if not is_run(subject):
             raise ConfigurationError(

@@ -155,7 +155,7 @@ class _Changes:
     def with_family_of(self, other: Network, feature: str) -> Floats:
         """Return the log-joint with one feature's family as another network has it."""
         out = self.log_joint.copy()
-        at = self.network.structure.features.index(feature)
+        at = self.network.structure.position(feature)
         out[self.full] += self._terms(other, [at], self.known)
         out[self.full] -= self._terms(self.network, [at], self.known)
         if self.gappy.size:

@@ -72,9 +72,7 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
 
 def _check(network: Network, feature: str) -> None:
     structure = network.structure
-    if feature not in structure.features:
-        known = ", ".join(map(repr, structure.features))
-        raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
+    structure.position(feature)  # refuses what is not there
     if not network.tables.normalized or not structure.is_moral():
         raise ConfigurationError(
             "Only a proper network on a structure without immoralities can be edited (naive, tan, "
@@ -87,7 +85,7 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
 
     Parents as the feature's table knows them: by groups of their values.
     """
-    at = network.structure.features.index(feature)
+    at = network.structure.position(feature)
     context = NetworkInformation(network).context(feature)  # P(parents, class)
     table = network.tables.families[at]
     n_cells = prod(table.member_arities) * table.n_classes
@@ -168,7 +166,7 @@ def _read_odds(network: Network, given: Any) -> Floats:
 
 def _with_effects(network: Network, feature: str, effects: Floats, chance: Floats) -> Network:
     structure, arities = network.structure, network.codebook.domain.arities
-    families, at = list(network.tables.families), structure.features.index(feature)
+    families, at = list(network.tables.families), structure.position(feature)
     groups = NetworkInformation(network).parent_groups(feature)
     families[at] = GroupedTable.of(np.ascontiguousarray(effects + chance[..., None]), groups)
     scores = Tables(network.log_prior, tuple(families), normalized=False)

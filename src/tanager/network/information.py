@@ -169,11 +169,7 @@ class NetworkInformation:
         return self._groups[self._place(feature)]
 
     def _place(self, feature: str) -> int:
-        features = self.network.structure.features
-        if feature not in features:
-            known = ", ".join(map(repr, features))
-            raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
-        return features.index(feature)
+        return self.network.structure.position(feature)
 
     @cached_property
     def _tables(self) -> list[Floats | None]:

@@ -156,10 +156,7 @@ def label_table(
     codebook: Codebook, structure: Structure, tables: Tables, feature: str
 ) -> LabelledTable:
     """Return the table of one feature with the names of values."""
-    if feature not in structure.features:
-        known = ", ".join(map(repr, structure.features))
-        raise ConfigurationError(f"{feature!r} is not in the network. Its features: {known}.")
-    at = structure.features.index(feature)
+    at = structure.position(feature)
     parents = structure.parent_indices[at]
     members = (*parents, structure.selected[at])
     labels = [codebook.columns[m].labels() for m in members]

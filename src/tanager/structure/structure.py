@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from types import MappingProxyType
 
 from tanager.codes import Domain
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, listed
 from tanager.escaping import visible
 
 __all__ = ["Structure"]
@@ -172,6 +173,21 @@ class Structure:
                 for i, ps in zip(self.selected, self.parent_indices, strict=True)
             }
         )
+
+    def position(self, feature: str) -> int:
+        """Return the place of a feature among `features`.
+
+        >>> Structure(("a", "b", "c"), (1, 2), ((), (1,))).position("c")
+        1
+        """
+        known = self.features
+        if feature not in known:
+            near = get_close_matches(str(feature), known, 1, 0.7)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ConfigurationError(
+                f"{feature!r} is not in the network.{hint} Its features: {listed(known)}."
+            )
+        return known.index(feature)
 
     def parent_positions(self) -> tuple[tuple[int, ...], ...]:
         """Return each feature's parents as positions into `features`.

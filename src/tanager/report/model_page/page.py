@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import __version__
-from tanager.atomic import replacing
+from tanager.atomic import write_text
 from tanager.classifiers import load
 from tanager.drawing import Plan, draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
@@ -115,9 +115,7 @@ def write_model_report(
     ...     os.path.getsize(page) < 200_000
     True
     """
-    text = render_model_report(model, X, y, **options)
-    with replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
+    write_text(path, render_model_report(model, X, y, **options))
 
 
 def render_model_report(
