@@ -197,7 +197,10 @@ def fitted():
         (np.arange(30), DataError, "^Expected 2D array, got 1D array instead. Reshape"),
         (None, DataError, "^Expected 2D array, got None instead. Pass a table"),
         (pl.DataFrame({"a": [1]}).lazy(), DataError, r"Collect it first: X.collect\(\)"),
+        (iter(GOOD.to_numpy().tolist()), DataError, r"Make a list of it first: list\(X\)"),
+        (GOOD.assign(n=pd.arrays.SparseArray(GOOD["n"])), DataError, "Column 'n' is sparse"),
         ("no/such/file.csv", DataError, "No such file"),
+        ("", DataError, "^The path is empty"),
         ({"a": ["x"], "b": 1}, DataError, "single values"),
         ({"a": ["x"], "b": [1, 2]}, DataError, "different lengths"),
     ],
@@ -214,6 +217,8 @@ def test_what_cannot_be_learned_from_is_refused_in_words(X, kind, said):
         ([None, *Y[1:]], "first in row 0"),
         (Y[:-1], "One label a row|one label a row"),
         (np.linspace(0, 1, 30), "continuous"),
+        (pd.Series(DAYS[:30]), "is of the type datetime64.*Turn it into one of them"),
+        (pa.array(DAYS[:30]), "is of the type timestamp.*Turn it into one of them"),
         ("nope", "No target column 'nope'"),
         (3, "one class a row, or the name of their column"),
         (np.ones((30, 2)), "one class a row, or the name of their column"),
@@ -234,6 +239,7 @@ def test_targets_that_cannot_be_learned_are_refused(y, said):
         ({"checkpoint": 3}, "checkpoint=3. Allowed: a folder's path"),
         ({"structure": "tann"}, "structure='tann' is not known. Did you mean 'tan'"),
         ({"parameters": "mestimate(m=1)"}, "Did you mean 'm-estimate'"),
+        ({"parameters": "hpd"}, "Did you mean 'hdp'"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(option, said):

@@ -106,7 +106,7 @@ class Registry(Generic[Learner]):
     def _unknown(self, given: Any) -> ConfigurationError:
         choice = self._package.rpartition(".")[2]
         allowed = ", ".join(map(repr, self))
-        near = get_close_matches(str(given).partition("(")[0], self._learners, 1, 0.7)
+        near = get_close_matches(str(given).partition("(")[0], self._learners, 1, 0.6)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return ConfigurationError(
             f"{choice}={given!r} is not known.{hint} Give one of {allowed}, one with options such "

@@ -54,6 +54,11 @@ def test_predictions_are_lazy(pandas_frame, dask_frame, expected, method):
     assert np.array_equal(found.compute(scheduler="synchronous"), here)
 
 
+def test_predictions_are_scored(pandas_frame, dask_frame, expected):
+    features, here = dask_frame.drop(columns=["y", "w"]), pandas_frame.drop(columns=["y", "w"])
+    assert expected.score(features, dask_frame["y"]) == expected.score(here, pandas_frame["y"])
+
+
 def test_a_partition_without_rows_is_no_partition(pandas_frame, dask_frame, expected):
     some = dask_frame[dask_frame["b"] >= 0].repartition(npartitions=3)
     empty = dd.concat([dask_frame[dask_frame["b"] < 0], some])

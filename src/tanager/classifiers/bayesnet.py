@@ -176,7 +176,8 @@ class BayesNetClassifier(NetworkPredictor):
         y : array-like or str
             The classes, or the name of the target's column in X.
         sample_weight : array-like or str, default=None
-            Row weights, or the name of their column in X.
+            Row weights, or the name of their column in X. A row of weight 2 counts as two
+            rows; weights that sum to one are one row in all.
 
         Returns
         -------

@@ -20,6 +20,7 @@ from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
 from tanager.parameters import log_posterior, posterior
+from tanager.sources.dask_frames import is_dask_frame
 from tanager.structure import Structure
 
 __all__ = ["NetworkPredictor"]
@@ -107,7 +108,12 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
                 "score requires the true classes. Pass y, or the name of their column in X."
             )
         if not isinstance(y, str):
-            return float(super().score(X, y, sample_weight))
+            from sklearn.metrics import accuracy_score
+
+            found: Any = self.predict(X)  # lazy, where X is
+            if is_dask_frame(X):
+                found, y = found.compute(), np.asarray(y)
+            return float(accuracy_score(y, found, sample_weight=sample_weight))
         codebook = self.network_.codebook
         context = FitContext(
             resolve_engine(self.engine, self.n_jobs),

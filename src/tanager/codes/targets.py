@@ -44,10 +44,7 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
     if array.dtype.kind == "f":
         _check_float(array)
     elif array.dtype.kind not in "biuOUST":
-        raise DataError(
-            f"Unknown label type: the target has the dtype {array.dtype}. "
-            "Allowed: strings, integers, booleans, categories."
-        )
+        raise _no_classes(array.dtype)
     try:
         labels = pa.array(array.astype(str) if array.dtype.kind == "S" else array, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
@@ -68,11 +65,20 @@ def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:
     column = join_chunks(plain_column(column))
     check_no_null(column)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
+        raise _no_classes(kind)
     if pa.types.is_floating(kind):
         plain = column.dictionary if pa.types.is_dictionary(column.type) else column
         _check_float(plain.to_numpy(zero_copy_only=False))
     simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return column, np.dtype(kind.to_pandas_dtype()) if simple else np.dtype(object)
+
+
+def _no_classes(kind: object) -> DataError:
+    return DataError(
+        f"Unknown label type: the target is of the type {kind}. Allowed: strings, integers, "
+        "booleans, categories. Turn it into one of them first, for example with astype(str)."
+    )
 
 
 def target_column(labels: pa.Array, name: str) -> CategoricalColumn:

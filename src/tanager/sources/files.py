@@ -179,6 +179,8 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         from tanager.sources.whole import save_stdin
 
         paths = [save_stdin()]
+    if any(str(path) == "" for path in paths):
+        raise DataError("The path is empty. Give a file, a glob or a folder; '.' is this folder.")
     found = [file for path in paths for file in _expand(str(path))]
     kinds = {_format(path) for path, _ in found}
     if len(kinds) > 1:

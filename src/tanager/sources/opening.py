@@ -182,6 +182,7 @@ def _open(X: Any, style: TextStyle | None = None) -> Source:
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         return _open_array(np.asarray(X))
     hint = " Collect it first: X.collect()." if hasattr(X, "collect") else ""
+    hint = " Make a list of it first: list(X)." if hasattr(X, "__next__") else hint
     raise DataError(f"X is a {type(X).__name__}.{hint} Allowed: {_KINDS}.")
 
 
@@ -285,6 +286,12 @@ def _open_mapping(columns: Mapping[Any, Any]) -> Source:
 
 def _open_pandas(frame: Any) -> Source:
     check_names([str(name) for name in frame.columns])
+    sparse = [str(n) for n, kind in frame.dtypes.items() if hasattr(kind, "fill_value")]
+    if sparse:
+        raise DataError(
+            f"Column {sparse[0]!r} is sparse, but dense data is required. "
+            "Convert it first: X.sparse.to_dense()."
+        )
     imaginary = [str(n) for n, kind in frame.dtypes.items() if getattr(kind, "kind", "") == "c"]
     if imaginary:
         raise DataError(
