@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Generic, TypeVar
@@ -40,6 +40,8 @@ class Registry(Generic[Learner]):
         Each learner's name, and its ``module:Class``.
     example : str
         Of a learner with options, for errors.
+    besides : sequence of str
+        Texts that are read before they come here, for errors.
 
     Examples
     --------
@@ -48,11 +50,19 @@ class Registry(Generic[Learner]):
     KDB(k=2)
     """
 
-    def __init__(self, package: str, base: str, learners: Mapping[str, str], example: str) -> None:
+    def __init__(
+        self,
+        package: str,
+        base: str,
+        learners: Mapping[str, str],
+        example: str,
+        besides: Sequence[str] = (),
+    ) -> None:
         self._package = package
         self._base = base
         self._learners = dict(learners)
         self._example = example
+        self._besides = tuple(besides)
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names, sorted."""
@@ -105,8 +115,9 @@ class Registry(Generic[Learner]):
 
     def _unknown(self, given: Any) -> ConfigurationError:
         choice = self._package.rpartition(".")[2]
-        allowed = ", ".join(map(repr, self))
-        near = get_close_matches(str(given).partition("(")[0], self._learners, 1, 0.6)
+        known = [*(text for text in self._besides if text != given), *self]
+        allowed = ", ".join(map(repr, known))
+        near = get_close_matches(str(given).partition("(")[0], known, 1, 0.6)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return ConfigurationError(
             f"{choice}={given!r} is not known.{hint} Give one of {allowed}, one with options such "

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tanager.cli import app
+from tanager.cli import tables as printing
 from tanager.errors import ConfigurationError, DataError
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=2)@raw"
@@ -109,6 +111,23 @@ def test_evaluate_prints_every_metric(tables):
 def test_evaluate_of_an_unknown_learner_fails_with_the_reason(tables):
     with pytest.raises(ConfigurationError, match="nonsense"):
         invoke("evaluate", "one.parquet", "-t", "label", "--structure", "nonsense")
+
+
+def test_where_every_classifier_failed_no_empty_table_is_printed(tables):
+    raw = "nosuchpackage.Model@raw"
+    out = invoke("compare", "one.parquet", "-t", "label", "--with", raw, "--rounds", 1, code=1)
+    assert out.startswith("No classifier finished")
+    assert "pip install nosuchpackage" in out
+    assert "log-loss" not in out
+
+
+@pytest.mark.parametrize("width", [60, 160])
+def test_a_comparison_fits_the_terminal(tables, monkeypatch, width):
+    monkeypatch.setattr(printing, "console", lambda: Console(width=width, highlight=False))
+    out = invoke("compare", "one.parquet", "-t", "label", "--with", NB, "--with", "tan/hdp")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("calibration error" in line for line in lines)
 
 
 def test_a_missing_file_is_named(tables):

@@ -38,6 +38,9 @@ from tanager.cli import app
         (["explain", "{m}", "{t}", "--class", "none"], "'none'"),
         (["explain", "{m}", "{t}", "--row", "-1"], "counted from 0"),
         (["show", "{m}", "--table", "nix"], "'nix'"),
+        (["show", "{m}", "--class", "high"], "--class is the class of --effect"),
+        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--seed", "-1"], "a whole number from 0.\n"),
+        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "of threads, or -1 for one a"),
         (["predict", "{tmp}/nowhere", "{t}"], "does not exist"),
     ],
 )
@@ -49,6 +52,21 @@ def test_wrong_usage_is_2_with_one_line(folder, tmp_path, said, arguments, words
     assert told.err.startswith("tanager: ")
     assert told.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_has_enough_is_no_failure(folder):
+    program = [sys.executable, "-c", "from tanager.cli import main; main()"]
+    for command in (
+        ["show", "m.tanager", "--table", "all"],
+        ["predict", "m.tanager", "t.csv", "--keep", "id"],
+    ):
+        out, into = os.pipe()
+        os.close(out)  # as after `head`
+        done = subprocess.run(
+            [*program, *command], cwd=folder, stdout=into, stderr=subprocess.PIPE, check=False
+        )
+        os.close(into)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_truncated_files(folder, tmp_path, said):

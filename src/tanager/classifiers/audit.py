@@ -16,17 +16,20 @@ MOST = 8  # columns named in a warning
 MANY_CLASSES = 20  # from which on a target may name the rows
 
 
-def tell_findings(findings: Iterable[Mapping[str, Any]]) -> str:
-    """Return one sentence of the columns that are read otherwise than written; "" without any."""
+def tell_findings(findings: Iterable[Mapping[str, Any]], *, can_be_off: bool = True) -> str:
+    """Return one sentence of the columns that are read otherwise than written; "" without any.
+
+    `can_be_off` says whether the reader of it can switch the audit off.
+    """
     acted = [f for f in findings if f["action"] != "none"]
     if not acted:
         return ""
     shown = "; ".join(f"{f['column']!r} {f['action']} ({f['reason']})" for f in acted[:MOST])
     more = f"; and {len(acted) - MOST} more" if len(acted) > MOST else ""
+    off = ", or pass audit=False" if can_be_off else ""
     return (
         f"Columns that are not what they seem: {shown}{more}. To take a column as it is, name "
-        "it in categorical_features, or pass audit=False. All findings are in "
-        "info_['codes']['audit']."
+        f"it in categorical_features{off}. All findings are in info_['codes']['audit']."
     )
 
 

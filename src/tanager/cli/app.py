@@ -122,9 +122,9 @@ def _tell(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         _say("interrupted; no file was left half-written.")
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
-        # The reader of our output went away, as `head` does. Python would complain
-        # once more when it closes standard output.
+    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+        # The reader of our output went away, as `head` does; the parser makes an exit of 1
+        # of it. Python would complain once more when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     if hasattr(error, "format_message"):  # wrong usage, told by the parser

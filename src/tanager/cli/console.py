@@ -32,6 +32,10 @@ def console(*, stderr: bool = False) -> Console:
         def render_str(self, text: str, **options: Any) -> Text:
             return super().render_str(visible(text), **options)
 
+        def on_broken_pipe(self) -> None:
+            # Rich would exit with 1; that a reader such as `head` has enough is no failure.
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     return Terminal(stderr=stderr, highlight=False, width=None if stream.isatty() else 160)
 

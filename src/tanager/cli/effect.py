@@ -87,14 +87,16 @@ def effect_of(network: Network, feature: str, target: str | None) -> Effect:
 def print_effect(effect: Effect) -> None:
     """Print one line a value: its share, its log-odds, and a bar to either side."""
     columns = (effect.feature, "share", f"log-odds of {effect.target}", "")
-    table = plain_table(*columns, left=(0, 3))
+    table, out = plain_table(*columns, left=(0, 3)), console()
+    taken = max(map(len, (effect.feature, *effect.values))) + 7 + len(columns[2]) + 4
+    half = min(HALF_BAR, max(3, (out.width - taken - 1) // 2))
     top = max(1.0, *map(abs, effect.log_odds))  # what says little gets a short bar
     for value, share, odds in zip(effect.values, effect.shares, effect.log_odds, strict=True):
-        size = round(HALF_BAR * abs(odds) / top)
-        left = ("█" * size if odds < 0 else "").rjust(HALF_BAR)
+        size = round(half * abs(odds) / top)
+        left = ("█" * size if odds < 0 else "").rjust(half)
         right = "█" * size if odds > 0 else ""
         bar = f"[red]{left}[/]│[green]{right}[/]"
         table.add_row(plain(value), f"{share:.3f}", f"{odds:+.2f}", bar)
-    console().print(table)
+    out.print(table)
     if effect.n_values > len(effect.values):
-        console().print(f"{effect.n_values} values, neighbours joined", markup=False)
+        out.print(f"{effect.n_values} values, neighbours joined", markup=False)

@@ -136,7 +136,9 @@ def compare(
             bins=read_bins(bins),
             name="comparison",
         )
-    results = _run(experiment, run, jobs, retry_failed=retry_failed, note=not from_file)
+    if not from_file:
+        _note_columns(experiment, can_be_off=False)
+    results = _run(experiment, run, jobs, retry_failed=retry_failed)
     if output is not None:
         results.write(output)
     if html is not None:
@@ -210,7 +212,9 @@ def evaluate(
         bins=read_bins(bins),
         name=f"{source.stem} by {structure}/{parameters}",
     )
-    results = _run(experiment, run, jobs, retry_failed=False, note=audit)
+    if audit:
+        _note_columns(experiment, can_be_off=True)
+    results = _run(experiment, run, jobs, retry_failed=False)
     if output is not None:
         results.write(output)
     _refuse_failures(results)
@@ -253,24 +257,20 @@ def _check_outputs(
         check_output(run, inputs, ours=is_run, kind="run file", option="--run")
 
 
-def _run(
-    experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool, note: bool
-) -> Results:
-    if note:
-        experiment.check()
-        for dataset in experiment.datasets:
-            _note_columns(dataset)
+def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:
     with live_progress(experiment) as progress:
         return experiment.run(run, n_jobs=jobs, progress=progress, retry_failed=retry_failed)
 
 
-def _note_columns(dataset: Dataset) -> None:
+def _note_columns(experiment: Experiment, *, can_be_off: bool) -> None:
     """Say once what every fit of the experiment does about the columns."""
     from tanager.classifiers.audit import tell_findings
 
-    text = tell_findings(dataset.findings())
-    if text:
-        warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
+    experiment.check()
+    for dataset in experiment.datasets:
+        text = tell_findings(dataset.findings(), can_be_off=can_be_off)
+        if text:
+            warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
 
 
 def _refuse_failures(results: Results) -> None:

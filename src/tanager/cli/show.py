@@ -10,6 +10,7 @@ import typer
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.effect import effect_of, print_effect
 from tanager.cli.options import Json, Model
+from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tanager.codes.reading import Reading
@@ -48,6 +49,8 @@ def show(
     """Show what a model has learned: structure, sizes, informative features, tables."""
     from tanager.network.files import read_model
 
+    if target is not None and not effect:
+        raise ConfigurationError("--class is the class of --effect. Name a feature with --effect.")
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
     tables = [network.table(name).sorted(sort) for name in names]
@@ -137,7 +140,8 @@ def _how(reading: Reading) -> str:
     """Say how a column is read."""
     if reading.kind == "nothing":
         return "left out"
-    style = "" if reading.style in ("plain", "ISO") else f", written as {reading.style}"
+    how = "with a" if reading.kind == "number" else "as"
+    style = "" if reading.style in ("plain", "ISO") else f" written {how} {reading.style}"
     return f"read as {reading.kind}s{style}"
 
 
@@ -220,6 +224,8 @@ def print_structure(network: Network, most: int = 60) -> None:
     left = [name for name in structure.names if name not in set(structure.features)]
     if left:
         out.print(f"left out: {', '.join(left)}", markup=False)
-    out.print("bits: what a feature, alone, says about the class; beyond: what it says when its")
-    out.print("parents are known; beside a parent: what that says about the feature, class known")
+    out.print(
+        "bits: what a feature, alone, says about the class; beyond: what it says when its parents "
+        "are known; beside a parent: what that says about the feature, class known"
+    )
     out.print(SPOKEN_FOR)

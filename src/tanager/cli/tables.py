@@ -74,19 +74,25 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
         return
     out = console()
     out.print(f"[bold]{plain(verdict(results))}[/]\n")
-    _print_overview(out, results)
+    failed = results.failed_classifiers()
+    if len(failed) < len(results.classifiers):
+        _print_overview(out, results)
+    for name, reason in failed.items():
+        out.print(f"[bold]{plain(name)}[/] failed: {plain(reason)}")
+    if len(failed) == len(results.classifiers):
+        return
     leading = leading_metric(results)
     for metric in results.metrics if details else [leading]:
         out.print()
         _print_summary(out, results, summarize(results, metric))
     if not details:
         out.print("\nThe same of every metric: --details")
-    partly = [f for f in results.failures if f["classifier"] not in results.failed_classifiers()]
+    partly = [f for f in results.failures if f["classifier"] not in failed]
     if partly:
-        failed = plain_table("dataset", "classifier", "error", title=f"{len(partly)} failed cells")
+        cells = plain_table("dataset", "classifier", "error", title=f"{len(partly)} failed cells")
         for (dataset, classifier), error in _distinct(partly).items():
-            failed.add_row(plain(dataset), plain(classifier), plain(error))
-        out.print(failed)
+            cells.add_row(plain(dataset), plain(classifier), plain(error))
+        out.print(cells)
 
 
 def _print_overview(out: Console, results: Results) -> None:
@@ -94,11 +100,12 @@ def _print_overview(out: Console, results: Results) -> None:
     from tanager.evaluation.summary import summarize
 
     summaries = [summarize(results, metric) for metric in OVERVIEW if metric in results.metrics]
-    table = plain_table("classifier", *(results.title(s.scores.metric) for s in summaries))
+    titles = [results.title(summary.scores.metric) for summary in summaries]
     names = summaries[0].scores.classifiers if summaries else ()
     one = bool(summaries) and len(summaries[0].scores.datasets) == 1
+    rows = []
     for j, name in enumerate(names):
-        cells = []
+        cells = [plain(name)]
         for summary in summaries:
             if not summary.scores.datasets:
                 cells.append("")
@@ -110,13 +117,26 @@ def _print_overview(out: Console, results: Results) -> None:
             if one and summary.deviations is not None:
                 text += f" ± {summary.deviations.values[0, j]:.4f}"
             cells.append(text)
-        table.add_row(plain(name), *cells)
-    out.print(table)
-    for name, reason in results.failed_classifiers().items():
-        out.print(f"[bold]{plain(name)}[/] failed: {plain(reason)}")
+        rows.append(cells)
+    _print_rows(out, ["classifier", *titles], rows)
     where = f"on {results.datasets[0]}" if one else f"over {len(results.datasets)} tables"
     spread = " ± standard deviation over cells" if one else ""
     out.print(f"mean{spread} {where}")
+
+
+def _print_rows(out: Console, titles: list[str], rows: list[list[str]]) -> None:
+    """Print a table; where it is wider than the terminal, one block of lines a row."""
+    table = plain_table(*titles)
+    for cells in rows:
+        table.add_row(*cells)
+    if out.measure(table, options=out.options.update_width(10_000)).maximum <= out.width:
+        out.print(table)
+        return
+    for name, *cells in rows:
+        block = plain_table(name, "")
+        for title, cell in zip(titles[1:], cells, strict=True):
+            block.add_row(f"  {title}", cell)
+        out.print(block)
 
 
 def _print_summary(out: Console, results: Results, summary: Summary) -> None:

@@ -20,6 +20,7 @@ _PARAMETERS = {
     "n_jobs": "--jobs",
     "ordered": "--ordered",
     "parameters": "--parameters",
+    "random_state": "--seed",
     "rounds": "--rounds",
     "seed": "--seed",
     "structure": "--structure",
@@ -39,6 +40,9 @@ _PHRASES = (
     ("unknowns=False", "--complete-rows"),
     ("sample_weight", "--weight"),
     ("monotonic has", "--monotonic has"),
+    (", a numpy.random.RandomState, or None for a fixed seed", ""),
+    (", None for one, -1", ", or -1"),
+    (", or None for half of the free memory", ""),
     (", or a learner from tanager.structure", ""),
     (", or a learner from tanager.parameters", ""),
 )
@@ -58,5 +62,6 @@ def in_options(text: str) -> str:
     text = _ORDER_OF.sub(r"--ordered '\1=first,second,...'", text)
     text = _ENTRY.sub(r"--\1", text)
     for library, here in _PHRASES:
-        text = re.sub(rf"(?<![-\w]){re.escape(library)}", here, text)
+        alone = r"(?<![-\w])" if library[0].isalpha() else ""
+        text = re.sub(f"{alone}{re.escape(library)}", here, text)
     return _GIVEN.sub(lambda found: f"{_PARAMETERS[found.group(1)]} ", text)
