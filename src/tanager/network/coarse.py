@@ -41,7 +41,8 @@ class Coarse(NamedTuple):
         Of the features' own values.
     views : list of ndarray
         Of each feature, for each of its values the class of values that no other
-        table, and no part of its own that reads parents, tells from it.
+        table, and no part of its own that reads parents, tells from it. Of one
+        without parents and children each value itself.
     tables : Tables
         Of these classes.
     within : list of ndarray, shape (arity, n_classes)
@@ -148,10 +149,14 @@ def _views(tables: Tables, structure: Structure, arities: Ints, *, own: bool) ->
 
 
 def _refine(views: Sequence[Groups | None], arity: int) -> Groups:
-    """Return the classes of values that no view tells apart; None tells all of them."""
-    if any(view is None for view in views):
+    """Return the classes of values that no view tells apart; None tells all of them.
+
+    A feature that nobody reads under a parent, or as one, has nothing to gain: its
+    values stay apart.
+    """
+    if not views or any(view is None for view in views):
         return np.arange(arity, dtype=np.uint16)
-    keys = np.stack([np.zeros(arity, np.uint16), *(v for v in views if v is not None)])
+    keys = np.stack([v for v in views if v is not None])
     _, first, found = np.unique(keys, axis=1, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[found.ravel()].astype(np.uint16)
 

@@ -78,8 +78,17 @@ def _keel_case(name: str, structure: str, parameters: str) -> Case:
     return make_case(f"{name} {structure} {parameters}", network, table.slice(0, 400), rng)
 
 
-def make_case(name: str, network: Network, table: pa.Table, rng: np.random.Generator) -> Case:
-    """Return the network with complete rows, gaps, unseen, extreme and borderline values."""
+def make_case(
+    name: str,
+    network: Network,
+    table: pa.Table,
+    rng: np.random.Generator,
+    oracle: Network | None = None,
+) -> Case:
+    """Return the network with complete rows, gaps, unseen, extreme and borderline values.
+
+    What is expected is said by the network, or by an oracle.
+    """
     table = table.take(rng.permutation(table.num_rows)[:24])
     parts = [
         table,
@@ -90,7 +99,7 @@ def make_case(name: str, network: Network, table: pa.Table, rng: np.random.Gener
         _on_cuts(network, table.slice(0, 12), rng),
     ]
     rows = pa.concat_tables(parts).combine_chunks()
-    log_joint = network.log_joint(rows)
+    log_joint = (oracle or network).log_joint(rows)
     weights = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
     return Case(name, network, rows, weights / weights.sum(axis=1, keepdims=True))
 
@@ -193,25 +202,66 @@ def typed_case() -> Case:
 
 @cache
 def grouped_case(structure: str) -> Case:
-    """Return a case whose tables know their parents by groups of codes, each its own."""
+    """Return a case whose tables know values by groups, each table in its own way.
+
+    What is expected is said by the same network with every table spelled out.
+    """
     case = keel_cases(structure, "hdp")[TABLES.index("german")]
     network, rng = case.network, np.random.default_rng(8)
     families = []
-    for parents, table in zip(
-        network.structure.parent_indices, network.tables.families, strict=True
+    for at, (parents, table) in enumerate(
+        zip(network.structure.parent_indices, network.tables.families, strict=True)
     ):
         log_prob, groups = table.to_dense().log_prob, []
-        for axis, parent in enumerate(parents):
-            arity = int(network.codebook.domain.arities[parent])
-            n_groups = max(1, arity - 1 - axis)
-            some = np.sort(np.r_[np.arange(n_groups), rng.integers(0, n_groups, arity - n_groups)])
-            groups.append((rng.permutation(some) if axis else some).astype(np.uint16))
-            log_prob = np.take(log_prob, range(n_groups), axis=axis)
-        families.append(GroupedTable.of(np.ascontiguousarray(log_prob), groups))
-    grouped = Network(
-        network.codebook, network.structure, Tables(network.log_prior, tuple(families))
+        for axis in range(len(parents)):
+            groups.append(_random_groups(log_prob.shape[axis], axis, rng))
+            log_prob = np.take(log_prob, range(int(groups[-1].max()) + 1), axis=axis)
+        arity = log_prob.shape[-2]
+        own = _random_groups(arity, 0, rng) if at % 3 else np.arange(arity, dtype=np.uint16)
+        members = own == np.arange(int(own.max()) + 1)[:, None]
+        log_group = np.log(members.astype(float) @ np.exp(log_prob))
+        first = log_prob[(0,) * len(parents)]
+        log_within = first - log_group[(0,) * len(parents)][own]
+        families.append(
+            GroupedTable.of_groups(np.ascontiguousarray(log_group), log_within, [*groups, own])
+        )
+    grouped, spelled = (
+        Network(network.codebook, network.structure, Tables(network.log_prior, tuple(tables)))
+        for tables in (families, [family.to_dense() for family in families])
     )
-    return make_case(f"grouped {structure}", grouped, case.rows, rng)
+    return make_case(f"grouped {structure}", grouped, case.rows, rng, oracle=spelled)
+
+
+def _random_groups(arity: int, axis: int, rng: np.random.Generator) -> np.ndarray:
+    """Return fewer groups than values, of neighbours on the first axis."""
+    n_groups = max(1, arity - 1 - axis)
+    some = np.sort(np.r_[np.arange(n_groups), rng.integers(0, n_groups, arity - n_groups)])
+    return (rng.permutation(some) if axis else some).astype(np.uint16)
+
+
+@cache
+def fine_case() -> Case:
+    """Return the default's model of so many rows that numbers have hundreds of codes."""
+    rng = np.random.default_rng(9)
+    n = 5000
+    y = rng.integers(0, 3, n)
+    size = rng.normal(size=n) + 0.6 * y
+    weight = size + rng.normal(size=n) * (1 + (y == 1))
+    age = np.where(rng.random(n) < 0.1, np.nan, rng.gamma(3, size=n) - 0.4 * y * size)
+    words = np.array(["red", "green", "blue", "grey"])
+    table = pa.table(
+        {
+            "size": size,
+            "weight": weight,
+            "age": pa.array(age, from_pandas=True),
+            "colour": words[np.clip(weight + 2, 0, 3).astype(int)],
+            "speed": rng.normal(size=n) + size * weight / 2,
+        }
+    )
+    network = BayesNetClassifier(random_state=1, n_jobs=1).fit(table, y).network_
+    assert network.codebook.domain.arities.max() > 200
+    assert any(isinstance(family, GroupedTable) for family in network.tables.families)
+    return make_case("fine", network, table, rng)
 
 
 def all_cases(structure: str, parameters: str) -> list[Case]:
@@ -219,6 +269,8 @@ def all_cases(structure: str, parameters: str) -> list[Case]:
     odd = [nasty_case(), typed_case()] if (structure, parameters) == ("tan", "hdp") else []
     if structure != "naive" and parameters == "hdp":
         odd.append(grouped_case(structure))
+    if (structure, parameters) == ("2-tree", "pooled"):
+        odd.append(fine_case())
     return [*keel_cases(structure, parameters), *odd]
 
 

@@ -12,6 +12,7 @@ from tanager.network import Network
 from tanager.network.exports.bif import _words
 from tanager.parameters import Discriminative, Tables
 from tanager.structure import KDB
+from tests.network.exports.cases import fine_case
 
 MODELS = [
     ("naive", "m-estimate"),
@@ -108,6 +109,51 @@ def test_a_table_too_large_is_named():
         clf.network_.to_xmlbif()
 
 
+def _read_xmlbif(text):
+    """Return the nodes: for each its states, its parents and its table (*parents, states)."""
+    root = ET.fromstring(text.encode())
+    states = {v.findtext("NAME"): len(v.findall("OUTCOME")) for v in root.iter("VARIABLE")}
+    nodes = {}
+    for definition in root.iter("DEFINITION"):
+        name = definition.findtext("FOR")
+        parents = [given.text for given in definition.findall("GIVEN")]
+        shape = [states[one] for one in (*parents, name)]
+        numbers = np.array(definition.findtext("TABLE").split(), float)
+        nodes[name] = parents, numbers.reshape(shape)
+    return nodes
+
+
+def test_two_nodes_a_feature_say_the_same():
+    case = fine_case()
+    network = case.network
+    text = network.to_xmlbif()
+    assert len(text) < 3_000_000
+    nodes = _read_xmlbif(text)
+    assert len(network.structure.features) + 1 < len(nodes)
+    letters = dict(zip(nodes, "abcdefghijklmnop", strict=False))
+    scopes = {
+        name: "".join(letters[one] for one in (*parents, name))
+        for name, (parents, _) in nodes.items()
+    }
+    codes = network.codebook.encode(case.rows)
+    for row in range(0, case.rows.num_rows, 5):
+        operands = []
+        for name, (_, table) in nodes.items():
+            operands += [scopes[name], table]
+        for feature, code in zip(network.structure.names, codes[:, row], strict=True):
+            arity = nodes[feature][1].shape[-1]
+            if code < arity:
+                operands += [letters[feature], np.eye(arity)[code]]
+        given = ",".join(operands[::2])
+        joint = np.einsum(f"{given}->a", *operands[1::2], optimize="greedy")
+        assert np.allclose(joint / joint.sum(), case.expected[row], rtol=0, atol=1e-9)
+
+
+def test_tables_of_values_alone_where_they_are_small(fitted):
+    clf, _ = fitted
+    assert len(_read_xmlbif(clf.network_.to_xmlbif())) == 1 + len(clf.structure_.features)
+
+
 def _evidence(network, table, row, words):
     """Return the row's state of every feature, as the export names it."""
     codes = network.codebook.encode(table.slice(row, 1))[:, 0]
@@ -170,3 +216,24 @@ def test_pyagrum_gives_the_same_posterior(fitted, tmp_path, kind, words):
         inference.makeInference()
         answer = inference.posterior(target).toarray()
         assert np.allclose(answer, expected[row], atol=1e-6)
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore")
+def test_pyagrum_reads_two_nodes_a_feature(tmp_path):
+    gum = pytest.importorskip("pyagrum")
+    case = fine_case()
+    network = case.network
+    path = tmp_path / "n.bif"
+    path.write_text(network.to_bif(), encoding="utf-8")
+    model = gum.loadBN(str(path))
+    target = next(n for n in model.names() if not model.parents(n))
+    inference = gum.LazyPropagation(model)
+    codes, arities = network.codebook.encode(case.rows), network.codebook.domain.arities
+    for row in range(0, case.rows.num_rows, 9):
+        known = [i for i in range(len(arities)) if codes[i, row] < arities[i]]
+        names = _words(network.structure.names)
+        inference.setEvidence({names[i]: int(codes[i, row]) for i in known})
+        inference.makeInference()
+        answer = inference.posterior(target).toarray()
+        assert np.allclose(answer, case.expected[row], atol=1e-6)

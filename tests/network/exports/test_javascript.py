@@ -12,12 +12,14 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.exports.recipe import make_recipe
+from tanager.parameters import GroupedTable
 from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
     NASTY,
     all_cases,
     check,
+    fine_case,
     grouped_case,
     nasty_case,
 )
@@ -117,7 +119,7 @@ def test_json_stands_in_a_page_and_says_what_it_is():
     assert "<" not in text
     assert text.isascii()
     model = json.loads(text)
-    assert (model["format"], model["version"]) == ("tanager-scorer", 1)
+    assert (model["format"], model["version"]) == ("tanager-scorer", 2)
     assert model["classes"] == sorted(NASTY)
     assert [f["name"] for f in model["features"]] == list(NASTY)
     for feature in model["features"]:
@@ -152,19 +154,63 @@ def test_unknown_kind_of_javascript():
         nasty_case().network.to_javascript(kind="typescript")
 
 
-def test_parents_known_by_groups_stay_so():
+def test_tables_know_values_by_groups():
     case = grouped_case("2-tree")
     recipe = make_recipe(case.network)
     features = json.loads(case.network.to_json())["features"]
     assert any("groups" in feature for feature in features)
-    tables = case.network.tables.families
-    assert [len(f["log_prob"]) for f in features] == [table.log_prob.size for table in tables]
-    # A sum that reads one table depends on its parents by their groups alone.
+    assert any("views" in feature for feature in features)
+    for feature, given, family in zip(features, recipe.inputs, recipe.families, strict=True):
+        assert ("groups" in feature) == ("log_within" in feature) == (given.n_groups < given.arity)
+        assert family.log_prob.shape[-2] == given.n_groups
+    # A sum that reads one table depends on its parents by the places of that table alone.
     leaves = [step for step in recipe.steps if not step.messages and len(step.families) == 1]
     assert leaves
     for step in leaves:
         for i, size in zip(step.separator, step.shape, strict=True):
             assert size < recipe.inputs[i].arity
+
+
+def test_a_fine_model_is_not_spelled_out():
+    network = fine_case().network
+    stored = sum(
+        table.log_group.size + table.log_within.size
+        for table in network.tables.families
+        if isinstance(table, GroupedTable)
+    )
+    recipe = make_recipe(network)
+    written = sum(
+        family.log_prob.size + (0 if family.log_within is None else family.log_within.size)
+        for family in recipe.families
+    )
+    roots = sum(given.arity * recipe.n_classes for given in recipe.inputs)
+    assert written <= stored + roots
+    for family in recipe.families:
+        if family.log_within is not None:  # each group's codes share its probability
+            given = recipe.inputs[recipe.families.index(family)]
+            members = np.array(given.groups) == np.arange(given.n_groups)[:, None]
+            assert np.allclose(members @ np.exp(family.log_within), 1, rtol=0, atol=1e-9)
+
+
+@needs_node
+def test_every_answer_to_a_question_at_once(tmp_path):
+    for case in (fine_case(), grouped_case("2-tree")):
+        folder = write_case(case, tmp_path / case.name)
+        program = """
+        const model = require(process.argv[1] + "/model.js");
+        const rows = JSON.parse(require("fs").readFileSync(process.argv[1] + "/rows.json", "utf8"));
+        let worst = 0;
+        for (const row of rows.slice(20, 40)) {
+          const codes = model.code(row);
+          for (let i = 0; i < codes.length; i++)
+            model.logJoints(codes, i).forEach((found, v) => {
+              const wanted = model.logJoint(codes.map((code, at) => (at === i ? v : code)));
+              found.forEach((l, c) => { worst = Math.max(worst, Math.abs(l - wanted[c])); });
+            });
+        }
+        console.log(JSON.stringify(worst));
+        """
+        assert run_node(program, folder) < 1e-12
 
 
 def test_a_column_of_one_value_for_every_row_is_not_read():

@@ -52,8 +52,8 @@ def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> s
         parts += [_steps(recipe), _source("scorer_sums.h")]
     joint = _source("scorer_joint.h")
     exact = (
-        "for (c = 0; c < @_N_CLASSES; c++)\n                    joint[c] = @_log_prior[c];\n"
-        "                @_sum(codes, joint);\n                return 0;"
+        "@_begin(codes, groups, joint);\n                @_sum(groups, joint);\n"
+        "                return 0;"
     )
     parts.append(joint.replace("@_ON_UNKNOWN", exact if spread else "return -1;"))
     parts.append("#endif\n")
@@ -103,27 +103,36 @@ def _fields(recipe: Recipe) -> list[str]:
 
 def _arrays(recipe: Recipe) -> str:
     """Return the tables, and what relates them."""
-    logs = [x for family in recipe.families for x in family.log_prob.ravel().tolist()]
-    sizes = [family.log_prob.size for family in recipe.families]
-    parents = [p for family in recipe.families for p in family.parents]
+    families, inputs = recipe.families, recipe.inputs
+    logs = [x for family in families for x in family.log_prob.ravel().tolist()]
     links = [
-        (recipe.inputs[p].arity if view is None else max(view) + 1, view)
-        for family in recipe.families
-        for p, view in zip(family.parents, family.groups, strict=True)
+        (inputs[p].n_groups if view is None else max(view) + 1, view)
+        for family in families
+        for p, view in zip(family.parents, family.views, strict=True)
     ]
-    groups, group_start = _pool([view for _, view in links])
+    groups, group_start = _pool([given.groups for given in inputs])
+    views, view_start = _pool([view for _, view in links])
+    within = [() if f.log_within is None else f.log_within.ravel().tolist() for f in families]
     return "\n".join(
         [
-            _integers("arity", [given.arity for given in recipe.inputs]),
-            _integers("groups", groups),
+            "/* Of each feature: its codes, its groups of codes (the codes themselves where the",
+            " * start is -1), its parents, and where its tables start: by groups, and by the code",
+            " * in its group. A table that knows a parent's groups by fewer places has a view. */",
+            _integers("arity", [given.arity for given in inputs]),
+            _integers("n_groups", [given.n_groups for given in inputs]),
             _integers("group_start", group_start),
-            _integers("group_count", [count for count, _ in links]),
-            _integers("parents", parents),
-            _integers("parent_start", _starts(len(family.parents) for family in recipe.families)),
+            _integers("groups", groups),
+            _integers("parent_start", _starts(len(family.parents) for family in families)),
+            _integers("parents", [p for family in families for p in family.parents]),
+            _integers("n_places", [count for count, _ in links]),
+            _integers("view_start", view_start),
+            _integers("views", views),
             _integers("order", recipe.order),
-            _integers("table_start", _starts(sizes), kind="long"),
             _doubles("log_prior", recipe.log_prior.tolist()),
+            _integers("table_start", _starts(f.log_prob.size for f in families), kind="long"),
             _doubles("tables", logs, digits=15),
+            _integers("within_start", _starts(map(len, within)), kind="long"),
+            _doubles("within", [x for part in within for x in part], digits=15),
         ]
     )
 
@@ -174,9 +183,9 @@ def _steps(recipe: Recipe) -> str:
         f"#define @_N_MESSAGES {max(sum(sizes), 1)}",
         _integers("step_feature", [step.input for step in steps]),
         _integers("separators", [i for step in steps for i in step.separator]),
-        _integers("views", views),
-        _integers("view_start", view_start),
-        _integers("view_size", [len(first) for step in steps for first in step.firsts]),
+        _integers("step_views", views),
+        _integers("step_view_start", view_start),
+        _integers("step_view_size", [len(first) for step in steps for first in step.firsts]),
         _integers("firsts", firsts),
         _integers("first_start", first_start),
         _integers("separator_start", _starts(len(step.separator) for step in steps)),
@@ -187,9 +196,10 @@ def _steps(recipe: Recipe) -> str:
         _integers("message_start", _starts(sizes)[:-1]),
     ]
     place = (
-        "\nstatic inline int @_message_at(int s, const int *codes)\n{\n    int at = 0, k;\n"
+        "\nstatic inline int @_message_at(int s, const int *groups)\n{\n    int at = 0, k;\n"
         "    for (k = @_separator_start[s]; k < @_separator_start[s + 1]; k++)\n"
-        "        at = at * @_view_size[k] + @_views[@_view_start[k] + codes[@_separators[k]]];\n"
+        "        at = at * @_step_view_size[k]\n"
+        "             + @_step_views[@_step_view_start[k] + groups[@_separators[k]]];\n"
         "    return @_message_start[s] + at * @_N_CLASSES;\n}\n"
     )
     return "\n".join(arrays) + "\n" + place

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "VERSION", "describe", "to_json"]
 
 FORMAT = "tanager-scorer"
-VERSION = 1
+VERSION = 2
 MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
 
 
@@ -61,9 +61,12 @@ def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
     facts.update(_coding(given))
     facts["labels"] = list(given.labels)
     facts["parents"] = list(family.parents)
-    if any(groups is not None for groups in family.groups):
-        facts["groups"] = [None if groups is None else list(groups) for groups in family.groups]
+    if any(view is not None for view in family.views):
+        facts["views"] = [None if view is None else list(view) for view in family.views]
     facts["log_prob"] = _shorten(family.log_prob)
+    if given.groups is not None and family.log_within is not None:
+        facts["groups"] = list(given.groups)
+        facts["log_within"] = _shorten(family.log_within)
     return facts
 
 

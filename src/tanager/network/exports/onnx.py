@@ -1,9 +1,10 @@
 """Networks as ONNX: look-ups for complete rows, exact sums for those with unknown values.
 
-Codes are a matrix (rows, inputs) of doubles, code `arity` for unknown. One
-product with a matrix of strides gives every family's place in one long table::
+Codes are a matrix (rows, inputs) of doubles, code `arity` for unknown, and so are
+groups of codes. One product with a matrix of strides gives every family's place in
+one long table; what codes add to their groups is looked up beside it::
 
-    columns ──► codes ──► places ──► Gather ──► sum ──► Softmax
+    columns ──► codes ──► groups ──► places ──► Gather ──► sum ──► Softmax
                   └── rows where a known input has an unknown parent ──► messages ──┘
 """
 
@@ -275,51 +276,73 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     An unknown input adds nothing; a known one below an unknown parent makes NaN.
     """
     n, n_classes = len(recipe.inputs), recipe.n_classes
-    views, codes = _add_views(graph, recipe, codes)
+    groups, shares = _add_groups(graph, recipe, codes)
+    views, groups = _add_views(graph, recipe, groups)
     strides = np.zeros((n + len(views), n))
     starts, tables, start = [], [], 0
     for at, family in enumerate(recipe.families):
         columns = [
-            parent if groups is None else n + views[parent, groups]
-            for parent, groups in zip(family.parents, family.groups, strict=True)
+            parent if view is None else n + views[parent, view]
+            for parent, view in zip(family.parents, family.views, strict=True)
         ]
-        arities = family.log_prob.shape[:-1]
-        table = np.full([*(arity + 1 for arity in arities), n_classes], np.nan)
-        table[tuple(slice(arity) for arity in arities)] = family.log_prob
+        sizes = family.log_prob.shape[:-1]
+        table = np.full([*(size + 1 for size in sizes), n_classes], np.nan)
+        table[tuple(slice(size) for size in sizes)] = family.log_prob
         table[..., -1, :] = 0.0
         stride = 1
-        for column, arity in zip(reversed([*columns, at]), reversed(arities), strict=True):
+        for column, size in zip(reversed([*columns, at]), reversed(sizes), strict=True):
             strides[column, at] = stride
-            stride *= arity + 1
+            stride *= size + 1
         starts.append(start)
         tables.append(table.reshape(-1, n_classes))
         start += len(tables[-1])
-    places = graph.add("MatMul", codes, graph.constant(strides, np.float64))
+    places = graph.add("MatMul", groups, graph.constant(strides, np.float64))
     places = graph.add("Add", places, graph.constant(starts, np.float64))
     whole = graph.reals(np.concatenate(tables))
     terms = graph.add("Gather", whole, graph.cast(places, np.int64))
+    if shares is not None:
+        terms = graph.add("Add", terms, shares)
     joint = graph.add("Add", graph.reduce("ReduceSum", terms, 1), graph.reals(recipe.log_prior))
     return terms, joint
 
 
+def _add_groups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str | None]:
+    """Return the groups of codes, and what the codes add to them, (rows, inputs, classes)."""
+    if all(given.groups is None for given in recipe.inputs):
+        return codes, None
+    groups: list[int] = []
+    shares: list[NDArray[np.float64]] = []
+    starts = []
+    for given, family in zip(recipe.inputs, recipe.families, strict=True):
+        starts.append(len(groups))
+        groups += [*(given.groups or range(given.arity)), given.n_groups]
+        logs = np.zeros((given.arity + 1, recipe.n_classes))  # an unknown code adds nothing
+        if family.log_within is not None:
+            logs[:-1] = family.log_within
+        shares.append(logs)
+    places = graph.cast(graph.add("Add", codes, graph.constant(starts, np.float64)), np.int64)
+    found = graph.add("Gather", graph.constant(groups, np.float64), places)
+    return found, graph.add("Gather", graph.reals(np.concatenate(shares)), places)
+
+
 def _add_views(
-    graph: Graph, recipe: Recipe, codes: str
+    graph: Graph, recipe: Recipe, groups: str
 ) -> tuple[dict[tuple[int, Codes], int], str]:
-    """Return the codes with more columns, for inputs that tables know by groups, and which."""
+    """Return the groups with more columns, one for each view that tables have of an input."""
     views: dict[tuple[int, Codes], int] = {}
     for family in recipe.families:
-        for parent, groups in zip(family.parents, family.groups, strict=True):
-            if groups is not None:
-                views.setdefault((parent, groups), len(views))
+        for parent, view in zip(family.parents, family.views, strict=True):
+            if view is not None:
+                views.setdefault((parent, view), len(views))
     if not views:
-        return views, codes
-    known = [[*groups, max(groups) + 1] for _, groups in views]  # unknown is one more
+        return views, groups
+    known = [[*view, max(view) + 1] for _, view in views]  # unknown is one more
     starts = np.cumsum([0, *map(len, known)])[:-1]
-    chosen = graph.add("Gather", codes, graph.integers(*(i for i, _ in views)), axis=1)
+    chosen = graph.add("Gather", groups, graph.integers(*(i for i, _ in views)), axis=1)
     places = graph.add("Add", chosen, graph.constant(starts, np.float64))
-    flat = graph.constant([group for groups in known for group in groups], np.float64)
-    grouped = graph.add("Gather", flat, graph.cast(places, np.int64))
-    return views, graph.add("Concat", codes, grouped, axis=1)
+    flat = graph.constant([place for view in known for place in view], np.float64)
+    viewed = graph.add("Gather", flat, graph.cast(places, np.int64))
+    return views, graph.add("Concat", groups, viewed, axis=1)
 
 
 def _add_sums(
@@ -332,7 +355,7 @@ def _add_sums(
     places = graph.add("Transpose", rows, perm=[1, 0])
     some = graph.add("Gather", codes, graph.reshape(rows, -1))
     if not contributions:
-        return terms, graph.add("ScatterND", joint, places, sum_out(graph, recipe, some))
+        return terms, graph.add("ScatterND", joint, places, _add_joint(graph, recipe, some))
     # Each row once with nothing known, then with one input more, parents first.
     known = np.zeros((n + 1, n), dtype=bool)
     for at, feature in enumerate(recipe.order):
@@ -340,7 +363,7 @@ def _add_sums(
     arities = graph.constant([given.arity for given in recipe.inputs], np.float64)
     deep = graph.add("Unsqueeze", some, graph.integers(1))
     partial = graph.add("Where", graph.constant(known, np.bool_), deep, arities)
-    sums = sum_out(graph, recipe, graph.reshape(partial, -1, n))
+    sums = _add_joint(graph, recipe, graph.reshape(partial, -1, n))
     sums = graph.reshape(sums, -1, n + 1, n_classes)
     after = graph.add("Gather", sums, graph.integers(*range(1, n + 1)), axis=1)
     before = graph.add("Gather", sums, graph.integers(*range(n)), axis=1)
@@ -352,3 +375,12 @@ def _add_sums(
         graph.add("ScatterND", terms, places, exact),
         graph.add("ScatterND", joint, places, last),
     )
+
+
+def _add_joint(graph: Graph, recipe: Recipe, codes: str) -> str:
+    """Return the log-joint (rows, classes) of codes, unknown ones summed out."""
+    groups, shares = _add_groups(graph, recipe, codes)
+    joint = sum_out(graph, recipe, groups)
+    if shares is None:
+        return joint
+    return graph.add("Add", joint, graph.reduce("ReduceSum", shares, 1))

@@ -6,7 +6,7 @@ Every step of the recipe sends one message,
 
 as in `sql_messages`: a product of matrices where T depends on the step's own
 input alone, as on trees; otherwise element by element. Arrays are (classes,
-rows, values ...).
+rows, places ...).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OUT = -1e30  # added to a value that does not agree with what is known
 _SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 
 
-def sum_out(graph: Graph, recipe: Recipe, codes: str) -> str:
-    """Return the log-joint (rows, classes) of codes (rows, inputs) as doubles."""
+def sum_out(graph: Graph, recipe: Recipe, groups: str) -> str:
+    """Return the log-joint (rows, classes) of groups (rows, inputs) as doubles."""
     messages: list[str] = []
     totals = []
     for step in recipe.steps:
-        message = _send(graph, recipe, step, messages, codes)
+        message = _send(graph, recipe, step, messages, groups)
         messages.append(message)
         if not step.separator:
             totals.append(message)
@@ -38,10 +38,10 @@ def sum_out(graph: Graph, recipe: Recipe, codes: str) -> str:
     return graph.add("Add", joint, graph.reals(recipe.log_prior))
 
 
-def _evidence(graph: Graph, codes: str, i: int, view: Codes) -> str:
-    """Return 0 for every class of codes that agrees with what is known, (1, rows, classes)."""
+def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
+    """Return 0 for every place that agrees with what is known, (1, rows, places)."""
     size = max(view) + 1
-    column = graph.add("Gather", codes, graph.integers(i), axis=1)
+    column = graph.add("Gather", groups, graph.integers(i), axis=1)
     if size < len(view):
         places = graph.cast(column, np.int64)
         column = graph.add("Gather", graph.constant([*view, size], np.float64), places)
@@ -52,15 +52,15 @@ def _evidence(graph: Graph, codes: str, i: int, view: Codes) -> str:
     return graph.add("Unsqueeze", chosen, graph.integers(0))
 
 
-def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], codes: str) -> str:
+def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups: str) -> str:
     """Return the message of a step, (classes, rows, *step.shape)."""
     beside = sorted({i for m in step.messages for i in recipe.steps[m].separator} - {step.input})
-    n_values = recipe.inputs[step.input].arity
+    n_groups = recipe.inputs[step.input].n_groups
     views = dict(zip(step.separator, step.views, strict=True))
-    scope = {i: views[i] for i in beside} | {step.input: tuple(range(n_values))}
+    scope = {i: views[i] for i in beside} | {step.input: tuple(range(n_groups))}
     parts = []
     for i, view in scope.items():
-        evidence = _evidence(graph, codes, i, view)
+        evidence = _evidence(graph, groups, i, view)
         parts.append(_align(graph, {i: view}, evidence, scope))
     for m in step.messages:
         sent = dict(zip(recipe.steps[m].separator, recipe.steps[m].views, strict=True))
@@ -68,12 +68,12 @@ def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], codes: 
     gathered = graph.total(parts)
     size = prod(max(view) + 1 for view in scope.values())
     table = np.maximum(np.exp(recipe.step_table(step)), _SMALLEST[graph.real])
-    table = np.moveaxis(table, -1, 0)  # (classes, *step.shape, values)
+    table = np.moveaxis(table, -1, 0)  # (classes, *step.shape, groups)
     flat = graph.reshape(gathered, 0, 0, size)  # there may be no rows: no -1
     top = graph.reduce("ReduceMax", flat, 2, keep=True)
     weights = graph.add("Exp", graph.add("Sub", flat, top))
     if not beside:
-        product = table.reshape(recipe.n_classes, -1, n_values).transpose(0, 2, 1)
+        product = table.reshape(recipe.n_classes, -1, n_groups).transpose(0, 2, 1)
         if not step.messages:  # the same for every class so far
             weights = graph.add("Squeeze", weights, graph.integers(0))
         sums = graph.add("MatMul", weights, graph.reals(product))
@@ -81,7 +81,7 @@ def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], codes: 
         return graph.reshape(sums, 0, 0, *step.shape)
     pairs = zip(step.separator, step.shape, strict=True)
     widths = [size if i in beside else 1 for i, size in pairs]
-    weights = graph.reshape(weights, 0, 0, *widths, n_values)
+    weights = graph.reshape(weights, 0, 0, *widths, n_groups)
     spread = graph.reals(np.expand_dims(table, 1))
     sums = graph.reduce("ReduceSum", graph.add("Mul", weights, spread), 2 + len(step.shape))
     top = graph.reshape(top, 0, 0, *(1 for _ in step.shape))

@@ -2,19 +2,27 @@
 
 Every export reads this one description::
 
-    inputs     one a feature of the structure: how a raw value becomes a code
-    families   one an input: its parents, and log P(x | y, parents), spelled out
+    inputs     one a feature of the structure: how a raw value becomes a code,
+               and a code a group of codes
+    families   one an input: its parents, log P(group | y, parents' groups), spelled
+               out, and log P(code | its group, y)
     order      inputs, parents before children
     steps      how unknown inputs are summed out, one a step
 
-A row's log-joint is the class prior plus one look-up a family. Of a row with
-unknown inputs the families of inputs that are unknown, with nothing known below
-them, drop out: they sum to one. The rest is summed out step by step.
+A number may have hundreds of codes, but tables know it as a parent, and under its
+parents, by a few groups of them. Where they tell all codes apart every code is a
+group of its own.
+
+A row's log-joint is the class prior plus, for each family, one look-up by groups
+and, where there are groups, one by code. Of a row with unknown inputs every known
+input's look-up by code counts as ever. The families of inputs that are unknown, with
+nothing known below them, drop out: they sum to one. The rest, of groups alone, is
+summed out step by step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -25,12 +33,14 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import NumericColumn
 from tanager.errors import MemoryBoundError
+from tanager.network.coarse import Coarse
 from tanager.network.exports.variables import target_name
 from tanager.network.history import Edit
 from tanager.network.marginal import eliminate
 from tanager.parameters.tables import GroupedTable
 
 if TYPE_CHECKING:
+    from tanager.codes import Groups
     from tanager.codes.columns import Column
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
@@ -65,6 +75,8 @@ class Input:
         What people call each code.
     temporal : bool
         Whether the numbers are seconds since 1970, of dates or times.
+    groups : tuple of int, or None
+        The group of each code; None where every code is a group of its own.
     """
 
     name: str
@@ -75,6 +87,12 @@ class Input:
     arity: int
     labels: tuple[str, ...]
     temporal: bool = False
+    groups: Codes | None = None
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups of codes; this number itself means unknown."""
+        return self.arity if self.groups is None else max(self.groups) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +103,29 @@ class Family:
     ----------
     parents : tuple of int
         Inputs, in the order of the table's axes.
-    groups : tuple of tuple of int, or None
-        Of each parent, for each of its codes the group by which the table knows
-        it; None where it knows the code itself.
-    log_prob : ndarray of float64, shape (*parent_groups, arity, n_classes)
+    views : tuple of tuple of int, or None
+        Of each parent, for each of its groups the place on the table's axis; None
+        where that is the group itself. Only tables that divide a parent's codes
+        in different ways have views.
+    log_prob : ndarray of float64, shape (*parent_places, n_groups, n_classes)
+    log_within : ndarray of float64, shape (arity, n_classes), or None
+        What each code of the input adds to the term of its group; None where
+        every code is a group of its own.
     """
 
     parents: tuple[int, ...]
-    groups: tuple[Codes | None, ...]
+    views: tuple[Codes | None, ...]
     log_prob: Floats
+    log_within: Floats | None = None
 
     def view(self, parent: int) -> Codes | None:
-        """Return the groups of a parent's codes."""
-        return self.groups[self.parents.index(parent)]
+        """Return the places of a parent's groups."""
+        return self.views[self.parents.index(parent)]
 
 
 @dataclass(frozen=True)
 class Step:
-    """Sum out one input.
+    """Sum out one input's groups.
 
     Attributes
     ----------
@@ -111,8 +134,8 @@ class Step:
     separator : tuple of int
         Inputs that the sum is a function of, ascending.
     views : tuple of tuple of int
-        Of each of them, for each of its codes a class: the sum is the same for
-        codes of one class.
+        Of each of them, for each of its groups a place: the sum is the same for
+        groups of one place.
     families : tuple of int
         Families multiplied at this step.
     messages : tuple of int
@@ -127,12 +150,12 @@ class Step:
 
     @cached_property
     def firsts(self) -> tuple[Codes, ...]:
-        """Of each input of the separator, the first code of every class."""
+        """Of each input of the separator, the first group of every place."""
         return tuple(tuple(view.index(of) for of in range(max(view) + 1)) for view in self.views)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of classes of each input of the separator."""
+        """Number of places of each input of the separator."""
         return tuple(map(len, self.firsts))
 
 
@@ -188,27 +211,27 @@ class Recipe:
 
     def step_size(self, step: Step) -> int:
         """Return the number of terms of a step's sums, for one class."""
-        return prod(step.shape) * self.inputs[step.input].arity
+        return prod(step.shape) * self.inputs[step.input].n_groups
 
     def step_table(self, step: Step) -> Floats:
-        """Return the product of a step's tables as logs, (*step.shape, values, n_classes)."""
-        arity = self.inputs[step.input].arity
-        total = np.zeros((*step.shape, arity, self.n_classes))
-        codes = dict(zip(step.separator, step.firsts, strict=True))
-        codes[step.input] = tuple(range(arity))
-        axes = tuple(codes)
+        """Return the product of a step's tables as logs, (*step.shape, groups, n_classes)."""
+        n_groups = self.inputs[step.input].n_groups
+        total = np.zeros((*step.shape, n_groups, self.n_classes))
+        groups = dict(zip(step.separator, step.firsts, strict=True))
+        groups[step.input] = tuple(range(n_groups))
+        axes = tuple(groups)
         for at in step.families:
             family = self.families[at]
             members = (*family.parents, at)
             table = family.log_prob
             for axis, member in enumerate(members):
-                groups = family.view(member) if member != at else None
-                read = codes[member] if groups is None else [groups[c] for c in codes[member]]
+                view = family.view(member) if member != at else None
+                read = groups[member] if view is None else [view[g] for g in groups[member]]
                 table = np.take(table, read, axis=axis)
             table = np.moveaxis(table, -1, 0)
             order = [members.index(i) for i in axes if i in members]
             table = table.transpose(0, *(1 + o for o in order))
-            shape = [len(codes[i]) if i in members else 1 for i in axes]
+            shape = [len(groups[i]) if i in members else 1 for i in axes]
             total += np.moveaxis(table.reshape(-1, *shape), 0, -1)
         return total
 
@@ -230,20 +253,26 @@ class Recipe:
 def make_recipe(network: Network) -> Recipe:
     """Describe a network; an error names the table that is too large to be spelled out."""
     structure, codebook = network.structure, network.codebook
-    _check_tables(network)
+    coarse = Coarse.of(network.tables, structure, codebook.domain.arities)
+    tables = network.tables.families if coarse is None else coarse.tables.families
+    within = [None] * len(tables) if coarse is None else coarse.within
+    _check_tables(structure.features, tables, within)
     left_out = _left_out(network)
     used = [feature for feature in structure.selected if feature not in left_out]
     place = {feature: at for at, feature in enumerate(used)}
     families = tuple(
-        _family(parents, table, place)
-        for feature, parents, table in zip(
-            structure.selected, structure.parent_indices, network.tables.families, strict=True
+        _family(parents, table, inside, place)
+        for feature, parents, table, inside in zip(
+            structure.selected, structure.parent_indices, tables, within, strict=True
         )
         if feature in place
     )
     features = [structure.selected[at] for at in structure.topological_order()]
     order = tuple(place[feature] for feature in features if feature in place)
-    inputs = tuple(_describe(codebook.columns[feature]) for feature in used)
+    inputs = tuple(
+        _describe(codebook.columns[feature], None if coarse is None else coarse.views[feature])
+        for feature in used
+    )
     return Recipe(
         target=target_name(network),
         classes=tuple(codebook.classes.tolist()),
@@ -266,13 +295,13 @@ def plan_steps(
     The same steps serve any set of unknown inputs: what is known is a value
     that does not vary. On a structure without immoralities its `order`, parents
     first, is given: children then go before their parents, which joins nothing
-    that was not joined, and what they send knows their parents by groups. Else
-    the order is that of least fill-in.
+    that was not joined, and what they send knows their parents by their tables'
+    places. Else the order is that of least fill-in.
     """
     members = [frozenset((*family.parents, at)) for at, family in enumerate(families)]
 
     def size(some: Iterable[int]) -> int:
-        return prod(inputs[i].arity for i in some)
+        return prod(inputs[i].n_groups for i in some)
 
     found = eliminate(range(len(inputs)), members, size) if order is None else None
     features = [f for f, _ in found] if found is not None else list(reversed(order or ()))
@@ -294,7 +323,7 @@ def plan_steps(
                 for at in taken
                 if i in steps[at].separator
             ]
-            views.append(_refine(read, inputs[i].arity))
+            views.append(_refine(read, inputs[i].n_groups))
         if separator:
             waiting.append(len(steps))
         steps.append(Step(feature, separator, tuple(views), used, taken))
@@ -305,10 +334,10 @@ def _view_of(family: Family, own: int, i: int) -> Codes | None:
     return None if i == own else family.view(i)
 
 
-def _refine(views: list[Codes | None], arity: int) -> Codes:
-    """Return the classes of codes that no view tells apart, numbered by their first code."""
+def _refine(views: list[Codes | None], n_groups: int) -> Codes:
+    """Return places of groups, the same for those that no view tells apart, in their order."""
     if None in views:
-        return tuple(range(arity))
+        return tuple(range(n_groups))
     known: dict[Codes, int] = {}
     keys = zip(*(view for view in views if view is not None), strict=True)
     return tuple(known.setdefault(key, len(known)) for key in keys)
@@ -329,48 +358,53 @@ def _left_out(network: Network) -> set[int]:
     }
 
 
-def _family(parents: tuple[int, ...], table: FamilyTable, place: dict[int, int]) -> Family:
+def _family(
+    parents: tuple[int, ...], table: FamilyTable, within: Floats | None, place: dict[int, int]
+) -> Family:
     """Return a table of the parents that have a place; of the others it knows one value."""
     if isinstance(table, GroupedTable):
-        log_prob, views = table.log_prob, [tuple(view.tolist()) for view in table.groups]
+        log_prob, known = table.log_prob, [tuple(view.tolist()) for view in table.groups]
     else:
         log_prob = table.to_dense().log_prob
-        views = [tuple(range(arity)) for arity in log_prob.shape[: len(parents)]]
-    groups: list[Codes | None] = []
-    for parent, view in zip(parents, views, strict=True):
+        known = [tuple(range(arity)) for arity in log_prob.shape[: len(parents)]]
+    views: list[Codes | None] = []
+    for parent, view in zip(parents, known, strict=True):
         if parent in place:
-            groups.append(None if view == tuple(range(len(view))) else view)
+            views.append(None if view == tuple(range(len(view))) else view)
         else:
-            log_prob = np.take(log_prob, 0, axis=len(groups))
+            log_prob = np.take(log_prob, 0, axis=len(views))
     kept = tuple(place[p] for p in parents if p in place)
-    return Family(kept, tuple(groups), log_prob)
+    return Family(kept, tuple(views), log_prob, within)
 
 
-def _check_tables(network: Network) -> None:
-    families = network.tables.families
+def _check_tables(
+    names: Sequence[str], tables: Sequence[FamilyTable], within: Sequence[Floats | None]
+) -> None:
     sizes = [
         table.n_numbers
         if isinstance(table, GroupedTable)
         else prod(table.member_arities) * table.n_classes
-        for table in families
+        for table in tables
     ]
+    sizes = [n + (0 if logs is None else logs.size) for n, logs in zip(sizes, within, strict=True)]
     if sum(sizes) > MAX_CELLS:
         largest = max(range(len(sizes)), key=lambda at: sizes[at])
-        name = network.structure.features[largest]
         raise MemoryBoundError(
             f"The tables have {sum(sizes):,} cells spelled out, beyond the bound of {MAX_CELLS:,}; "
-            f"the largest is that of {name!r} with {sizes[largest]:,}. Learn a structure with "
-            "fewer parents, or fewer bins, to export it."
+            f"the largest is that of {names[largest]!r} with {sizes[largest]:,}. Learn a structure "
+            "with fewer parents, or fewer bins, to export it."
         )
 
 
-def _describe(column: Column) -> Input:
+def _describe(column: Column, view: Groups | None) -> Input:
     missing = column.arity if column.missing_code is None else column.missing_code
-    labels = tuple(column.labels())
+    labels, temporal = tuple(column.labels()), False
+    groups = None if view is None else tuple(view.tolist())
+    if groups == tuple(range(column.arity)):
+        groups = None
+    kind, cuts, values = column.family, (), ()
     if isinstance(column, NumericColumn):
-        cuts = tuple(column.cuts.tolist())
-        return Input(
-            column.name, "number", cuts, (), missing, column.arity, labels, bool(column.temporal)
-        )
-    values = tuple(column.values.to_pylist())
-    return Input(column.name, column.family, (), values, missing, column.arity, labels)
+        kind, cuts, temporal = "number", tuple(column.cuts.tolist()), bool(column.temporal)
+    else:
+        values = tuple(column.values.to_pylist())
+    return Input(column.name, kind, cuts, values, missing, column.arity, labels, temporal, groups)

@@ -6,6 +6,7 @@
  * model.features                      [{name, kind, labels, cuts | values, parents, arity, missing}]
  * model.code(row)                     codes of a raw row; a row is {name: value} or [value, ...]
  * model.logJoint(codes)               log P(y, what is known), one a class
+ * model.logJoints(codes, i)           the same for every code of feature i in turn, at less cost
  * model.posterior(codes)              P(y | what is known), one a class
  * model.terms(codes)                  [feature][class]: each feature's part of the log-joint
  * model.proba(row), model.predict(row)   posterior and most probable label of a raw row
@@ -44,31 +45,42 @@ const tanager = (() => {
   function load(source) {
     const { format, version, classes, features, order, elimination, log_prior, ...rest } =
       typeof source === "string" ? JSON.parse(source) : source;
-    if (format !== "tanager-scorer" || version !== 1)
-      throw new Error("not a model of the format tanager-scorer, version 1");
+    if (format !== "tanager-scorer" || version !== 2)
+      throw new Error("not a model of the format tanager-scorer, version 2");
     const C = classes.length;
     const coders = features.map(coder);
-    // By which groups the table of family i knows each parent, and each code of it; null: by itself.
-    const groups = features.map((f) => f.groups || f.parents.map(() => null));
-    const wide = features.map((f, i) =>
-      f.parents.map((p, k) => (groups[i][k] ? Math.max(...groups[i][k]) + 1 : features[p].arity)));
+    const range = (n) => Array.from({ length: n }, (_, v) => v);
 
-    // Where the table of family i holds the values for codes x, all classes side by side.
-    const cell = (i, x) => {
-      const { parents, arity } = features[i];
-      let at = 0;
-      for (let k = 0; k < parents.length; k++) {
-        const view = groups[i][k], own = x[parents[k]];
-        at = at * wide[i][k] + (view ? view[own] : own);
-      }
-      return (at * arity + x[i]) * C;
+    // Tables know a feature's codes by groups, where it has some. What a code adds to its group,
+    // whatever the parents are, stands in log_within.
+    const size = features.map((f) => (f.groups ? Math.max(...f.groups) + 1 : f.arity));
+    const grouped = (codes) =>
+      features.map((f, i) =>
+        codes[i] >= f.arity ? size[i] : f.groups ? f.groups[codes[i]] : codes[i]);
+    const addShare = (i, v, total) => {
+      const { groups, arity, log_within } = features[i];
+      if (groups && v < arity) for (let c = 0; c < C; c++) total[c] += log_within[v * C + c];
+      return total;
     };
 
-    // Classes of codes that no view tells apart: the class of each code, the first code of each.
-    const same = features.map((f) => {
-      const codes = Array.from({ length: f.arity }, (_, v) => v);
-      return { of: codes, first: codes };
-    });
+    // The place of each of a parent's groups in the table of family i; null: the group itself.
+    const views = features.map((f) => f.views || f.parents.map(() => null));
+    const wide = features.map((f, i) =>
+      f.parents.map((p, k) => (views[i][k] ? Math.max(...views[i][k]) + 1 : size[p])));
+
+    // Where the table of family i holds the values for groups x, all classes side by side.
+    const cell = (i, x) => {
+      const { parents } = features[i];
+      let at = 0;
+      for (let k = 0; k < parents.length; k++) {
+        const view = views[i][k], own = x[parents[k]];
+        at = at * wide[i][k] + (view ? view[own] : own);
+      }
+      return (at * size[i] + x[i]) * C;
+    };
+
+    // Groups that no view tells apart have one place: the place of each, the first group of each.
+    const same = size.map((n) => ({ of: range(n), first: range(n) }));
     const refine = (i, views) => {
       if (views.includes(null) || views.includes(same[i].of)) return same[i];
       const known = new Map(), first = [];
@@ -84,20 +96,20 @@ const tanager = (() => {
       features.map((f, i) =>
         coders[i](Array.isArray(row) ? row[i] : Object.hasOwn(row, f.name) ? row[f.name] : null));
 
-    function logJoint(codes) {
-      const x = Array.from(codes);
-      const known = x.map((value, i) => value < features[i].arity);
+    // Adds the terms of groups x to a log-joint, unknown ones summed out; null if they are too many.
+    function addGroups(given, total) {
+      const x = given.slice();
+      const known = x.map((group, i) => group < size[i]);
       const holds = known.slice(); // known, or something known below
       for (let k = order.length - 1; k >= 0; k--)
         if (holds[order[k]]) for (const p of features[order[k]].parents) holds[p] = true;
-      const total = log_prior.slice();
       const add = (values, at) => { for (let c = 0; c < C; c++) total[c] += values[at + c]; };
       let factors = [];
       for (const i of order) {
         if (!holds[i]) continue;
         const { parents, log_prob: values } = features[i];
         const scope = [...parents, i].filter((m) => !known[m]);
-        const view = (m) => (m === i ? null : groups[i][parents.indexOf(m)]);
+        const view = (m) => (m === i ? null : views[i][parents.indexOf(m)]);
         if (scope.length) factors.push({ scope, values, view, at: () => cell(i, x) });
         else add(values, cell(i, x));
       }
@@ -106,19 +118,19 @@ const tanager = (() => {
         const used = factors.filter((g) => g.scope.includes(f));
         factors = factors.filter((g) => !g.scope.includes(f));
         const scope = [...new Set(used.flatMap((g) => g.scope))].filter((m) => m !== f);
-        const views = scope.map((m) =>
+        const places = scope.map((m) =>
           refine(m, used.filter((g) => g.scope.includes(m)).map((g) => g.view(m))));
-        const size = views.reduce((n, { first }) => n * first.length, 1), arity = features[f].arity;
-        if (size * arity * C > MAX_CELLS) return null;
-        const values = new Float64Array(size * C), sums = new Float64Array(arity * C);
-        for (let k = 0; k < size; k++) {
+        const cells = places.reduce((n, { first }) => n * first.length, 1);
+        if (cells * size[f] * C > MAX_CELLS) return null;
+        const values = new Float64Array(cells * C), sums = new Float64Array(size[f] * C);
+        for (let k = 0; k < cells; k++) {
           for (let m = scope.length - 1, left = k; m >= 0; m--) {
-            const { first } = views[m];
+            const { first } = places[m];
             x[scope[m]] = first[left % first.length];
             left = Math.floor(left / first.length);
           }
           sums.fill(0);
-          for (x[f] = 0; x[f] < arity; x[f]++)
+          for (x[f] = 0; x[f] < size[f]; x[f]++)
             for (const g of used)
               for (let c = 0, at = g.at(); c < C; c++) sums[x[f] * C + c] += g.values[at + c];
           for (let c = 0; c < C; c++) {
@@ -129,12 +141,30 @@ const tanager = (() => {
           }
         }
         const at = () =>
-          scope.reduce((a, m, k) => a * views[k].first.length + views[k].of[x[m]], 0) * C;
-        const view = (m) => views[scope.indexOf(m)].of;
+          scope.reduce((a, m, k) => a * places[k].first.length + places[k].of[x[m]], 0) * C;
+        const view = (m) => places[scope.indexOf(m)].of;
         if (scope.length) factors.push({ scope, values, view, at });
         else add(values, 0);
       }
       return total;
+    }
+
+    const shares = (codes) =>
+      codes.reduce((total, v, i) => addShare(i, v, total), log_prior.slice());
+    const logJoint = (codes) => addGroups(grouped(codes), shares(codes));
+
+    function logJoints(codes, i) {
+      const others = codes.slice();
+      others[i] = features[i].arity;
+      const base = shares(others), x = grouped(others);
+      const sums = range(size[i]).map((g) => {
+        x[i] = g;
+        return addGroups(x, base.slice());
+      });
+      if (sums.includes(null)) return null;
+      const { groups } = features[i];
+      return range(features[i].arity).map((v) =>
+        addShare(i, v, sums[groups ? groups[v] : v].slice()));
     }
 
     function posterior(codes) {
@@ -146,8 +176,11 @@ const tanager = (() => {
     }
 
     function terms(codes) {
-      if (features.every((f, i) => codes[i] < f.arity))
-        return features.map((f, i) => f.log_prob.slice(cell(i, codes), cell(i, codes) + C));
+      if (features.every((f, i) => codes[i] < f.arity)) {
+        const x = grouped(codes);
+        return features.map((f, i) =>
+          addShare(i, codes[i], f.log_prob.slice(cell(i, x), cell(i, x) + C)));
+      }
       const out = [], partial = features.map((f) => f.arity);
       let before = logJoint(partial);
       for (const i of order) {
@@ -165,7 +198,9 @@ const tanager = (() => {
       const p = proba(row);
       return p && classes[p.indexOf(Math.max(...p))];
     };
-    return { ...rest, classes, features, log_prior, code, logJoint, posterior, terms, proba, predict };
+    return {
+      ...rest, classes, features, log_prior, code, logJoint, logJoints, posterior, terms, proba, predict,
+    };
   }
 
   return { load };

@@ -2,9 +2,8 @@
 /* Writes log P(class, what is known); returns 0, or -1 where unknown features are in the way. */
 static inline int @_log_joint(const int *codes, double *joint)
 {
-    int i, k, c;
-    for (c = 0; c < @_N_CLASSES; c++)
-        joint[c] = @_log_prior[c];
+    int groups[@_N_FEATURES], i, k, c;
+    @_begin(codes, groups, joint);
     for (i = 0; i < @_N_FEATURES; i++) {
         const double *cell;
         if (codes[i] >= @_arity[i])
@@ -14,7 +13,7 @@ static inline int @_log_joint(const int *codes, double *joint)
                 @_ON_UNKNOWN
             }
         }
-        cell = @_cell(i, codes);
+        cell = @_cell(i, groups);
         for (c = 0; c < @_N_CLASSES; c++)
             joint[c] += cell[c];
     }
@@ -47,22 +46,24 @@ static inline int @_score(const @_row *row, double *p)
  * of two classes is the feature's contribution to their log-odds. Returns as the score does. */
 static inline int @_terms(const @_row *row, double terms[@_N_FEATURES][@_N_CLASSES])
 {
-    int codes[@_N_FEATURES], partial[@_N_FEATURES], i, k, c, complete = 1;
+    int codes[@_N_FEATURES], groups[@_N_FEATURES], partial[@_N_FEATURES], i, k, c, complete = 1;
     double before[@_N_CLASSES], after[@_N_CLASSES];
     @_code(row, codes);
     for (i = 0; i < @_N_FEATURES; i++) {
         partial[i] = @_arity[i];
         complete = complete && codes[i] < @_arity[i];
     }
+    @_begin(codes, groups, after);
     for (c = 0; c < @_N_CLASSES; c++)
         before[c] = @_log_prior[c];
     for (k = 0; k < @_N_FEATURES; k++) {
         i = @_order[k];
         partial[i] = codes[i];
         if (complete) {
-            const double *cell = @_cell(i, codes);
+            const double *cell = @_cell(i, groups);
+            const double *share = @_share(i, codes[i]);
             for (c = 0; c < @_N_CLASSES; c++)
-                terms[i][c] = cell[c];
+                terms[i][c] = share == NULL ? cell[c] : cell[c] + share[c];
             continue;
         }
         if (@_log_joint(partial, after) != 0)

@@ -1,12 +1,12 @@
 
-/* Sums unknown features out, exactly: one message a step, over the values that are not known. */
+/* Sums unknown features out, exactly: one message a step, over the groups that are not known. */
 static inline void @_sum(const int *known, double *joint)
 {
     double messages[@_N_MESSAGES];
-    int codes[@_N_FEATURES], low[@_N_FEATURES], high[@_N_FEATURES], holds[@_N_FEATURES];
+    int groups[@_N_FEATURES], low[@_N_FEATURES], high[@_N_FEATURES], holds[@_N_FEATURES];
     int i, s, k, c, v;
     for (i = 0; i < @_N_FEATURES; i++)
-        holds[i] = known[i] < @_arity[i];
+        holds[i] = known[i] < @_n_groups[i];
     for (k = @_N_FEATURES - 1; k >= 0; k--) {
         i = @_order[k];
         if (holds[i])
@@ -14,37 +14,37 @@ static inline void @_sum(const int *known, double *joint)
                 holds[@_parents[s]] = 1;
     }
     for (i = 0; i < @_N_FEATURES; i++) {
-        int free = holds[i] && known[i] >= @_arity[i];
+        int free = holds[i] && known[i] >= @_n_groups[i];
         low[i] = free || !holds[i] ? 0 : known[i];
-        high[i] = free ? @_arity[i] : low[i] + 1; /* what has nothing known below drops out */
+        high[i] = free ? @_n_groups[i] : low[i] + 1; /* what has nothing known below drops out */
     }
     for (s = 0; s < @_N_STEPS; s++) {
         const int f = @_step_feature[s];
         const int *around = @_separators + @_separator_start[s];
         const int n_around = @_separator_start[s + 1] - @_separator_start[s];
-        int turn[@_N_FEATURES]; /* the class of codes whose turn it is, of each feature around */
+        int turn[@_N_FEATURES]; /* the place whose turn it is, of each feature around */
         for (k = 0; k < n_around; k++) {
             turn[k] = 0;
-            codes[around[k]] = low[around[k]];
+            groups[around[k]] = low[around[k]];
         }
         for (;;) {
             double top[@_N_CLASSES], total[@_N_CLASSES];
             double *out = joint;
             for (v = low[f]; v < high[f]; v++) {
                 double term[@_N_CLASSES];
-                codes[f] = v;
+                groups[f] = v;
                 for (c = 0; c < @_N_CLASSES; c++)
                     term[c] = 0.0;
                 for (k = @_step_family_start[s]; k < @_step_family_start[s + 1]; k++) {
                     i = @_step_families[k];
                     if (holds[i]) {
-                        const double *cell = @_cell(i, codes);
+                        const double *cell = @_cell(i, groups);
                         for (c = 0; c < @_N_CLASSES; c++)
                             term[c] += cell[c];
                     }
                 }
                 for (k = @_step_message_start[s]; k < @_step_message_start[s + 1]; k++) {
-                    const double *cell = messages + @_message_at(@_step_messages[k], codes);
+                    const double *cell = messages + @_message_at(@_step_messages[k], groups);
                     for (c = 0; c < @_N_CLASSES; c++)
                         term[c] += cell[c];
                 }
@@ -61,7 +61,7 @@ static inline void @_sum(const int *known, double *joint)
                 }
             }
             if (n_around > 0)
-                out = messages + @_message_at(s, codes);
+                out = messages + @_message_at(s, groups);
             for (c = 0; c < @_N_CLASSES; c++) {
                 double sum = high[f] - low[f] > 1 ? top[c] + log(total[c]) : top[c];
                 out[c] = n_around > 0 ? sum : out[c] + sum;
@@ -69,12 +69,12 @@ static inline void @_sum(const int *known, double *joint)
             for (k = n_around - 1; k >= 0; k--) {
                 const int e = @_separator_start[s] + k;
                 i = around[k];
-                if (++turn[k] < (high[i] - low[i] > 1 ? @_view_size[e] : 1)) {
-                    codes[i] = @_firsts[@_first_start[e] + turn[k]];
+                if (++turn[k] < (high[i] - low[i] > 1 ? @_step_view_size[e] : 1)) {
+                    groups[i] = @_firsts[@_first_start[e] + turn[k]];
                     break;
                 }
                 turn[k] = 0;
-                codes[i] = low[i];
+                groups[i] = low[i];
             }
             if (k < 0)
                 break;

@@ -4,9 +4,12 @@ The statement is a chain of common table expressions::
 
     raw      the columns, numbers as doubles
     coded    one code a feature; code `arity` is unknown
-    plain    log-odds of every class against the first, one look-up a feature;
-             NULL where a known feature has an unknown parent
-    ...      for those rows alone: unknown features summed out, exactly
+    grouped  where tables know codes by groups: the group of each, and what the
+             code adds to its group
+    looked   each feature's log-odds of every class against the first, one look-up
+             a feature; NULL where a known feature has an unknown parent
+    plain    their sums
+    ...      for rows with NULL alone: unknown features summed out, exactly
     scored   both kinds of rows, as log-odds
     weighed  as weights, the largest of them one
 
@@ -22,8 +25,8 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
-from tanager.network.exports.recipe import Input, Recipe, make_recipe
-from tanager.network.exports.sql_messages import message_stages
+from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
+from tanager.network.exports.sql_messages import group_column, message_stages
 from tanager.network.exports.variables import distinct
 
 if TYPE_CHECKING:
@@ -107,18 +110,18 @@ class _Writer:
         self.dialect = dialect
         self.kept = kept
         self.stages: list[str] = []
-        # Columns of codes by groups, as the tables of children know them.
-        self.groups: dict[tuple[int, tuple[int, ...]], str] = {}
+        self.classes = range(1, recipe.n_classes)
+        # The columns of groups, and of what tables with a view of a parent's groups know.
+        self.views: dict[tuple[int, tuple[int, ...]], str] = {}
         for family in recipe.families:
-            for parent, groups in zip(family.parents, family.groups, strict=True):
-                if groups is not None:
-                    self.groups.setdefault((parent, groups), f"g{len(self.groups)}")
+            for parent, view in zip(family.parents, family.views, strict=True):
+                if view is not None:
+                    self.views.setdefault((parent, view), f"h{len(self.views)}")
 
     def write(self, table: str, contributions: bool, unknowns: bool) -> str:
-        recipe, dialect = self.recipe, self.dialect
-        n, classes = len(recipe.inputs), range(1, recipe.n_classes)
+        recipe, classes = self.recipe, self.classes
+        n = len(recipe.inputs)
         keeps = [f"k{at}" for at in range(len(self.kept))]
-        codes = [f"c{at}" for at in range(n)]
         terms = [f"f{at}_{c}" for at in range(n) for c in classes] if contributions else []
         odds = [f"l{c}" for c in classes]
         raw = [(f"k{at}", name_quoted(name)) for at, name in enumerate(self.kept)]
@@ -126,23 +129,17 @@ class _Writer:
         self._stage("raw", raw, [], table)
         coded = [(f"c{at}", self._code(at)) for at in range(n)]
         self._stage("coded", coded, keeps, "raw")
-        source = "coded"
-        if self.groups:
-            grouped = [(name, self._group(*key)) for key, name in self.groups.items()]
-            self._stage("grouped", grouped, [*keeps, *codes], "coded")
-            source = "grouped"
-        blockable = any(family.parents for family in recipe.families)
-        spread = unknowns and blockable
-        looked = [(f"f{at}_{c}", self._term(at, c)) for at in range(n) for c in classes]
+        spread = unknowns and any(family.parents for family in recipe.families)
+        self._look_up(keeps, spread)
         sums = {
             c: balanced_sum([self._prior(c), *(f"f{i}_{c}" for i in range(n))]) for c in classes
         }
-        self._stage("looked", looked, [*keeps, *(codes if spread else [])], source)
-        carried = [*keeps, *terms, *(codes if spread else [])]
+        carried = [*keeps, *terms, *(self._for_sums() if spread else [])]
         self._stage("plain", [(f"l{c}", sums[c]) for c in classes], carried, "looked")
         source, filled = "plain", [*keeps, *terms, *odds]
         if spread and odds:
-            self.stages += message_stages(recipe, dialect, [*keeps, *terms])
+            shares = {c: f"a{c}" for c in classes} if self._inside() else {}
+            self.stages += message_stages(recipe, self.dialect, [*keeps, *terms], shares)
             parts = [
                 f"SELECT {', '.join(filled)} FROM plain WHERE l1 IS NOT NULL",
                 f"SELECT {', '.join(filled)} FROM summed",
@@ -150,6 +147,41 @@ class _Writer:
             self.stages.append(f"scored AS ({' UNION ALL '.join(parts)})")
             source = "scored"
         return self._finish(source, keeps, terms, odds)
+
+    def _look_up(self, keeps: list[str], spread: bool) -> None:
+        """Write the stages from ``coded`` to ``looked``."""
+        recipe, classes, inside = self.recipe, self.classes, self._inside()
+        groups = [group_column(recipe, at) for at in range(len(recipe.inputs))]
+        source = "coded"
+        if inside:
+            added = [(f"g{at}", self._places(f"c{at}", of)) for at, of in inside.items()]
+            added += [(f"a{at}_{c}", self._share(at, c)) for at in inside for c in classes]
+            codes = [name for name in groups if name.startswith("c")]
+            self._stage("grouped", added, [*keeps, *codes], "coded")
+            source = "grouped"
+        shares = [f"a{at}_{c}" for at in inside for c in classes]
+        if self.views:
+            added = [
+                (name, self._places(groups[i], view)) for (i, view), name in self.views.items()
+            ]
+            self._stage("viewed", added, [*keeps, *groups, *shares], source)
+            source = "viewed"
+        looked = [
+            (f"f{at}_{c}", self._term(at, c)) for at in range(len(recipe.inputs)) for c in classes
+        ]
+        if spread and inside:
+            looked += [(f"a{c}", balanced_sum([f"a{at}_{c}" for at in inside])) for c in classes]
+        self._stage("looked", looked, [*keeps, *(groups if spread else [])], source)
+
+    def _inside(self) -> dict[int, Codes]:
+        """Return the inputs whose codes are in groups, with these."""
+        inputs = enumerate(self.recipe.inputs)
+        return {at: given.groups for at, given in inputs if given.groups is not None}
+
+    def _for_sums(self) -> list[str]:
+        """Return the columns that sums over unknown features read."""
+        columns = [group_column(self.recipe, at) for at in range(len(self.recipe.inputs))]
+        return [*columns, *(f"a{c}" for c in self.classes if self._inside())]
 
     def _finish(self, source: str, keeps: list[str], terms: list[str], odds: list[str]) -> str:
         recipe, dialect = self.recipe, self.dialect
@@ -208,9 +240,7 @@ class _Writer:
         given, dialect, value = self.recipe.inputs[at], self.dialect, f"v{at}"
         cases = [f"WHEN {value} IS NULL THEN {given.missing}"]
         if given.kind == "number":
-            for code, cut in enumerate(given.cuts):
-                cases.append(f"WHEN {value} <= {dialect.number(cut)} THEN {code}")
-            return f"CASE {' '.join(cases)} ELSE {len(given.cuts)} END"
+            return f"CASE {cases[0]} ELSE {self._interval(value, given.cuts)} END"
         for code, known in enumerate(given.values):
             if given.kind == "text":
                 if "\x00" in known and not dialect.holds_nul:
@@ -224,30 +254,49 @@ class _Writer:
                 cases.append(f"WHEN {value} = {shown} THEN {code}")
         return f"CASE {' '.join(cases)} ELSE {given.arity} END"
 
+    def _interval(self, value: str, cuts: Sequence[float], low: int = 0) -> str:
+        """Return how many cuts are less than a number, by halves."""
+        if not cuts:
+            return str(low)
+        middle = len(cuts) // 2
+        left = self._interval(value, cuts[:middle], low)
+        right = self._interval(value, cuts[middle + 1 :], low + middle + 1)
+        return (
+            f"CASE WHEN {value}<={self.dialect.number(cuts[middle])} THEN {left} ELSE {right} END"
+        )
+
     def _prior(self, c: int) -> str:
         prior = self.recipe.log_prior
         return self.dialect.constant(float(prior[c] - prior[0]))
 
-    def _group(self, i: int, groups: tuple[int, ...]) -> str:
-        """Return the group of an input's code, by runs of codes; unknown is one more."""
-        ends = [v for v in range(1, len(groups)) if groups[v] != groups[v - 1]]
-        cases = [f"WHEN c{i}<{end} THEN {groups[end - 1]}" for end in [*ends, len(groups)]]
-        return f"CASE {' '.join(cases)} ELSE {max(groups) + 1} END"
+    def _places(self, column: str, view: Sequence[int]) -> str:
+        """Return the group of a code or the place of a group, by runs; unknown is one more."""
+        ends = [v for v in range(1, len(view)) if view[v] != view[v - 1]]
+        cases = [f"WHEN {column}<{end} THEN {view[end - 1]}" for end in [*ends, len(view)]]
+        return f"CASE {' '.join(cases)} ELSE {max(view) + 1} END"
+
+    def _share(self, at: int, c: int) -> str:
+        """Return what a code adds to its group's log-odds: 0 if it is unknown."""
+        logs = self.recipe.families[at].log_within
+        assert logs is not None  # the input has groups
+        odds = np.append(logs[:, c] - logs[:, 0], 0.0)
+        return self.dialect.look_up(odds.tolist(), f"c{at}")
 
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
-        family = self.recipe.families[at]
-        codes = [
-            f"c{parent}" if groups is None else self.groups[parent, groups]
-            for parent, groups in zip(family.parents, family.groups, strict=True)
+        recipe, family = self.recipe, self.recipe.families[at]
+        columns = [
+            group_column(recipe, parent) if view is None else self.views[parent, view]
+            for parent, view in zip(family.parents, family.views, strict=True)
         ]
-        arities = family.log_prob.shape[:-1]
-        odds = np.full([arity + 1 for arity in arities], np.nan)
-        known = tuple(slice(arity) for arity in arities)
+        sizes = family.log_prob.shape[:-1]
+        odds = np.full([size + 1 for size in sizes], np.nan)
+        known = tuple(slice(size) for size in sizes)
         odds[known] = family.log_prob[..., c] - family.log_prob[..., 0]
         odds[..., -1] = 0.0
-        index, *others = [*codes, f"c{at}"]
-        for code, arity in zip(others, arities[1:], strict=True):
-            index = f"({index}*{arity + 1}+{code})"
+        index, *others = [*columns, group_column(recipe, at)]
+        for column, size in zip(others, sizes[1:], strict=True):
+            index = f"({index}*{size + 1}+{column})"
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
-        return self.dialect.look_up(numbers, index)
+        found = self.dialect.look_up(numbers, index)
+        return found if family.log_within is None else f"{found} + a{at}_{c}"

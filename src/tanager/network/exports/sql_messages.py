@@ -1,7 +1,7 @@
 r"""Sums over unknown features in SQL.
 
 Every step of the recipe sends one message, the logarithm of a sum over its
-input's values v, as a function of its separator's values u and of the class c:
+input's groups v, as a function of its separator's places u and of the class c:
 
 .. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
 
@@ -13,7 +13,7 @@ number is a column and columns are few, each has its own, class by class.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -23,7 +23,7 @@ from tanager.errors import MemoryBoundError
 from tanager.network.exports.dialects import Dialect, balanced_sum
 from tanager.network.exports.recipe import Recipe, Step
 
-__all__ = ["message_stages"]
+__all__ = ["group_column", "message_stages"]
 
 # What is less likely than this by comparison counts as this, in messages and in
 # tables: the product of both stays within a double.
@@ -32,8 +32,18 @@ _SMALLEST = 1e-190
 _OUT = "-1e300"  # instead of a message's value that does not agree with what is known
 
 
-def message_stages(recipe: Recipe, dialect: Dialect, carried: Sequence[str]) -> list[str]:
-    """Return the stages from ``plain`` to ``summed``: the carried columns, and l1, l2 and so on."""
+def group_column(recipe: Recipe, i: int) -> str:
+    """Return the column of an input's group: that of its code where each is a group of its own."""
+    return f"c{i}" if recipe.inputs[i].groups is None else f"g{i}"
+
+
+def message_stages(
+    recipe: Recipe, dialect: Dialect, carried: Sequence[str], shares: Mapping[int, str]
+) -> list[str]:
+    """Return the stages from ``plain`` to ``summed``: the carried columns, and l1, l2 and so on.
+
+    `shares` has for each class the column of what the known codes add to their groups.
+    """
     messages = _Messages(recipe, dialect)
     for rank, (steps, classes) in enumerate(_rounds(recipe, dialect)):
         messages.now = classes
@@ -42,7 +52,7 @@ def message_stages(recipe: Recipe, dialect: Dialect, carried: Sequence[str]) -> 
             for s in steps:
                 part(s)
     messages.open("summed")
-    messages.conclude()
+    messages.conclude(shares)
     return messages.write(list(carried))
 
 
@@ -78,15 +88,14 @@ class _Messages:
     def gather(self, s: int) -> None:
         """T: the sum of what arrives, where it agrees with what is known."""
         step = self.recipe.steps[s]
-        arity = self.recipe.inputs[step.input].arity
         for c in self.now if step.messages else ():
             for at, other in enumerate(self._grid(s)):
-                beside = [self._agrees_in_class(step, i, of) for i, of in other.items()]
-                codes = {i: step.firsts[step.separator.index(i)][of] for i, of in other.items()}
+                beside = [self._agrees_in_place(step, i, of) for i, of in other.items()]
+                groups = {i: step.firsts[step.separator.index(i)][of] for i, of in other.items()}
                 items = []
-                for v in range(arity):
-                    codes[step.input] = v
-                    parts = [self._message(m, codes, c) for m in step.messages]
+                for v in range(self.recipe.inputs[step.input].n_groups):
+                    groups[step.input] = v
+                    parts = [self._message(m, groups, c) for m in step.messages]
                     agrees = " AND ".join([*beside, self._agrees(step.input, [v])])
                     items.append(f"CASE WHEN {agrees} THEN {balanced_sum(parts)} ELSE {_OUT} END")
                 self._add_pack(f"g{s}_{c}_{at}", items)
@@ -102,10 +111,10 @@ class _Messages:
             self._add(f"t{s}_{c}", self.dialect.top(tops))
 
     def weigh(self, s: int) -> None:
-        """exp(T - t); of a step that receives nothing, whether each value agrees."""
+        """exp(T - t); of a step that receives nothing, whether each group agrees."""
         step = self.recipe.steps[s]
         if not step.messages:
-            values = range(self.recipe.inputs[step.input].arity)
+            values = range(self.recipe.inputs[step.input].n_groups)
             agree = [
                 f"CASE WHEN {self._agrees(step.input, [v])} THEN 1.0 ELSE 0.0 END" for v in values
             ]
@@ -133,18 +142,19 @@ class _Messages:
                 if not step.messages:
                     items.append(f"LN({self._dot(f'w{s}', weights)})")
                     continue
-                classes = dict(zip(step.separator, u, strict=True))
-                at = places[tuple(classes[i] for i in self.beside[s])]
+                chosen = dict(zip(step.separator, u, strict=True))
+                at = places[tuple(chosen[i] for i in self.beside[s])]
                 total = self._dot(f"w{s}_{c}_{at}", weights)
                 items.append(f"{self._read(f't{s}_{c}')}+LN({total})")
             self._add_pack(f"m{s}_{c}", items)
 
-    def conclude(self) -> None:
-        """Add the log-odds: the prior's, and what the steps without a separator sent."""
+    def conclude(self, shares: Mapping[int, str]) -> None:
+        """Add the log-odds: the prior's, the codes', and what steps without a separator sent."""
         prior = self.recipe.log_prior
         last = [s for s, step in enumerate(self.recipe.steps) if not step.separator]
         for c in self.classes[1:]:
             parts = [self.dialect.constant(float(prior[c] - prior[0]))]
+            parts += [self._read(shares[c])] if c in shares else []
             parts += [f"({self._message(s, {}, c)} - {self._message(s, {}, 0)})" for s in last]
             self._add(f"l{c}", balanced_sum(parts))
 
@@ -173,30 +183,29 @@ class _Messages:
         return written
 
     def _grid(self, s: int) -> list[dict[int, int]]:
-        """Return every combination of the classes of what stands beside a step's input."""
+        """Return every combination of the places of what stands beside a step's input."""
         step = self.recipe.steps[s]
         sizes = [step.shape[step.separator.index(i)] for i in self.beside[s]]
         return [
-            dict(zip(self.beside[s], classes, strict=True))
-            for classes in product(*map(range, sizes))
+            dict(zip(self.beside[s], chosen, strict=True)) for chosen in product(*map(range, sizes))
         ]
 
-    def _agrees(self, i: int, values: Sequence[int]) -> str:
-        shown = ",".join(map(str, [*values, self.recipe.inputs[i].arity]))
-        return f"{self._read(f'c{i}')} IN ({shown})"
+    def _agrees(self, i: int, groups: Sequence[int]) -> str:
+        shown = ",".join(map(str, [*groups, self.recipe.inputs[i].n_groups]))
+        return f"{self._read(group_column(self.recipe, i))} IN ({shown})"
 
-    def _agrees_in_class(self, step: Step, i: int, of: int) -> str:
+    def _agrees_in_place(self, step: Step, i: int, place: int) -> str:
         view = step.views[step.separator.index(i)]
-        return self._agrees(i, [code for code, found in enumerate(view) if found == of])
+        return self._agrees(i, [group for group, found in enumerate(view) if found == place])
 
-    def _message(self, s: int, codes: dict[int, int], c: int) -> str:
+    def _message(self, s: int, groups: dict[int, int], c: int) -> str:
         step, at = self.recipe.steps[s], 0
         for i, view, size in zip(step.separator, step.views, step.shape, strict=True):
-            at = at * size + view[codes[i]]
+            at = at * size + view[groups[i]]
         return self._item(f"m{s}_{c}", at)
 
     def _items(self, name: str, i: int) -> list[str]:
-        return [self._item(name, at) for at in range(self.recipe.inputs[i].arity)]
+        return [self._item(name, at) for at in range(self.recipe.inputs[i].n_groups)]
 
     def _item(self, name: str, at: int) -> str:
         self.stages[-1].reads.add(self.dialect.holder(name, at))

@@ -67,9 +67,9 @@ def asked_network(
 
 
 def _n_cells(table: FamilyTable) -> int:
-    """Return the number of probabilities of a table, spelled out as a scorer has it."""
+    """Return the number of probabilities of a table, as a scorer has it."""
     if isinstance(table, GroupedTable):
-        return table.n_numbers
+        return table.log_group.size + table.log_within.size
     return prod(table.member_arities) * table.n_classes
 
 

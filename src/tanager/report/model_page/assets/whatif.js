@@ -149,12 +149,10 @@ function startAsking() {
     if (!open.length) { list.append(el("li", {}, "Everything is known.")); return; }
     const base = model.logJoint(codes), top = Math.max(...base), mass = base.reduce((s, l) => s + Math.exp(l - top), 0);
     const ask = (i) => {
-      const asked = codes.slice();
+      const answers = model.logJoints(codes, i);
+      if (!answers) return null;
       let left = 0;
-      for (let v = 0; v < F[i].arity; v++) {
-        asked[i] = v;
-        const log = model.logJoint(asked);
-        if (!log) return null;
+      for (const log of answers) {
         const weights = log.map((l) => Math.exp(l - top)), sum = weights.reduce((a, b) => a + b);
         if (sum > 0) left += (sum / mass) * entropy(weights.map((w) => w / sum));
       }
