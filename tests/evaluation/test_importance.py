@@ -8,9 +8,11 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import DataError
 from tanager.evaluation import loss_without_features
-from tanager.evaluation.importance import loss_without_edges
+from tanager.evaluation.importance import loss_without_edges, losses_without_features
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
+from tanager.parameters import GroupedTable, posterior
+from tanager.structure import KDB
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,23 @@ def test_a_feature_that_is_not_known_is_unseen(data):
     assert rise == pytest.approx(log_loss(clf.predict_proba(gone), y) - before)
     with pytest.raises(DataError, match="X has 400 rows, but y has 3"):
         loss_without_features(clf.network_, X, y[:3])
+
+
+def test_a_feature_of_many_values_is_summed_out_by_its_groups():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(400, 3))
+    X[:, 2] += X[:, 0]
+    y = (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int)
+    network = BayesNetClassifier(KDB(k=2, moral=True), "layered").fit(X, y).network_
+    assert any(isinstance(table, GroupedTable) for table in network.tables.families)
+    codes = network.codebook.encode(X)
+    found = losses_without_features(network, codes, y)
+    before = log_loss(posterior(network.log_joint_of_codes(codes)), y)
+    for i in range(3):
+        gone = codes.copy()
+        gone[i] = network.codebook.domain.arities[i]
+        rise = log_loss(posterior(network.log_joint_of_codes(gone)), y) - before
+        assert found[i] == pytest.approx(rise, abs=1e-9)
 
 
 def test_an_edge_less_is_the_other_networks_loss(data):

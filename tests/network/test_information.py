@@ -37,13 +37,20 @@ def table():
 
 
 @pytest.fixture(
-    scope="module", params=[*GRAPHS, "tree, grouped", "2-tree, grouped", "immoral, grouped"]
+    scope="module",
+    params=[
+        *GRAPHS,
+        *("tree, grouped", "2-tree, grouped", "immoral, grouped"),
+        *("tree, in two parts", "2-tree, in two parts", "immoral, in two parts"),
+    ],
 )
 def network(request, table):
     graph, _, grouped = request.param.partition(", ")
     structure = Fixed({name: list(parents) for name, parents in GRAPHS[graph].items()})
     learned = BayesNetClassifier(structure, Laplace()).fit(*table).network_
-    return coarsened(learned) if grouped else learned
+    if not grouped:
+        return learned
+    return coarsened(learned) if grouped == "grouped" else in_two_parts(coarsened(learned))
 
 
 def coarsened(network):
@@ -57,6 +64,26 @@ def coarsened(network):
         kept = family.to_dense().log_prob[tuple(slice(0, 2) for _ in parents)]
         families.append(GroupedTable.of(np.ascontiguousarray(kept), groups))
     assert any(isinstance(family, GroupedTable) for family in families)
+    return replace(network, tables=replace(network.tables, families=tuple(families)))
+
+
+def in_two_parts(network):
+    """Let values share a group that is not the one their children read, and differ in it."""
+    rng, families = np.random.default_rng(1), []
+    for family in network.tables.families:
+        parents = family.groups if isinstance(family, GroupedTable) else []
+        if not parents:
+            families.append(family)
+            continue
+        own = np.maximum(np.arange(family.member_arities[-1]) - 1, 0).astype(np.uint16)
+        within = rng.uniform(0.2, 1.0, (len(own), family.n_classes))
+        sums = np.zeros((int(own.max()) + 1, family.n_classes))
+        np.add.at(sums, own, within)
+        both = np.zeros((*family.log_prob.shape[:-2], *sums.shape))
+        np.add.at(both, (..., own, slice(None)), np.exp(family.log_prob))
+        log_within = np.log(within / sums[own])
+        families.append(GroupedTable.of_groups(np.log(both), log_within, [*parents, own]))
+    assert any(len(f.log_within) > f.log_group.shape[-2] for f in families if hasattr(f, "lookup"))
     return replace(network, tables=replace(network.tables, families=tuple(families)))
 
 

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tanager.codes import group_codes
 from tanager.errors import DataError
 from tanager.network import Network, NetworkInformation
-from tanager.parameters import log_posterior
+from tanager.network.coarse import Coarse
+from tanager.parameters import Tables, log_posterior
 from tanager.parameters.tables import family_members
+from tanager.structure import Structure
 
 __all__ = [
     "loss_without_edges",
@@ -116,7 +119,8 @@ class _Changes:
     """The log-joint of rows after small changes of a network.
 
     In rows that are known in full only the families that a change touches are
-    looked up again; rows with unknown values are scored anew.
+    looked up again; rows with unknown values are scored anew. A feature is summed out by
+    the classes of values that its tables tell apart: of hundreds of values a dozen.
     """
 
     def __init__(self, network: Network, codes: Any) -> None:
@@ -128,6 +132,7 @@ class _Changes:
         gaps = (codes[selected] >= self.arities[selected, None]).any(axis=0)
         self.full, self.gappy = np.flatnonzero(~gaps), np.flatnonzero(gaps)
         self.known = np.ascontiguousarray(codes[:, self.full])
+        self.coarse = Coarse.of(network.tables, network.structure, self.arities)
         self.children: dict[int, list[int]] = {feature: [] for feature in selected}
         for at, parents in enumerate(network.structure.parent_indices):
             for parent in parents:
@@ -137,15 +142,9 @@ class _Changes:
         """Return the log-joint with one feature not known."""
         out = self.log_joint.copy()
         at = self.network.structure.selected.index(feature)
-        touched = [at, *self.children[feature]]
-        out[self.full] -= self._terms(self.network, touched, self.known)
+        out[self.full] -= self._own_terms(at)
         if self.children[feature]:
-            changed = self.known.copy()
-            summed = np.full((self.full.size, out.shape[1]), -np.inf)
-            for value in range(int(self.arities[feature])):
-                changed[feature] = value
-                np.logaddexp(summed, self._terms(self.network, touched, changed), out=summed)
-            out[self.full] += summed
+            out[self.full] += self._log_average(at, feature)
         if self.gappy.size:
             changed = np.ascontiguousarray(self.codes[:, self.gappy])
             changed[feature] = self.arities[feature]
@@ -156,21 +155,48 @@ class _Changes:
         """Return the log-joint with one feature's family as another network has it."""
         out = self.log_joint.copy()
         at = self.network.structure.position(feature)
-        out[self.full] += self._terms(other, [at], self.known)
-        out[self.full] -= self._terms(self.network, [at], self.known)
+        out[self.full] += _terms(other.tables, other.structure, [at], self.known, self.arities)
+        out[self.full] -= self._own_terms(at)
         if self.gappy.size:
             out[self.gappy] = other.log_joint_of_codes(
                 np.ascontiguousarray(self.codes[:, self.gappy])
             )
         return out
 
-    def _terms(self, network: Network, families: Sequence[int], codes: Any) -> Floats:
-        """Return the sum of some families' terms, (n_rows, n_classes)."""
-        out = np.zeros((codes.shape[1], self.log_joint.shape[1]))
-        for at in families:
-            members = family_members(network.structure, at)
-            network.tables.families[at].add_terms(codes, self.arities, members, out)
-        return out
+    def _own_terms(self, at: int) -> Floats:
+        """Return the terms of one family, (n_rows, n_classes)."""
+        network = self.network
+        return _terms(network.tables, network.structure, [at], self.known, self.arities)
+
+    def _log_average(self, at: int, feature: int) -> Floats:
+        """Return the log of what children say, averaged over the feature, less what they say."""
+        tables, codes, arities = self.network.tables, self.known, self.arities
+        if self.coarse is not None:
+            tables, codes = self.coarse.tables, group_codes(self.known, self.coarse.views)
+            arities = np.array([int(view.max()) + 1 for view in self.coarse.views], np.int64)
+        structure, children = self.network.structure, self.children[feature]
+        changed = codes.copy()
+        summed = np.full((self.full.size, self.log_joint.shape[1]), -np.inf)
+        for value in range(int(arities[feature])):
+            changed[feature] = value
+            np.logaddexp(
+                summed, _terms(tables, structure, [at, *children], changed, arities), out=summed
+            )
+        return summed - _terms(tables, structure, children, codes, arities)
+
+
+def _terms(
+    tables: Tables,
+    structure: Structure,
+    families: Sequence[int],
+    codes: Any,
+    arities: NDArray[np.int64],
+) -> Floats:
+    """Return the sum of some families' terms, (n_rows, n_classes)."""
+    out = np.zeros((codes.shape[1], tables.log_prior.shape[0]))
+    for at in families:
+        tables.families[at].add_terms(codes, arities, family_members(structure, at), out)
+    return out
 
 
 def _losses(log_joint: Floats, labels: NDArray[Any]) -> Floats:

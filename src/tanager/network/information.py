@@ -16,6 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ApproximationWarning, ConfigurationError
+from tanager.network.families import (
+    FamilyParts,
+    conditional_information,
+    information_beyond,
+    mutual_information,
+)
 from tanager.parameters.tables import GroupedTable, Tables
 
 if TYPE_CHECKING:
@@ -26,7 +32,7 @@ __all__ = ["NetworkInformation", "log_odds"]
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]
 
-MAX_CELLS = 1 << 23  # of one family spelled out: 64 MiB
+TINY = np.finfo(np.float64).tiny
 MAX_CONTEXTS = 1 << 12  # parent values whose joint probability is asked for, two parents and more
 
 
@@ -70,7 +76,7 @@ class NetworkInformation:
         out = np.zeros(self.network.codebook.domain.n_features)
         for feature, joint in zip(self.network.structure.selected, self._joints, strict=True):
             if joint is not None:
-                out[feature] = _information(joint)
+                out[feature] = mutual_information(joint)
         return out
 
     def beyond_parents(self) -> Floats:
@@ -83,8 +89,10 @@ class NetworkInformation:
         structure = self.network.structure
         out = np.zeros(self.network.codebook.domain.n_features)
         for at, feature in enumerate(structure.selected):
-            joint = self._family_joint(at)
-            out[feature] = np.nan if joint is None else _information_beyond(joint)
+            parts, joint = self._families[at], self._family_joint(at)
+            out[feature] = np.nan
+            if parts is not None and joint is not None:
+                out[feature] = information_beyond(joint, parts)
         return out
 
     def of_edges(self) -> dict[tuple[str, str], float]:
@@ -101,7 +109,7 @@ class NetworkInformation:
                 continue
             for axis, parent in enumerate(parents):
                 edge = (structure.names[parent], structure.features[at])
-                out[edge] = _conditional_information(joint, axis)
+                out[edge] = conditional_information(joint, axis)
         return out
 
     def without_edge(self, parent: str, feature: str) -> Network | None:
@@ -121,16 +129,9 @@ class NetworkInformation:
                 f"{parent!r} is no parent of {feature!r}. Its parents: "
                 f"{', '.join(map(repr, names)) or 'the class alone'}."
             )
-        table, joint = self.network.tables.families[at], self._family_joint(at)
-        if joint is None:
+        parts, joint = self._families[at], self._family_joint(at)
+        if parts is None or joint is None:
             return None
-        own, within = np.arange(joint.shape[-2], dtype=np.uint16), np.zeros(joint.shape[-2:])
-        if isinstance(table, GroupedTable) and self.network.tables.normalized:
-            # What a value says within its group is the same whatever the parents are.
-            own, within = table.member_groups[-1], table.log_within
-            context = self._contexts[at]
-            assert context is not None
-            joint = np.exp(table.log_group) * context[..., None, :]
         summed = joint.sum(axis=names.index(parent))
         kept = tuple(p for p in parents if structure.names[p] != parent)
         fewer = list(structure.parent_indices)
@@ -138,7 +139,9 @@ class NetworkInformation:
         families = list(self.network.tables.families)
         groups = [g for g, name in zip(self._groups[at], names, strict=True) if name != parent]
         logs = np.ascontiguousarray(_log_conditional(summed))
-        families[at] = GroupedTable.of_groups(logs, within, [*groups, own])
+        # What a value says within its group is the same whatever the parents are.
+        within = np.log(np.maximum(parts.within, TINY))
+        families[at] = GroupedTable.of_groups(logs, within, [*groups, parts.own])
         tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
         shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
         return Network(self.network.codebook, shorter, tables)
@@ -162,7 +165,8 @@ class NetworkInformation:
 
     def table(self, feature: str) -> Floats | None:
         """Return P(feature | parents, class), (*parent_groups, arity, n_classes), if not huge."""
-        return self._tables[self._place(feature)]
+        parts = self._families[self._place(feature)]
+        return None if parts is None else parts.spelled_out()
 
     def parent_groups(self, feature: str) -> list[Groups]:
         """Return for each parent the group of each of its values."""
@@ -172,8 +176,9 @@ class NetworkInformation:
         return self.network.structure.position(feature)
 
     @cached_property
-    def _tables(self) -> list[Floats | None]:
-        return [_spell_out(self.network, at) for at in range(len(self.network.structure.selected))]
+    def _families(self) -> list[FamilyParts | None]:
+        places = range(len(self.network.structure.selected))
+        return [FamilyParts.of(self.network, at) for at in places]
 
     @cached_property
     def _groups(self) -> list[list[Groups]]:
@@ -195,7 +200,7 @@ class NetworkInformation:
         contexts: list[Floats | None] = [None] * len(place)
         joints: list[Floats | None] = [None] * len(place)
         for at in structure.topological_order():
-            parents, table = structure.parent_indices[at], self._tables[at]
+            parents, parts = structure.parent_indices[at], self._families[at]
             if not parents:
                 contexts[at] = prior
             elif len(parents) == 1:
@@ -206,13 +211,13 @@ class NetworkInformation:
                 if contexts[at] is None and prod(_arities(self.network, parents)) <= MAX_CONTEXTS:
                     contexts[at] = _gather(_ask(self.network, parents), self._groups[at])
             context = contexts[at]
-            if table is None or (context is None and len(parents) < 2):
+            if parts is None or (context is None and len(parents) < 2):
                 continue
             if context is None:
                 joints[at] = _ask(self.network, (structure.selected[at],))
             else:
-                family = table * context[..., None, :]
-                joints[at] = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
+                family = parts.by_group * context[..., None, :]
+                joints[at] = parts.of_values(family.reshape(-1, *family.shape[-2:]).sum(axis=0))
         return contexts, joints
 
     def _from_a_family(
@@ -228,17 +233,16 @@ class NetworkInformation:
         for last in wanted:
             above = structure.parent_indices[place[last]]
             read = dict(zip(above, self._groups[place[last]], strict=True))
-            table, context = self._tables[place[last]], contexts[place[last]]
+            parts, context = self._families[place[last]], contexts[place[last]]
             same = all(
                 p == last or (p in read and np.array_equal(read[p], groups[p])) for p in wanted
             )
-            if not same or table is None or context is None:
+            if not same or parts is None or context is None:
                 continue
-            joint = table * context[..., None, :]
             extra = tuple(axis for axis, p in enumerate(above) if p not in groups)
             kept = [*(p for p in above if p in groups), last]
-            identity = [np.arange(n, dtype=np.uint16) for n in joint.sum(axis=extra).shape[:-2]]
-            gathered = _gather(joint.sum(axis=extra), [*identity, groups[last]])
+            joint = (parts.by_group * context[..., None, :]).sum(axis=extra)
+            gathered = parts.regrouped(joint, groups[last])
             return np.transpose(gathered, [*(kept.index(p) for p in wanted), len(kept)])
         return None
 
@@ -251,38 +255,24 @@ class NetworkInformation:
         return self._parts[1]
 
     def _family_joint(self, at: int) -> Floats | None:
-        """P(parents, feature, class) of one family."""
-        table, context = self._tables[at], self._contexts[at]
-        return None if table is None or context is None else table * context[..., None, :]
+        """P(parents, the feature's group, class) of one family."""
+        parts, context = self._families[at], self._contexts[at]
+        if parts is None or context is None:
+            return None
+        return np.asarray(parts.by_group * context[..., None, :])
 
 
 def log_odds(joint: Floats, target: int) -> Floats:
     """Return log P(x | target) - log P(x | not target) from P(x, class), (arity, n_classes)."""
-    tiny = np.finfo(np.float64).tiny
     own, all_ = joint[:, target], joint.sum(axis=1)
     other = all_ - own
-    inside = np.log(np.maximum(own, tiny)) - np.log(max(own.sum(), tiny))
-    outside = np.log(np.maximum(other, tiny)) - np.log(max(other.sum(), tiny))
+    inside = np.log(np.maximum(own, TINY)) - np.log(max(own.sum(), TINY))
+    outside = np.log(np.maximum(other, TINY)) - np.log(max(other.sum(), TINY))
     return np.asarray(inside - outside)
 
 
 def _arities(network: Network, features: tuple[int, ...]) -> list[int]:
     return [int(network.codebook.domain.arities[f]) for f in features]
-
-
-def _spell_out(network: Network, at: int) -> Floats | None:
-    """Return one family's table as probabilities, (*parent_groups, arity, n_classes)."""
-    table = network.tables.families[at]
-    if isinstance(table, GroupedTable):
-        log_prob = table.log_prob
-    elif prod(table.member_arities) * table.n_classes > MAX_CELLS:
-        return None
-    else:
-        log_prob = table.to_dense().log_prob
-    if network.tables.normalized:
-        return np.exp(log_prob)
-    scores = np.exp(log_prob - log_prob.max(axis=-2, keepdims=True))
-    return np.asarray(scores / scores.sum(axis=-2, keepdims=True))
 
 
 def _ask(network: Network, features: tuple[int, ...]) -> Floats:
@@ -315,32 +305,4 @@ def _log_conditional(joint: Floats) -> Floats:
     total = joint.sum(axis=-2, keepdims=True)
     uniform = 1.0 / joint.shape[-2]
     share = np.divide(joint, total, out=np.full(joint.shape, uniform), where=total > 0)
-    return np.log(np.maximum(share, np.finfo(np.float64).tiny))
-
-
-def _information(joint: Floats) -> float:
-    """Return I(X; Y) of a joint distribution (arity, n_classes)."""
-    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    return _divergence(joint, apart)
-
-
-def _information_beyond(joint: Floats) -> float:
-    """Return I(X; Y | parents) of (*parents, feature, class)."""
-    flat = joint.reshape(-1, *joint.shape[-2:])
-    rest = flat.sum(axis=(1, 2), keepdims=True)
-    product = flat.sum(axis=1, keepdims=True) * flat.sum(axis=2, keepdims=True)
-    apart = np.divide(product, rest, out=np.zeros(flat.shape), where=rest > 0)
-    return _divergence(flat, apart)
-
-
-def _conditional_information(joint: Floats, axis: int) -> float:
-    """Return I(X; parent | class, other parents) of (*parents, feature, class)."""
-    rest = joint.sum(axis=(axis, -2), keepdims=True)
-    product = joint.sum(axis=-2, keepdims=True) * joint.sum(axis=axis, keepdims=True)
-    apart = np.divide(product, rest, out=np.zeros(joint.shape), where=rest > 0)
-    return _divergence(joint, apart)
-
-
-def _divergence(joint: Floats, apart: Floats) -> float:
-    seen = joint > 0
-    return max(0.0, float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()))
+    return np.log(np.maximum(share, TINY))
