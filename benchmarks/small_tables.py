@@ -49,7 +49,10 @@ def make(program: str) -> tuple[Any, str]:
 
 
 def measure(program: str, data: Path) -> dict[str, list[float]]:
-    """Fit every small table twice; return CPU seconds, wall seconds and log-loss of each."""
+    """Fit every small table twice; return CPU seconds, wall seconds and log-loss of each.
+
+    A table on which the program fails is left out.
+    """
     warnings.simplefilter("ignore")
     manifest = json.loads((data / "manifest.json").read_text())
     found: dict[str, list[float]] = {}
@@ -66,13 +69,18 @@ def measure(program: str, data: Path) -> dict[str, list[float]]:
             )
             seen, codes = np.unique(loaded.labels[train], return_inverse=True)
             wall, cpu = time.perf_counter(), time.process_time()
-            model.fit(first, codes)
+            try:
+                model.fit(first, codes)
+            except ValueError as error:
+                print(f"{program} on {entry['slug']}: {error}", file=sys.stderr)
+                break
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             said = np.full((len(test), int(loaded.labels.max()) + 1), FLOOR)
             said[:, seen] = np.maximum(model.predict_proba(second), FLOOR)
             own = said[np.arange(len(test)), loaded.labels[test]]
             times.append((cpu, wall, -float(np.log(own).mean())))
-        found[entry["slug"]] = np.mean(times, axis=0).tolist()
+        if len(times) == 2:
+            found[entry["slug"]] = np.mean(times, axis=0).tolist()
     return found
 
 
@@ -81,15 +89,15 @@ def report(found: dict[str, dict[str, list[float]]]) -> str:
     ours = found["Tanager"]
     lines = []
     for program, tables in found.items():
-        cpu, wall, _ = np.array([tables[name] for name in ours]).T
-        quicker = sum(ours[name][0] < tables[name][0] for name in ours)
-        better = sum(ours[name][2] < tables[name][2] for name in ours)
+        cpu, wall, _ = np.array(list(tables.values())).T
+        quicker = sum(ours[name][0] < tables[name][0] for name in tables)
+        better = sum(ours[name][2] < tables[name][2] for name in tables)
         rest = ["", ""] if program == "Tanager" else [quicker, better]
         shown = [f"{value:.2f}" for value in (np.median(cpu), cpu.mean(), np.median(wall))]
-        lines.append([program, *shown, *rest])
-    head = ["program", "CPU s a fit, median", "mean", "wall s, median",
+        lines.append([program, len(tables), *shown, *rest])
+    head = ["program", "tables", "CPU s a fit, median", "mean", "wall s, median",
             "Tanager takes less CPU on", "Tanager has less log-loss on"]  # fmt: skip
-    names = [f"{name} {'; '.join(f'{found[p][name][0]:.2f}' for p in found)}" for name in ours]
+    names = [f"{name} {'; '.join(_seconds(found[p], name) for p in found)}" for name in ours]
     return (
         f"{len(ours)} tables of up to {MAX_ROWS:,} rows, half of each to learn from, two folds, "
         "every program with its own defaults and with all the threads that it takes on this "
@@ -97,6 +105,10 @@ def report(found: dict[str, dict[str, list[float]]]) -> str:
         f"CPU seconds table by table, from small to large ({'; '.join(found)}): "
         + ", ".join(names) + "."
     )  # fmt: skip
+
+
+def _seconds(tables: dict[str, list[float]], name: str) -> str:
+    return f"{tables[name][0]:.2f}" if name in tables else "failed"
 
 
 def main() -> None:

@@ -188,6 +188,16 @@ static void NAME(add_tree_terms)(const CODE *codes, int64_t n_rows, const int64_
                     PREFETCH(tree->value + tree->child[context[r]]);
                 }
             for (int64_t r = 0; r < size; r++)
+                if (context[r] >= 0) {
+                    int64_t entry = tree->entry_start[context[r]];
+                    int64_t cell = tree->cell_start[entry];
+                    int64_t last = tree->cell_start[tree->entry_start[context[r] + 1]];
+                    PREFETCH(tree->log_escape + entry);
+                    PREFETCH(tree->cell_value + cell);
+                    for (int64_t at = cell; at < least(last, cell + 64); at += 8)
+                        PREFETCH(tree->cell_log_prob + at);
+                }
+            for (int64_t r = 0; r < size; r++)
                 if (context[r] >= 0)
                     enter_context(tree, context[r], x[r], terms + r * n_classes);
         }

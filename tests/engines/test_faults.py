@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import pickle
 import tempfile
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -120,6 +121,14 @@ def test_other_objects_are_no_clients():
 
     with pytest.raises(ConfigurationError, match=r"is not a distributed\.Client"):
         DaskEngine("tcp://somewhere:8786")
+
+
+def test_large_parameters_are_sent_without_a_warning(engine):
+    large = np.zeros(12_000_000, np.uint8)  # Dask warns of more than 10 MB
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        held = engine._hold(large, "parameters", n_tasks=2)
+    assert len(held.result()) >= large.nbytes
 
 
 def test_arrays_from_workers_stand_where_compiled_loops_take_them(dask_client, tmp_path):

@@ -15,6 +15,8 @@ one, as that of free scores.
 from __future__ import annotations
 
 from functools import lru_cache
+from hashlib import blake2b
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,9 @@ SMOOTHNESS = 0.3  # tau: of differences, against that of the scores themselves
 LEAST_ORDERED = 3  # two values have one difference: there is nothing to be smooth over
 EVEN = 1.5  # the heaviest value, in mean weights, up to which the cosines are as good as aligned
 MOST_ORDERED = 256  # past it the matrices would cost more than smoothness brings: free scores
+
+# Bases that are in use, by what they are of: members of all depths have the same curves.
+_ALIGNED: WeakValueDictionary[bytes, Floats] = WeakValueDictionary()
 
 
 @lru_cache(maxsize=256)
@@ -91,6 +96,13 @@ def align(matrix: Floats, mass: Floats) -> Floats:
     """
     if mass.max() <= EVEN * mass.mean():
         return matrix
-    _, rotation = np.linalg.eigh(matrix.T @ (mass[:, None] * matrix))
-    turned: Floats = matrix @ rotation
+    given = blake2b(matrix.tobytes())
+    given.update(mass.tobytes())
+    key = given.digest()
+    turned = _ALIGNED.get(key)
+    if turned is None:
+        _, rotation = np.linalg.eigh(matrix.T @ (mass[:, None] * matrix))
+        turned = matrix @ rotation
+        turned.setflags(write=False)
+        _ALIGNED[key] = turned
     return turned

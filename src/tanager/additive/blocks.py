@@ -15,6 +15,8 @@ __all__ = ["Curves", "Sheets"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+PADDED = 8  # sizes of bases that differ by less are padded to the largest
+
 
 class Curves:
     """The cells of ordered features alone, in one block.
@@ -42,11 +44,7 @@ class Curves:
         self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
         self.n_cells = len(chosen) * self.size
         self.start = 0
-        # Families of one basis are turned by one product: most numbers have the same.
-        alike: dict[int, list[int]] = {}
-        for row, matrix in enumerate(bases):
-            alike.setdefault(id(matrix), []).append(row)
-        self._shared = [(np.array(rows), bases[rows[0]]) for rows in alike.values()]
+        self._groups = _alike(bases)
 
     def places(self, shape: tuple[int, ...]) -> Ints:
         """Return the cells of a family's joint values, counted from its first."""
@@ -55,22 +53,25 @@ class Curves:
     def expand(self, free: Floats, out: Floats) -> None:
         """Write the block's scores, of parameters of all cells."""
         given, found = self._families(free), self._families(out)
-        for rows, matrix in self._shared:
-            found[rows, : len(matrix)] = _turn(matrix, given[rows, : len(matrix)])
-            found[rows, len(matrix) :] = 0.0
+        for rows, matrix in self._groups:
+            side = matrix.shape[-1]
+            found[rows, :side] = _turn(matrix, given[rows, :side])
+            found[rows, side:] = 0.0
 
     def pull(self, slopes: Floats) -> None:
         """Turn the block's derivatives by scores into those by parameters, in place."""
         own = self._families(slopes)
-        for rows, matrix in self._shared:
-            own[rows, : len(matrix)] = _turn(matrix.T, own[rows, : len(matrix)])
-            own[rows, len(matrix) :] = 0.0
+        for rows, matrix in self._groups:
+            side = matrix.shape[-1]
+            own[rows, :side] = _turn(matrix.swapaxes(-1, -2), own[rows, :side])
+            own[rows, side:] = 0.0
 
     def pull_mass(self, mass: Floats) -> None:
         """Turn the block's second derivatives by scores into those by parameters, in place."""
         own = self._families(mass[:, None])
-        for rows, matrix in self._shared:
-            own[rows, : len(matrix)] = _turn(matrix.T**2, own[rows, : len(matrix)])
+        for rows, matrix in self._groups:
+            side = matrix.shape[-1]
+            own[rows, :side] = _turn(matrix.swapaxes(-1, -2) ** 2, own[rows, :side])
 
     def _families(self, cells: Floats) -> Floats:
         """Return the block's part of all cells, (n_families, size, n_columns)."""
@@ -78,8 +79,29 @@ class Curves:
         return own.reshape(len(self.firsts), self.size, cells.shape[1])
 
 
+def _alike(bases: Sequence[Floats]) -> list[tuple[Ints, Floats]]:
+    """Return families that are turned by one product, with their matrix or matrices.
+
+    Numbers whose values are about as heavy share one basis, (side, side). Others are
+    stacked by size, padded with zeros, (n_families, side, side).
+    """
+    same: dict[int, list[int]] = {}
+    for row, matrix in enumerate(bases):
+        same.setdefault(id(matrix), []).append(row)
+    shared = [rows for rows in same.values() if len(rows) > 1]
+    by_size: dict[int, list[int]] = {}
+    for rows in same.values():
+        if len(rows) == 1:
+            by_size.setdefault(-(-len(bases[rows[0]]) // PADDED), []).append(rows[0])
+    return [(np.array(rows), bases[rows[0]]) for rows in shared] + [
+        (np.array(rows), _stack([bases[row] for row in rows])) for rows in by_size.values()
+    ]
+
+
 def _turn(matrix: Floats, cells: Floats) -> Floats:
-    """Return a matrix times the cells (n_families, size, n_columns) of each family."""
+    """Return a matrix, or one for each family, times its cells (n_families, side, n_columns)."""
+    if matrix.ndim == 3:
+        return np.matmul(matrix, cells)
     return np.tensordot(cells, matrix, ((1,), (1,))).transpose(0, 2, 1)
 
 
@@ -90,7 +112,7 @@ class Sheets:
     """
 
     def __init__(self, chosen: Sequence[int], bases: Sequence[Sequence[Floats]]) -> None:
-        both = _stack([pair[side] for side in (0, 1) for pair in bases])
+        both = _stack([pair[side] for side in (0, 1) for pair in bases], blank=1)
         self._first, self._second = both[: len(chosen)], both[len(chosen) :]
         self._side = both.shape[1]
         self.size = self._side**2
@@ -131,9 +153,9 @@ class Sheets:
         mass[own] = np.matmul(pulled, self._second**2).ravel()
 
 
-def _stack(bases: Sequence[Floats]) -> Floats:
-    """Return square matrices in one array, with at least one row and column of zeros."""
-    side = 1 + max((len(b) for b in bases), default=0)
+def _stack(bases: Sequence[Floats], blank: int = 0) -> Floats:
+    """Return square matrices in one array, with at least so many rows and columns of zeros."""
+    side = blank + max((len(b) for b in bases), default=0)
     out = np.zeros((len(bases), side, side))
     for at, matrix in enumerate(bases):
         out[at, : len(matrix), : len(matrix)] = matrix

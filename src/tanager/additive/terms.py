@@ -113,8 +113,10 @@ class Terms:
         ]
         single = [at for at in smooth if len(self.families[at]) == 1]
         double = [at for at in smooth if len(self.families[at]) == 2]
-        self._curves = Curves(single, [self._aligned(at, bases)[0] for at in single])
-        self._sheets = Sheets(double, [self._aligned(at, bases) for at in double])
+        aligned = {at: self._aligned(at, bases) for at in smooth}
+        self._kept = aligned  # as long as these terms live, others find the same bases
+        self._curves = Curves(single, [aligned[at][0] for at in single])
+        self._sheets = Sheets(double, [aligned[at] for at in double])
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}

@@ -291,7 +291,11 @@ class DaskEngine:
         data = tasks.dump(thing)
         if len(data) * n_tasks <= INLINE:
             return data
-        return self._submit(tasks.hold, [data], f"send {stage}")
+        import dask
+
+        # Dask warns of tasks over 10 MB: rows should be read by workers. These are parameters.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": len(data) * 2}):
+            return self._submit(tasks.hold, [data], f"send {stage}")
 
     def _submit(
         self, function: Callable[..., Any], arguments: list[Any], stage: str, **where: Any
