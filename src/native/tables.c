@@ -2,7 +2,7 @@
 #include "arrays.h"
 
 #define ROW_BLOCK 512 /* rows whose log-joint stays in the first-level cache over all families */
-#define TREE_BLOCK 64 /* rows that walk a tree together */
+#define TREE_BLOCK 32 /* rows that walk a tree together */
 #ifdef __GNUC__
 #define PREFETCH(address) __builtin_prefetch(address) /* any address will do */
 #else
