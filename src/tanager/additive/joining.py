@@ -82,30 +82,31 @@ def join_families(
     most = n_rows // ROWS_PER_VALUE
     cap = min(MOST_JOINT // n_scores, most)
 
-    def size(members: set[int]) -> int:
-        return prod(int(columns.arities[c]) + 1 for c in members)
-
+    radices = [int(arity) + 1 for arity in columns.arities]
+    own = [prod(radices[column] for column in family) for family in families]
     joined: list[tuple[set[int], list[int]]] = []
+    sizes: list[int] = []  # of the joined tables
     near: dict[int, list[int]] = {}  # tables that have a column, the newest last
-    order = sorted(range(len(families)), key=lambda at: (-size(set(families[at])), at))
-    for at in order:
+    for at in sorted(range(len(families)), key=lambda at: (-own[at], at)):
         members = set(families[at])
-        best, growth = -1, np.inf
-        if size(members) <= most:
+        best, growth = -1, cap + most  # more than any table may grow
+        if own[at] <= most:
             found = {place for column in members for place in near.get(column, [])[-LOOK_BACK:]}
             found.update(range(max(len(joined) - LOOK_BACK, 0), len(joined)))
             for place in sorted(found):
-                held = joined[place][0]
-                grown, ratio = size(held | members), size(held | members) / size(held)
-                if (grown <= cap or members <= held) and grown <= most and ratio < growth:
+                ratio = prod([radices[column] for column in members - joined[place][0]])
+                grown = sizes[place] * ratio
+                if (grown <= cap or ratio == 1) and grown <= most and ratio < growth:
                     best, growth = place, ratio
         if best < 0:
-            best = len(joined)
+            best, growth = len(joined), own[at]
             joined.append((set(), []))
+            sizes.append(1)
         for column in members - joined[best][0]:
             near.setdefault(column, []).append(best)
         joined[best][0].update(members)
         joined[best][1].append(at)
+        sizes[best] *= growth
     if len(joined) == len(families):
         return [(family, (at,)) for at, family in enumerate(families)]
     return [(tuple(sorted(held)), tuple(inside)) for held, inside in joined]
