@@ -21,7 +21,7 @@ __all__ = ["KTree", "heaviest_tree"]
 
 Floats = NDArray[np.float64]
 
-MANY_ROWS = 5_000  # from which on a third parent can be told from noise
+MANY_ROWS = 1_000  # from which on a third parent can be told from noise
 MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # features whose pairs are looked at
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
@@ -47,7 +47,7 @@ class KTree(StructureLearner):
     Parameters
     ----------
     max_parents : int or "auto"
-        The most parents of a feature. "auto": 2, and from 5,000 rows on 3.
+        The most parents of a feature. "auto": 2, and from 1,000 rows on 3.
 
     Notes
     -----

@@ -21,7 +21,7 @@ __all__ = ["Part"]
 
 Floats = NDArray[np.float64]
 
-MANY_ROWS = 5_000  # from which on each parent has a table, and each layer a strength, of its own
+MANY_ROWS = 1_000  # from which on each parent has a table, and each layer a strength, of its own
 
 
 @dataclass(frozen=True, eq=False)
