@@ -304,20 +304,21 @@ WIDE static void add_multiple(double *to, double factor, const double *what, int
         to[k] += factor * what[k];
 }
 
-/* steps, changes, n_known, newest, gradient, out: write minus an estimate of the inverse
- * Hessian times the gradient to out (n,), from the last n_known of the steps (m, n) and the
- * changes of the gradient along them, the newest in row `newest` (Nocedal 1980). */
+/* steps, changes, products, n_known, newest, gradient, out: write minus an estimate of the
+ * inverse Hessian times the gradient to out (n,), from the last n_known of the steps (m, n), the
+ * changes of the gradient along them, and the product of either (m,), the newest in row `newest`
+ * (Nocedal 1980). */
 static int64_t run_descend(Argument *arguments)
 {
-    int64_t m = LENGTH(0, 0), n = SIZE(4), newest = NUMBER(3);
-    int64_t n_known = least(NUMBER(2), MOST_KNOWN);
-    double factor[MOST_KNOWN] = {0}, inverse[MOST_KNOWN] = {0}, *out = DOUBLES(5);
+    int64_t m = LENGTH(0, 0), n = SIZE(5), newest = NUMBER(4);
+    int64_t n_known = least(NUMBER(3), MOST_KNOWN);
+    double factor[MOST_KNOWN] = {0}, inverse[MOST_KNOWN] = {0}, *out = DOUBLES(6);
     for (int64_t k = 0; k < n; k++)
-        out[k] = -DOUBLES(4)[k];
+        out[k] = -DOUBLES(5)[k];
     for (int64_t k = 0; k < n_known; k++) {
         int64_t at = (newest - k + m) % m;
         const double *step = DOUBLES(0) + at * n, *change = DOUBLES(1) + at * n;
-        inverse[k] = 1.0 / product(step, change, n);
+        inverse[k] = 1.0 / DOUBLES(2)[at];
         factor[k] = inverse[k] * product(step, out, n);
         add_multiple(out, -factor[k], change, n);
     }
@@ -334,7 +335,7 @@ static int64_t run_descend(Argument *arguments)
     }
     return 0;
 }
-const Kernel descend = {"ddnndD", run_descend};
+const Kernel descend = {"dddnndD", run_descend};
 
 /* Half of the sum over cells and classes of (g^2 - v) / (h + shrink). */
 static double gain_of(const double *sums, int64_t size, double shrink)

@@ -251,7 +251,13 @@ def weigh_joints(
     mass: Floats,
 ) -> int: ...
 def descend(
-    steps: Floats, changes: Floats, n_known: int, newest: int, gradient: Floats, out: Floats
+    steps: Floats,
+    changes: Floats,
+    products: Floats,
+    n_known: int,
+    newest: int,
+    gradient: Floats,
+    out: Floats,
 ) -> int: ...
 def score_gains(
     codes: Codes,

@@ -82,10 +82,11 @@ def minimise(
     at = start
     value, gradient = objective(at)
     steps, changes = np.zeros((2, REMEMBERED, at.size))
+    products = np.zeros(REMEMBERED)
     evaluations, n_known, newest = 1, 0, -1
     for iteration in range(max_iter):
         direction = np.empty(at.size)
-        native.descend(steps, changes, n_known, newest, gradient, direction)
+        native.descend(steps, changes, products, n_known, newest, gradient, direction)
         if n_known == 0:
             direction *= first_step
         slope = float(np.dot(gradient, direction))
@@ -108,8 +109,9 @@ def minimise(
         newest = (newest + 1) % REMEMBERED
         np.subtract(found, at, out=steps[newest])
         np.subtract(new_gradient, gradient, out=changes[newest])
+        products[newest] = np.dot(steps[newest], changes[newest])
         n_known = min(n_known + 1, REMEMBERED)
-        if not float(np.dot(steps[newest], changes[newest])) > 0.0:
+        if not products[newest] > 0.0:
             n_known = 0  # rounding has hidden the curvature: begin anew
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = found, new_value, new_gradient
