@@ -150,7 +150,8 @@ def _weigh(
         return distinct, counts.astype(np.float64)
     kept = weights > 0
     distinct, places = np.unique(values[kept], return_inverse=True)
-    return distinct, np.bincount(places, weights[kept], len(distinct))
+    mass = np.bincount(places, weights[kept], len(distinct))
+    return distinct, mass.astype(np.float64, copy=False)
 
 
 def _equal_weights(
