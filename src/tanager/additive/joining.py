@@ -32,7 +32,7 @@ JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the famili
 
 MOST_JOINT = 1 << 12  # scores of a joined table: some such tables stay in the cache
 ROWS_PER_VALUE = 8  # fewer rows do not repay the joining
-FEWEST_ROWS = 5_000  # below, the joining takes longer than it saves
+FEWEST_ROWS = 1_000  # below, the joining takes longer than it saves
 LOOK_BACK = 16  # tables that are looked at for each family
 MOST_WEIGHED = 1 << 23  # joint values that one pass weighs
 

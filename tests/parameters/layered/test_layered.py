@@ -107,6 +107,16 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     np.testing.assert_allclose(softmax(found), softmax(total), atol=1e-9)
 
 
+def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
+    monkeypatch.setattr("tanager.parameters.layered.part.MANY_ROWS", 0)
+    structure = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
+    part = Part(make_rows(), (), structure, FitContext())
+    alone = [(1, (0,)), (2, (1,)), (2, (0,)), (2, (1, 0)), (3, (2,)), (3, (1,)), (3, (2, 1))]
+    assert part.interactions(3) == [*alone, (3, (0,))]
+    monkeypatch.setattr("tanager.parameters.layered.part.JOINT_ROWS", 0)
+    assert part.interactions(3) == [*alone, (3, (0,)), (3, (2, 1, 0))]
+
+
 def test_scores_are_divided_into_those_of_groups_and_those_within():
     generator = np.random.default_rng(0)
     scores, groups = generator.normal(size=(6, 3)), np.array([0, 0, 0, 1, 1, 2], np.uint16)

@@ -22,6 +22,7 @@ __all__ = ["Part"]
 Floats = NDArray[np.float64]
 
 MANY_ROWS = 1_000  # from which on each parent has a table, and each layer a strength, of its own
+JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +149,9 @@ class Part:
         """Return each feature with its first, first two, ... up to `depth` parents.
 
         With many rows also with the second, third, ... alone: such a table needs far
-        fewer numbers than one of all of them. A table is left out where it cannot rise and
-        fall as is asked along all its features.
+        fewer numbers than one of all of them, and where rows do not suffice for more, it
+        stands for it. A table is left out where it cannot rise and fall as is asked along
+        all its features.
         """
         pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
         return [
@@ -162,8 +164,11 @@ class Part:
 
     def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:
         """Return the parents whose tables come with the last of some parents."""
-        alone = len(parents) > 1 and self.has_many_rows
-        return [parents[-1:], parents] if alone else [parents]
+        if len(parents) == 1 or not self.has_many_rows:
+            return [parents]
+        if len(parents) > 2 and self.rows.n_rows < JOINT_ROWS:
+            return [parents[-1:]]
+        return [parents[-1:], parents]
 
     def n_numbers(self, depth: int) -> int:
         """Return how many numbers the tables of groups with up to `depth` parents have."""
