@@ -23,6 +23,8 @@ __all__ = ["load", "save"]
 MODULES = ("structure", "parameters", "training", "losses")
 MAX_DEPTH = 20
 
+SHORT = 16  # entries of a list that is kept
+
 # What a stage reports of the run, and not of the model.
 RUN_FACTS = ("seconds", "cpu_seconds", "peak_memory_mb", "passes")
 
@@ -43,7 +45,8 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     on every platform. Counts are not kept, so a loaded model does not go on
     with `partial_fit`. How the fit was run is left out (engine, threads, seconds,
     memory): equal models have equal files. A random generator and the path of a
-    checkpoint are kept as None; of `info_` its numbers, texts and flags are kept.
+    checkpoint are kept as None; of `info_` its numbers, short lists of numbers, texts and
+    flags are kept.
 
     Examples
     --------
@@ -231,16 +234,20 @@ def _facts_of_stage(record: Any) -> dict[str, Any]:
 
 
 def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers, texts and flags of nested reports, by their paths."""
+    """Return the numbers, short lists of numbers, texts and flags of nested reports."""
     kept: dict[str, Any] = {}
     for key, value in info.items():
-        plain = value.item() if isinstance(value, np.generic) else value
+        plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         if isinstance(plain, Mapping):
             kept[str(key)] = _scalars(plain)
-        elif (
-            isinstance(plain, str | bool | int)
-            or plain is None
-            or (isinstance(plain, float) and math.isfinite(plain))
-        ):
+        elif isinstance(plain, str) or plain is None or _is_number(plain) or _is_short(plain):
             kept[str(key)] = plain
     return kept
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= SHORT and all(map(_is_number, value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))

@@ -15,7 +15,6 @@ from tanager.errors import ConfigurationError
 if TYPE_CHECKING:
     from tanager.codes.reading import Reading
     from tanager.network import Network
-    from tanager.parameters import FamilyTable
 
 __all__ = ["print_structure", "register"]
 
@@ -86,9 +85,10 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
 
     structure, codebook, info = network.structure, network.codebook, header.get("info", {})
     from tanager.network import NetworkInformation
+    from tanager.network.families import n_probabilities
 
     information = NetworkInformation(network)
-    cells = [_n_probabilities(table) for table in network.tables.families]
+    cells = [n_probabilities(table) for table in network.tables.families]
     return {
         "model": str(path),
         "bytes": path.stat().st_size,
@@ -132,13 +132,6 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
             for (parent, feature), carried in information.of_edges().items()
         ],
     }
-
-
-def _n_probabilities(table: FamilyTable) -> int:
-    """Return how many numbers a model file has for a family."""
-    names = ("log_group", "log_within") if hasattr(table, "log_group") else ("log_prob",)
-    names = ("cell_log_prob", "node_log_escape") if hasattr(table, "cell_log_prob") else names
-    return sum(int(getattr(table, name).size) for name in names)
 
 
 def _how(reading: Reading) -> str:

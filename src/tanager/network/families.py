@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.parameters.tables import GroupedTable
+from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -23,12 +23,22 @@ __all__ = [
     "conditional_information",
     "information_beyond",
     "mutual_information",
+    "n_probabilities",
 ]
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]
 
 MAX_CELLS = 1 << 23  # of one family without groups, spelled out: 64 MiB
+
+
+def n_probabilities(table: FamilyTable) -> int:
+    """Return how many numbers a model file has for a family."""
+    if isinstance(table, GroupedTable):
+        return int(table.log_group.size + table.log_within.size)
+    if isinstance(table, DenseTable):
+        return int(table.log_prob.size)
+    return int(table.cell_log_prob.size + table.node_log_escape.size)
 
 
 class FamilyParts(NamedTuple):

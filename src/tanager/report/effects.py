@@ -13,6 +13,7 @@ from tanager.network import Network, NetworkInformation
 from tanager.network.explanation import find_class
 from tanager.network.information import log_odds
 from tanager.report.model_page.rows import read_rows
+from tanager.report.pooling import n_groups, pool_neighbours
 from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style, plain_text
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = ["plot_effect"]
 Floats = NDArray[np.float64]
 
 MAX_BARS = 30
+MAX_INTERVALS = 32  # of confidence, along a number
 
 
 @in_house_style
@@ -46,7 +48,7 @@ def plot_effect(
     X, y : table and classes, optional
         Rows for 95 % intervals of their own counts; `y` may be the name of a
         column of X. Where an interval leaves the model's value out, model and
-        rows disagree.
+        rows disagree. Of a number with more than 32 values neighbours have one together.
     target : a class, optional
         By default the second of two classes, or the most probable of more.
     ax : matplotlib Axes, optional
@@ -89,7 +91,12 @@ def plot_effect(
     if X is not None:
         rows = read_rows(network, X, y)
         counts = rows.value_counts(at, column.arity, len(classes))
-        interval = count_interval(counts, c)
+        groups = pool_neighbours(counts.sum(axis=1), column.n_ordered, MAX_INTERVALS)
+        if not isinstance(column, NumericColumn):
+            groups = np.arange(column.arity, dtype=np.uint16)
+        pooled = np.zeros((n_groups(groups), len(classes)))
+        np.add.at(pooled, groups, counts)
+        interval = count_interval(pooled, c)[:, groups]
     label = plain_text(classes[c])
     if isinstance(column, NumericColumn):
         return _steps(column, effect, interval, joint.sum(axis=1), label, ax)

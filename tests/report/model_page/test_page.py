@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.report.balance import Balance
 from tests.report.model_page.conftest import make_table
@@ -18,9 +19,11 @@ from tanager.network import NetworkInformation
 from tanager.report import render_model_report, write_model_report
 from tanager.report.model_page.asked import asked_network
 from tanager.report.model_page.card import render_notes
-from tanager.report.model_page.held_out import predict_held_out
+from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
 from tanager.report.model_page.rows import read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
+from tanager.report.pooling import pool_neighbours
+from tanager.structure import Fixed
 
 
 def data_of(page: str):
@@ -209,3 +212,30 @@ def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monk
     tree.network_.report(tmp_path / "d.html", people, "income")
     write_model_report("m.tanager", tmp_path / "e.html")
     assert all((tmp_path / name).stat().st_size > 10_000 for name in ("c.html", "d.html", "e.html"))
+
+
+def test_a_number_of_many_values_has_few_slices_and_few_intervals():
+    rng = np.random.default_rng(3)
+    table = pa.table({"a": rng.normal(size=5000), "b": rng.choice(["u", "v"], 5000)})
+    y = (table["a"].to_numpy() + rng.normal(size=5000) > 0).astype(int)
+    clf = BayesNetClassifier(Fixed({"b": ["a"]}), "laplace", bins="fine").fit(table, y)
+    facts = {f["name"]: f for f in data_of(render_model_report(clf, table, y, folds=0))["features"]}
+    bands = facts["a"]["bands"]
+    assert len(bands) == len(facts["a"]["p"]) == 255
+    assert np.unique(bands).tolist() == list(range(32))
+    assert (np.diff(bands) >= 0).all()
+    assert "bands" not in facts["b"]
+    rows = read_rows(clf.network_, table, y)
+    right = np.full((5000, 2), 0.5)
+    slices = find_slices(clf.network_, rows, right)
+    assert all(found["rows"] >= 400 for found in slices)
+    # Naive Bayes must not be worse for the fine intervals than it would be alone.
+    alone = BayesNetClassifier("naive", "laplace", bins=10).fit(table, y)
+    loss = log_loss(naive_probabilities(clf.network_, rows), y)
+    assert loss < log_loss(alone.predict_proba(table), y) + 0.01
+
+
+def test_neighbours_are_pooled_by_weight():
+    groups = pool_neighbours(np.ones(100), 99, 10)
+    assert np.bincount(groups).tolist() == [10, 10, 10, 10, 9, 10, 10, 10, 10, 10, 1]
+    assert pool_neighbours(np.zeros(3), 3, 2).tolist() == [0, 0, 0]

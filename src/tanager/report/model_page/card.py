@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager import __version__
+from tanager.classifiers.running import RUN_PARAMETERS
 from tanager.escaping import visible
+from tanager.network.families import n_probabilities
 
 if TYPE_CHECKING:
     from tanager.network import Network
@@ -79,10 +81,7 @@ def _data(network: Network, rows: Rows | None, info: Mapping[str, Any]) -> list[
 
 def _model(network: Network) -> list[tuple[str, str]]:
     structure, tables = network.structure, network.tables
-    cells = sum(
-        getattr(t, "log_prob", getattr(t, "cell_log_prob", np.zeros(0))).size
-        for t in tables.families
-    )
+    cells = sum(map(n_probabilities, tables.families))
     used = set(structure.selected)
     left = [name for at, name in enumerate(structure.names) if at not in used]
     facts = [
@@ -109,7 +108,8 @@ def _audit(info: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _options(model: Any) -> list[tuple[str, str]]:
     if not hasattr(model, "get_params"):
         return []
-    return [(name, _one_line(value)) for name, value in model.get_params(deep=False).items()]
+    options = model.get_params(deep=False).items()
+    return [(name, _one_line(value)) for name, value in options if name not in RUN_PARAMETERS]
 
 
 def _choices(info: Mapping[str, Any]) -> list[tuple[str, str]]:

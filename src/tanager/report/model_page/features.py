@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn, NumericColumn
 from tanager.network.labelled import group_labels
+from tanager.report.pooling import pool_neighbours
 
 if TYPE_CHECKING:
     from tanager.codes.columns import Column
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_DETAILED", "describe_features", "short_numbers"]
 
 MAX_DETAILED = 80  # features with a picture; the others are named with their information
+MAX_BANDS = 32  # intervals of confidence along a number
 MAX_VALUES = 30  # categories with a bar; the others share one
 MAX_CONTEXTS = 12  # parent values with a curve
 CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
@@ -79,6 +81,10 @@ def _feature(
     groups = _groups(column, shown.sum(axis=1))
     facts.update(_values(column, groups))
     facts["p"] = short_numbers(_merge(shown, groups))
+    if isinstance(column, NumericColumn) and column.n_ordered > MAX_BANDS:
+        # Intervals of so few rows would say nothing: neighbours have one together.
+        weights = shown.sum(axis=1)
+        facts["bands"] = pool_neighbours(weights, column.n_ordered, MAX_BANDS).tolist()
     if rows is not None:
         counts = rows.value_counts(feature, column.arity, network.codebook.domain.n_classes)
         facts["n"] = _merge(classes.gather(counts), groups).astype(int).tolist()

@@ -67,7 +67,7 @@ def _score_tile(scores: dict[str, Any], measured: str, *, flattering: bool) -> s
     return (
         f"<div class='tile'><h3>How good is it?</h3>{note}<div class='score'>{''.join(lines)}</div>"
         f"<p class='quiet'>Shorter is better. The log-loss is known to ±{2 * scores['se']:.3f}. "
-        f"Naive Bayes knows the same intervals but no links between features; class shares know no "
+        f"Naive Bayes knows every feature but no links between them; class shares know no "
         f"feature.{quiet}</p></div>"
     )
 

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.evaluation.metrics import calibration_error, log_loss, zero_one_loss
+from tanager.network.labelled import group_labels
+from tanager.report.pooling import n_groups, pool_neighbours
 
 if TYPE_CHECKING:
+    from tanager.codes import Column
     from tanager.network import Network
     from tanager.report.model_page.classes import ShownClasses
     from tanager.report.model_page.rows import Rows
@@ -21,6 +24,7 @@ N_BINS = 10  # of the reliability diagram, equally many rows each
 N_BARS = 20  # of the histogram of probabilities
 N_STEPS = 200  # of the threshold
 MIN_SLICE_ROWS = 30
+MAX_INTERVALS = 10  # of a number, as slices
 MAX_SLICES = 10
 MAX_BY_CLASS = 60
 SURE = 3.3  # standard errors beyond which a slice is out of line, among some hundred
@@ -138,13 +142,22 @@ def _short_time(label: str) -> str:
     return re.sub(r"(T00:00:00)?\.000000\b", "", label)
 
 
+def _slices_of(column: Column, codes: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the slices along a feature by name, and that of each row; one more is unknown."""
+    counts = np.bincount(codes, minlength=column.arity + 1)[: column.arity]
+    groups = pool_neighbours(counts, column.n_ordered, MAX_INTERVALS)
+    n_slices = n_groups(groups)
+    names = group_labels(column, groups) if n_slices < column.arity else column.labels()
+    return [_short_time(name) for name in names], np.append(groups, n_slices).astype(int)[codes]
+
+
 def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dict[str, Any]]:
     """Return the values of features on whose rows the model loses most.
 
-    Ranked by the lower end of a 90 % interval of the mean loss, so that few
-    rows alone make no bad slice. Beside the loss stands what the model itself
-    expects to lose, the entropy of its posteriors: where the loss is beyond
-    doubt larger, the model is too sure of itself.
+    A number is read in at most ten intervals of equal frequency. Ranked by the lower end of a
+    90 % interval of the mean loss, so that few rows alone make no bad slice. Beside the loss
+    stands what the model itself expects to lose, the entropy of its posteriors: where the
+    loss is beyond doubt larger, the model is too sure of itself.
     """
     labels = rows.labels
     loss = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 2.3e-16))
@@ -154,13 +167,13 @@ def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dic
     overall, least = loss.mean(), max(MIN_SLICE_ROWS, len(labels) // 200)
     found = []
     for feature in network.structure.selected:
-        codes = rows.codes[feature].astype(np.int64)
         column = network.codebook.columns[feature]
-        n = np.bincount(codes, minlength=column.arity + 1)
-        sums = [np.bincount(codes, w, column.arity + 1) for w in (loss, loss**2, wrong, entropy)]
-        gap = np.bincount(codes, (loss - entropy) ** 2, column.arity + 1)
-        names = [_short_time(name) for name in column.labels()]
-        for value in np.flatnonzero(n[: column.arity] >= least):
+        names, codes = _slices_of(column, rows.codes[feature])
+        arity = len(names)
+        n = np.bincount(codes, minlength=arity + 1)
+        sums = [np.bincount(codes, w, arity + 1) for w in (loss, loss**2, wrong, entropy)]
+        gap = np.bincount(codes, (loss - entropy) ** 2, arity + 1)
+        for value in np.flatnonzero(n[:arity] >= least):
             k = float(n[value])
             mean, errors, expected = sums[0][value] / k, sums[2][value] / k, sums[3][value] / k
             deviation = np.sqrt(max(sums[1][value] / k - mean**2, 0.0) / k)

@@ -2,28 +2,34 @@
  *
  * p[v][c] is P(value v, class c), n[v][c] the rows counted. The effect of v on class c against all
  * others is log P(v | c) - log P(v | not c). The interval is that of the counts alone, each plus
- * one half; without counts it is that of the rows the model expects. */
-function effects(p, n, rows, c) {
+ * one half; without counts it is that of the rows the model expects. Where a number has hundreds
+ * of values, bands[v] says which neighbours have one interval together. */
+function effects(p, n, rows, c, bands) {
   const sum = (list) => list.reduce((a, b) => a + b, 0);
   const inside = sum(p.map((v) => v[c])), outside = sum(p.map(sum)) - inside;
   const counted = n || (rows ? p.map((v) => v.map((x) => x * rows)) : null);
   const all = counted && [sum(counted.map((v) => v[c])), sum(counted.map(sum))];
+  const together = [];
+  if (counted) counted.forEach((v, at) => {
+    const band = bands ? bands[at] : at, so_far = together[band] || [0, 0];
+    together[band] = [so_far[0] + v[c], so_far[1] + sum(v)];
+  });
   return p.map((v, at) => {
     if (!(inside > 0 && outside > 0)) return { odds: 0, share: sum(v) }; // one class: nothing to tell apart
     const odds = Math.log(Math.max(v[c], 1e-12) / inside) - Math.log(Math.max(sum(v) - v[c], 1e-12) / outside);
     if (!counted) return { odds, share: sum(v) };
-    const k = counted[at][c], m = sum(counted[at]) - k;
+    const [k, of_all] = together[bands ? bands[at] : at], m = of_all - k;
     const a = all[0], b = all[1] - all[0];
     const middle = n ? Math.log((k + 0.5) / (a + 0.5)) - Math.log((m + 0.5) / (b + 0.5)) : odds;
     const error = Math.sqrt(Math.max(0, 1 / (k + 0.5) + 1 / (m + 0.5) - 1 / (a + 0.5) - 1 / (b + 0.5)));
-    return { odds, low: middle - 1.96 * error, high: middle + 1.96 * error, rows: k + m, share: sum(v) };
+    return { odds, low: middle - 1.96 * error, high: middle + 1.96 * error, rows: sum(counted[at]), share: sum(v) };
   });
 }
 
 const effectText = (f, v, e, className, counted) => [
   short(f.name) + ": " + label(f, v),
   signed(e.odds) + " log-odds of " + short(className) + " (" + factor(e.odds) + ")",
-  finite(e.low) ? "95 %: " + signed(e.low) + " to " + signed(e.high) : "",
+  finite(e.low) ? (f.bands ? "95 %, with neighbours: " : "95 %: ") + signed(e.low) + " to " + signed(e.high) : "",
   finite(e.rows) ? whole(e.rows) + (counted ? " rows" : " rows expected") : percent(e.share) + " of rows",
 ].filter(Boolean).join("\n");
 
@@ -73,14 +79,19 @@ function numberChart(f, list, ghost, className, counted, width, small) {
       chart.append(sv("rect", { class: "band", x: x(edges[v]), width: Math.max(0.5, x(edges[v + 1]) - x(edges[v])), y: clip(list[v].high), height: Math.max(0.5, clip(list[v].low) - clip(list[v].high)) }));
   if (ghost) chart.append(sv("path", { class: "ghost", d: path(ghost) }));
   chart.append(sv("path", { class: "curve", d: path(list) }));
-  const weight = list.slice(0, cells).map((e, v) => (e.rows ?? e.share) / (even ? 1 : edges[v + 1] - edges[v]));
+  const wide = (v) => (even ? 1 : edges[v + 1] - edges[v]), band = (v) => (f.bands ? f.bands[v] : v), heap = [];
+  list.slice(0, cells).forEach((e, v) => {
+    const [rows, width_] = heap[band(v)] || [0, 0];
+    heap[band(v)] = [rows + (e.rows ?? e.share), width_ + wide(v)];
+  });
+  const weight = list.slice(0, cells).map((_, v) => heap[band(v)][0] / heap[band(v)][1]);
   const most = Math.max(...weight) || 1;
   weight.forEach((w, v) => {
     const tall = (dense * w) / most;
     chart.append(sv("rect", { class: "density", x: x(edges[v]) + 0.3, width: Math.max(0.6, x(edges[v + 1]) - x(edges[v]) - 0.6), y: floor - tall, height: tall }));
   });
   chart.append(sv("line", { class: "grid", x1: left, x2: end, y1: floor, y2: floor }));
-  const show = f.kind === "time" ? (s) => day(s).slice(0, 10) : plain;
+  const show = f.kind === "time" ? (s) => day(s).slice(0, 10) : (v) => plain(Number(v.toPrecision(4)));
   const marks = even ? f.cuts.map((cut, i) => [x(i + 1), show(cut)])
     : (f.kind === "time" ? f.cuts : ticks(edges[0], edges[cells], Math.max(2, Math.floor((end - left) / 90)))).map((t) => [x(t), show(t)]);
   let last = -1e9;
@@ -142,7 +153,7 @@ function barChart(f, list, ghost, className, counted, width, small) {
 
 /* The chart of a feature on the class in question; given: one of its contexts, or -1. */
 function effectChart(f, c, given, width, small) {
-  const own = effects(f.p, f.n, DATA.rows, c);
+  const own = effects(f.p, f.n, DATA.rows, c, f.bands);
   const context = given >= 0 ? f.given[given] : null;
   const list = context ? effects(context.p, null, null, c) : own;
   const chart = f.kind === "category" ? barChart : numberChart;

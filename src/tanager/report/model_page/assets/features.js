@@ -53,12 +53,12 @@ function drawFeature() {
   drawn(host, (node, width) => node.append(effectChart(f, state.class, state.given, width, false)));
   const against = DATA.classes.length === 2 ? DATA.classes[1 - state.class] : "all other classes";
   words.textContent = `How many log-odds the value adds to ${short(DATA.classes[state.class], 40)} against ${short(against, 40)}. ` +
-    (state.given >= 0 ? "Dashed: whatever the parents are." : f.n ? (f.kind === "category" ? "Thin lines" : "Shaded") + ": 95 % intervals of the rows' own counts; where they leave the model's value out, model and rows disagree." +
+    (state.given >= 0 ? "Dashed: whatever the parents are." : f.n ? (f.kind === "category" ? "Thin lines" : "Shaded") + ": 95 % intervals of the rows' own counts" + (f.bands ? ", neighbours taken together" : "") + "; where they leave the model's value out, model and rows disagree." +
       (f.kind === "category" ? "" : " Below: how many rows there are.")
       : DATA.rows ? "Intervals for as many rows as the model was fitted on." : "");
   panel.append(words);
   if (f.missing != null) {
-    const e = effects(f.p, f.n, DATA.rows, state.class)[f.missing];
+    const e = effects(f.p, f.n, DATA.rows, state.class, f.bands)[f.missing];
     panel.append(el("p", { class: "quiet" }, `A missing value says ${signed(e.odds)} (${factor(e.odds)}).`));
   } else panel.append(el("p", { class: "quiet" }, "No row of the fit lacked it: a missing value is unknown, and is summed out."));
   panel.append(effectTable(f));
@@ -69,7 +69,7 @@ function effectTable(f) {
   details.addEventListener("toggle", () => {
     if (!details.open || details.childNodes.length > 1) return;
     const context = state.given >= 0 ? f.given[state.given] : null, p = context ? context.p : f.p;
-    const list = effects(p, context ? null : f.n, context ? null : DATA.rows, state.class);
+    const list = effects(p, context ? null : f.n, context ? null : DATA.rows, state.class, f.bands);
     const totals = DATA.classes.map((_, c) => p.reduce((sum, v) => sum + v[c], 0));
     const some = DATA.classes.length > 6 ? [state.class] : DATA.classes.map((_, c) => c);
     const head = ["value", ...(finite(list[0].rows) ? ["rows"] : []), ...some.map((c) => `P(value | ${short(DATA.classes[c], 16)})`), "log-odds", ...(finite(list[0].low) ? ["95 % interval"] : [])];
