@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 PADDED = 8  # sizes of bases that differ by less are padded to the largest
+SMALL = 1 << 16  # numbers of all bases, up to which one product of all is the quickest
 
 
 class Curves:
@@ -79,12 +80,15 @@ class Curves:
         return own.reshape(len(self.firsts), self.size, cells.shape[1])
 
 
-def _alike(bases: Sequence[Floats]) -> list[tuple[Ints, Floats]]:
+def _alike(bases: Sequence[Floats]) -> list[tuple[Ints | slice, Floats]]:
     """Return families that are turned by one product, with their matrix or matrices.
 
-    Numbers whose values are about as heavy share one basis, (side, side). Others are
-    stacked by size, padded with zeros, (n_families, side, side).
+    All of them where their matrices are small. Else numbers whose values are about as
+    heavy share one basis, (side, side), and the others are stacked by size. Stacked
+    matrices are padded with zeros, (n_families, side, side).
     """
+    if len(bases) * max((len(matrix) for matrix in bases), default=0) ** 2 <= SMALL:
+        return [(slice(None), _stack(bases))] if len(bases) else []
     same: dict[int, list[int]] = {}
     for row, matrix in enumerate(bases):
         same.setdefault(id(matrix), []).append(row)
