@@ -62,8 +62,8 @@ bench: setup  ## measure time, memory and score, one benchmark after the other
 
 HOURS   ?= 0
 MINUTES ?= $(shell echo $$(( $(HOURS) * 60 )))
-torture: setup  ## attack files, disks, processes and numbers; MINUTES= or HOURS= for longer
-	$(BIN)/python -m torture --minutes $(MINUTES) --seed $(or $(SEED),0)
+torture: setup  ## attack files, disks, processes and numbers; FULL=1 for all, MINUTES= or HOURS= for longer
+	$(BIN)/python -m torture $(if $(FULL),--full) --minutes $(MINUTES) --seed $(or $(SEED),0)
 
 SECONDS_EACH ?= 60
 fuzz: setup  ## fuzz the readers of files, guided by coverage (Linux, Python below 3.14)

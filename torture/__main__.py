@@ -1,4 +1,11 @@
-"""Run the campaign: python -m torture [--minutes M] [--parts a,b] [--seed S] [--write]."""
+"""Run the campaign: python -m torture [--full] [--parts a,b] [--seed S] [--write].
+
+    python -m torture --full --record run.json --resume    in a frozen copy of the sources
+    python -m torture --page run.json                      the page, of that record
+
+A record keeps every part as it ends. With --resume a run that was stopped goes on with the
+parts that the record does not have of this revision and seed.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +18,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torture import (
     concurrency,
     disks,
+    fine,
     fuzz,
     interrupts,
     kills,
@@ -23,41 +31,64 @@ from torture import (
     numbers,
     roads,
     same,
+    security,
     write_faults,
 )
-from torture.campaign import ROOT, Budget, Part, Tally, revision
-from torture.page import RECORD, read_record, write_page
+from torture.campaign import ROOT, Budget, Part, Tally, environment, revision
+from torture.page import RECORD, keep, read_record, write_page
 
-# Part, cases at least in a run by default, and its share of the time that is left.
-PARTS: dict[str, tuple[Part, int, float]] = {
-    "same": (same.same, 100, 0.0),
-    "promises": (same.promises, 100, 0.0),
-    "roads": (roads.roads, 2, 0.0),
-    "numbers": (numbers.numbers, 1, 0.0),
-    "models": (mutated_files.models, 1_000, 0.4),
-    "inputs": (mutated_files.inputs, 1_000, 0.4),
-    "experiments": (mutated_files.experiments, 300, 0.1),
-    "fuzz": (fuzz.fuzzing, 5, 0.0),  # seconds of each target
-    "kills": (kills.kills, 40, 0.05),
-    "interrupts": (interrupts.interrupts, 35, 0.05),
-    "writers": (write_faults.write_faults, 2, 0.0),
-    "disks": (disks.disks, 1, 0.0),
-    "concurrency": (concurrency.concurrency, 1, 0.0),
+
+class Stage(NamedTuple):
+    """A part, its cases in a run by default and in a full one, its share of more time."""
+
+    part: Part
+    cases: int
+    full: int
+    share: float = 0.0
+
+
+PARTS = {
+    "same": Stage(same.same, 100, 100),
+    "promises": Stage(same.promises, 100, 100),
+    "fine": Stage(fine.fine, 2, 2),
+    "roads": Stage(roads.roads, 2, 2),
+    "numbers": Stage(numbers.numbers, 1, 1),
+    "models": Stage(mutated_files.models, 1_000, 10_000, 0.4),
+    "inputs": Stage(mutated_files.inputs, 1_000, 10_000, 0.4),
+    "experiments": Stage(mutated_files.experiments, 300, 1_000, 0.1),
+    "fuzz": Stage(fuzz.fuzzing, 5, 120),  # seconds of each target
+    "kills": Stage(kills.kills, 42, 120, 0.05),
+    "interrupts": Stage(interrupts.interrupts, 40, 120, 0.05),
+    "writers": Stage(write_faults.write_faults, 2, 2),
+    "disks": Stage(disks.disks, 1, 1),
+    "concurrency": Stage(concurrency.concurrency, 1, 1),
+    "security": Stage(security.security, 10, 100),
 }
 
 
 def main() -> int:
     """Run the parts that were asked for, each in a process of its own."""
-    parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m torture",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--full", action="store_true", help="as many cases as the page tells of")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on for so long")
     parser.add_argument("--cases", type=int, help="of each part, instead of its default")
     parser.add_argument("--parts", default=",".join(PARTS), help="names, with commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="structures, by the start of their names")
     parser.add_argument("--record", type=Path, help="JSON file that keeps the results")
+    parser.add_argument("--resume", action="store_true", help="leave out what the record has")
     parser.add_argument("--write", action="store_true", help="keep them in the documentation")
+    parser.add_argument("--page", type=Path, help="run nothing: write the page of a record")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.page:
+        RECORD.write_bytes(given.page.read_bytes())
+        write_page(read_record(RECORD), RECORD.with_suffix(".md"))
+        return 0
     names = given.parts.split(",")
     unknown = [name for name in names if name not in PARTS]
     if unknown:
@@ -66,29 +97,46 @@ def main() -> int:
         print(json.dumps(_run(names[0], given)))
         return 0
     record = RECORD if given.write else given.record
-    results = read_record(record)
+    failed = False
     for name in names:
+        if given.resume and _has(read_record(record).get(name), name, given):
+            print(f"== {name}: done before", flush=True)
+            continue
         print(f"== {name}", flush=True)
-        results[name] = _run_apart(name, given)
-        _tell(name, results[name])
+        result = _run_apart(name, given)
+        failed = failed or bool(result["failures"])
+        _tell(name, result)
         if record is not None:
-            record.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+            keep(record, {name: result, "environment": environment()})
     if given.write:
-        write_page(results, RECORD.with_suffix(".md"))
-    return 1 if any(results[name]["failures"] for name in names) else 0
+        write_page(read_record(RECORD), RECORD.with_suffix(".md"))
+    return 1 if failed else 0
+
+
+def _cases(name: str, given: argparse.Namespace) -> int:
+    stage = PARTS[name]
+    return given.cases or (stage.full if given.full else stage.cases)
+
+
+def _has(result: dict[str, Any] | None, name: str, given: argparse.Namespace) -> bool:
+    """Whether a part was done to its end before, on this revision and from this seed."""
+    if result is None or "stopped" in result["facts"]:
+        return False
+    same = (result["revision"], result["seed"]) == (revision(), given.seed)
+    return same and result.get("asked", 0) >= _cases(name, given)
 
 
 def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """Run one part in a new process: what it does to itself is its own affair."""
     command = [sys.executable, "-m", "torture", "--alone", "--parts", name]
     command += ["--minutes", str(given.minutes), "--seed", str(given.seed), "--only", given.only]
-    if given.cases is not None:
-        command += ["--cases", str(given.cases)]
+    command += ["--cases", str(_cases(name, given))]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
     if done.returncode:
         what = f"the part ended with code {done.returncode}"
         tally = Tally()
         tally.fail(what)
+        tally.facts["stopped"] = "before its end"
         return {**tally.to_json(), "revision": revision(), "seconds": 0.0, "seed": given.seed}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -103,8 +151,8 @@ def _stop(*_: Any) -> None:
 
 
 def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
-    part, cases, share = PARTS[name]
-    cases = cases if given.cases is None else given.cases
+    part, _, _, share = PARTS[name]
+    cases = _cases(name, given)
     budget = Budget(cases, 60.0 * given.minutes * share, given.seed, given.only)
     tally = Tally(say=lambda text: print(f"   {text}", file=sys.stderr, flush=True))
     start, attacked = time.monotonic(), revision()
@@ -117,6 +165,7 @@ def _run(name: str, given: argparse.Namespace) -> dict[str, Any]:
         _keep_failed(name, Path(folder) / "failed")
     return {
         **tally.to_json(),
+        "asked": cases,
         "revision": attacked,
         "seconds": round(time.monotonic() - start, 1),
         "cpu_seconds": round(_cpu_seconds(), 1),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ROOT", "Budget", "Part", "Tally", "revision"]
+__all__ = ["ROOT", "Budget", "Part", "Tally", "environment", "revision"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -110,4 +112,14 @@ def revision() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return commit.strip() + (" with changes" if changed.strip() else "")
+    commit = commit.strip() + (" with changes" if changed.strip() else "")
+    import tanager
+
+    own = ROOT in Path(tanager.__file__).resolve().parents
+    return commit if own else f"{commit}, and Tanager of another place"
+
+
+def environment() -> str:
+    """Return the versions of Python and of what Tanager stands on."""
+    packages = ", ".join(f"{n} {version(n)}" for n in ("numpy", "pyarrow", "scikit-learn"))
+    return f"Python {platform.python_version()}, {packages}"

@@ -31,6 +31,7 @@ def concurrency(budget: Budget, tally: Tally, folder: Path) -> None:
     model = BayesNetClassifier("kdb", "hdp").fit(X, y)
     expected = model.predict_proba(X)
     _threads_predict(model, X, expected, tally)
+    _threads_read_anew(folder, tally)
     _threads_fit(X, y, tally)
     _fork_after_fit(model, X, expected, tally)
     _joblib(X, y, tally)
@@ -45,10 +46,29 @@ def _threads_predict(model: Any, X: Any, expected: Any, tally: Tally) -> None:
         tally.check(np.array_equal(p, expected), "predictions of 16 threads differ")
 
 
+def _threads_read_anew(folder: Path, tally: Tally) -> None:
+    """Give a model just loaded its first rows from 16 threads at once."""
+    import tanager
+    from tanager import BayesNetClassifier
+    from torture.fine import make_rows
+
+    rows = make_rows(3)
+    X = rows.X.slice(0, 300)
+    model = BayesNetClassifier(random_state=0, missing="marginalize").fit(rows.X, rows.y)
+    expected = model.predict_proba(X)
+    tanager.save(model, folder / "fresh.tanager")
+    for _ in range(4):
+        fresh = tanager.load(folder / "fresh.tanager")
+        with ThreadPoolExecutor(16) as pool:
+            found = list(pool.map(lambda _, one=fresh: one.predict_proba(X), range(16)))
+        good = all(np.array_equal(p, expected) for p in found)
+        tally.check(good, "first predictions of a loaded model from 16 threads differ")
+
+
 def _threads_fit(X: Any, y: Any, tally: Tally) -> None:
     from tanager import BayesNetClassifier
 
-    pairs = [("tan", "laplace"), ("kdb", "hdp"), ("naive", "discriminative"), ("tan", "pooled")]
+    pairs = [("tan", "laplace"), ("kdb", "hdp"), ("naive", "discriminative"), ("auto", "layered")]
 
     def fit(pair: tuple[str, str]) -> Any:
         return BayesNetClassifier(*pair, random_state=0, n_jobs=2).fit(X, y).predict_proba(X)

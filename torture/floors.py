@@ -8,7 +8,6 @@ Each in an environment of its own under .floors: one for every Python that can b
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shutil
 import subprocess
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from torture.campaign import ROOT, revision
-from torture.page import RECORD, read_record, write_page
+from torture.page import RECORD, keep, read_record, write_page
 
 PLACE = ROOT / ".floors"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -138,10 +137,8 @@ def _test(python: str, arguments: list[str]) -> tuple[dict[str, int], list[str]]
 
 def _keep(record: Path, what: str, found: dict[str, Any]) -> None:
     """Put the result of one Python into the record, beside those of the others."""
-    results = read_record(record)
-    tried = results.setdefault("floors", {}).setdefault("pythons", {})
-    tried[what] = found
-    record.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    tried = read_record(record).get("floors", {}).get("pythons", {})
+    keep(record, {"floors": {"pythons": {**tried, what: found}}})
 
 
 if __name__ == "__main__":

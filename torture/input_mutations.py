@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
+import re
 import struct
+import zipfile
 import zlib
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -61,7 +65,22 @@ def seeds() -> list[tuple[str, bytes]]:
         options = pa.ipc.IpcWriteOptions(compression=compression)
         for make, ending in ((pa.ipc.new_file, ".arrow"), (pa.ipc.new_stream, ".arrows")):
             found.append((ending, _bytes(lambda s, m=make, o=options: _write_ipc(whole, s, m, o))))
+    rows = whole.set_column(4, "e", whole["e"].cast(pa.string())).to_pylist()
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    found += [(".jsonl", lines), (".jsonl.gz", gzip.compress(lines, mtime=0))]
+    if find_spec("openpyxl") is not None:
+        found.append((".xlsx", _bytes(lambda sink: _write_excel(whole, sink))))
     return found
+
+
+def _write_excel(whole: pa.Table, sink: Any) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.active.append(whole.column_names)
+    for row in whole.to_pylist():
+        book.active.append(list(row.values()))
+    book.save(sink)
 
 
 def _bytes(write: Any) -> bytes:
@@ -81,13 +100,89 @@ def mutate(seed: Any, rng: random.Random) -> bytes:
     if seed.ending == ".csv" and kind < 0.6:
         return _change_cells(seed.data, rng)
     if seed.ending == ".csv.gz" and kind < 0.5:
-        try:
-            return gzip.compress(_change_cells(gzip.decompress(seed.data), rng), mtime=0)
-        except (OSError, EOFError, zlib.error):
-            return damage(seed.data, rng)
+        return _inside(seed.data, rng, _change_cells)
+    if seed.ending == ".jsonl" and kind < 0.7:
+        return _change_lines(seed.data, rng)
+    if seed.ending == ".jsonl.gz" and kind < 0.5:
+        return _inside(seed.data, rng, _change_lines)
+    if seed.ending == ".xlsx" and kind < 0.9:
+        return _change_sheet(seed.data, rng)
     if kind < 0.6:
         return _change_integers(seed.data, rng)
     return damage(seed.data, rng)
+
+
+def _inside(data: bytes, rng: random.Random, change: Any) -> bytes:
+    """Change what a gzipped file holds, where it can still be opened."""
+    try:
+        return gzip.compress(change(gzip.decompress(data), rng), mtime=0)
+    except (OSError, EOFError, zlib.error):
+        return damage(data, rng)
+
+
+_JSON = (
+    *(b"null", b"{}", b"[]", b"[1]", b'{"a": 1}', b"1e999", b"-0", b"9" * 400, b"true", b'"x"'),
+    *(b"NaN", b"Infinity", b'"\\ud800"', b'"\\u0000"', b"[" * 3000, b'{"a":' * 3000, b"", b"1 2"),
+)
+
+
+def _change_lines(data: bytes, rng: random.Random) -> bytes:
+    """Change values, keys and lines of JSON."""
+    lines = data.split(b"\n")
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        at = rng.randrange(len(lines))
+        pairs = list(re.finditer(rb'("[^"]*"): ("[^"]*"|[^,}]+)', lines[at]))
+        kind = rng.randrange(4)
+        if kind == 0 or not pairs:
+            lines[at] = rng.choice([b"", b"{}", b"[]", b"{", b"1", *lines[:2]])
+            continue
+        found = rng.choice(pairs)
+        new = rng.choice(_JSON) if kind < 3 else found[2] + b', "y": 1'
+        lines[at] = lines[at][: found.start(2)] + new + lines[at][found.end(2) :]
+    return b"\n".join(lines)
+
+
+_SHEET = (
+    (rb'r="[A-Z]+\d+"', (b'r="XFD1048576"', b'r="A1048576"', b'r="ZZZZ9"', b'r="A0"', b"")),
+    (rb'<row r="\d+"', (b'<row r="1048576"', b'<row r="-1"', b'<row r="x"', b"<row")),
+    (rb'ref="[^"]*"', (b'ref="A1:XFD1048576"', b'ref="x"', b'ref=""')),
+    (rb' t="[a-z]+"', (b' t="s"', b' t="b"', b' t="d"', b' t="e"', b' t="inlineStr"', b"")),
+    (rb"<v>[^<]*</v>", (b"<v>1e999</v>", b"<v>-1</v>", b"<v>99999999</v>", b"<v>x</v>", b"<v/>")),
+    (rb's="\d+"', (b's="9999"', b's="-1"', b"")),
+    (rb"<sheet [^>]*>", (b"", b'<sheet name="x" sheetId="1"/>')),
+    (rb"\?>", (b'?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">' + b"".join(
+        b'<!ENTITY %c "%s">' % (98 + i, b"&%c;" % (97 + i) * 10) for i in range(9)) + b"]>",)),
+)  # fmt: skip
+
+
+def _change_sheet(data: bytes, rng: random.Random) -> bytes:
+    """Change the parts of an Excel file, and pack them again."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as packed:
+            parts = {name: packed.read(name) for name in packed.namelist()}
+    except (zipfile.BadZipFile, OSError, EOFError, zlib.error, ValueError, NotImplementedError):
+        return damage(data, rng)
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        name = rng.choice([n for n in parts if "sheet" in n] * 3 + list(parts) or [""])
+        kind = rng.random()
+        if kind < 0.1:
+            parts.pop(name, None)
+        elif kind < 0.25 and name in parts:
+            parts[name] = damage(parts[name], rng)
+        elif name in parts:
+            pattern, others = rng.choice(_SHEET)
+            places = list(re.finditer(pattern, parts[name]))
+            if places:
+                found = rng.choice(places)
+                text = parts[name]
+                parts[name] = text[: found.start()] + rng.choice(others) + text[found.end() :]
+        if not parts:
+            break
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    return sink.getvalue()
 
 
 def _change_integers(data: bytes, rng: random.Random) -> bytes:

@@ -18,6 +18,7 @@ from torture.scenes import (
     Distributing,
     Fitting,
     Predicting,
+    Resuming,
     Saving,
     Scene,
     Training,
@@ -33,8 +34,8 @@ def interrupts(budget: Budget, tally: Tally, folder: Path) -> None:
     """Ctrl-C while saving, predicting, comparing, fitting and training, also on a cluster."""
     # A shell lets what it starts in the background ignore Ctrl-C, and Python keeps to that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    kinds = [Saving, Predicting, Comparing, Training, Checkpointing, Fitting]
-    kinds += [Distributing] if find_spec("distributed") is not None and budget.cases > 6 else []
+    kinds = [Saving, Predicting, Comparing, Training, Checkpointing, Resuming, Fitting]
+    kinds += [Distributing] if find_spec("distributed") is not None and budget.cases > 7 else []
     scenes: list[Scene] = [kind(folder / kind.__name__) for kind in kinds]
     n_threads, longest = threading.active_count(), 0.0
     try:

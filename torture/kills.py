@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torture.campaign import Budget, Tally
-from torture.scenes import Checkpointing, Comparing, Predicting, Saving, Scene, Training
+from torture.scenes import Checkpointing, Comparing, Predicting, Resuming, Saving, Scene, Training
 
 __all__ = ["kills"]
 
 
 def kills(budget: Budget, tally: Tally, folder: Path) -> None:
     """Kill -9 at random moments of saving, predicting, comparing, fitting and training."""
-    kinds = (Saving, Predicting, Comparing, Training, Checkpointing)
+    kinds = (Saving, Predicting, Comparing, Training, Checkpointing, Resuming)
     scenes: list[Scene] = [kind(folder / kind.__name__) for kind in kinds]
     while budget.more():
         rng = random.Random(f"kill-{budget.seed}-{budget.case}")

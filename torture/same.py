@@ -17,7 +17,10 @@ import pyarrow as pa
 
 from torture.campaign import ROOT, Budget, Tally
 
-__all__ = ["LEVELS", "PROMISES", "level", "pairs", "promised", "promises", "same"]
+__all__ = [
+    *("LEVELS", "PROMISES", "Rows", "carriers", "digest", "fit", "level", "pairs", "promised"),
+    *("promises", "same"),
+]
 
 EPOCHS = "training__epochs=4"
 GRAPH = "fixed(parents={'a': ['b', 'd'], 'c': ['number']})"
@@ -83,30 +86,31 @@ def carriers(data: Rows, folder: Path) -> Iterator[tuple[str, Any, str]]:
     import pyarrow.csv as pacsv
     import pyarrow.parquet as pq
 
-    whole = data.X.append_column("y", pa.array(data.y))
-    pq.write_table(whole, folder / "t.parquet", row_group_size=50)
-    yield "Parquet in row groups of 50", str(folder / "t.parquet"), "y"
+    whole, n = data.X.append_column("y", pa.array(data.y)), len(data.y)
+    pq.write_table(whole, folder / "t.parquet", row_group_size=n // 5)
+    yield "Parquet in row groups", str(folder / "t.parquet"), "y"
     with pa.ipc.new_file(folder / "t.arrow", whole.schema) as writer:
-        writer.write_table(whole, max_chunksize=37)
-    yield "Arrow file in batches of 37", str(folder / "t.arrow"), "y"
+        writer.write_table(whole, max_chunksize=n // 7)
+    yield "Arrow file in batches", str(folder / "t.arrow"), "y"
     pacsv.write_csv(whole, folder / "t.csv")
     yield "CSV", str(folder / "t.csv"), "y"
     (folder / "many").mkdir(exist_ok=True)
-    for at, low in enumerate(range(0, len(data.y), 90)):
-        pq.write_table(whole.slice(low, 90), folder / "many" / f"{at}.parquet")
-    yield "three Parquet files", str(folder / "many"), "y"
+    for at, low in enumerate(range(0, n, n // 3)):
+        pq.write_table(whole.slice(low, n // 3), folder / "many" / f"{at}.parquet")
+    yield "several Parquet files", str(folder / "many"), "y"
     chunks = pa.concat_tables([whole.slice(low, 7) for low in range(0, len(data.y), 7)])
     yield "a table in chunks of 7 rows", chunks, "y"
     coded = [c.dictionary_encode() if pa.types.is_string(c.type) else c for c in whole.columns]
     yield "dictionaries", pa.table(coded, names=whole.column_names), "y"
     large = [c.cast(pa.large_string()) if pa.types.is_string(c.type) else c for c in whole.columns]
     yield "large strings", pa.table(large, names=whole.column_names), "y"
-    narrow = whole.set_column(1, "number", whole.column("number").cast(pa.float32()))
-    yield "numbers of 32 bits", narrow, "y"
+    narrow = [c.cast(pa.float32()) if pa.types.is_floating(c.type) else c for c in whole.columns]
+    yield "numbers of 32 bits", pa.table(narrow, names=whole.column_names), "y"
     yield "pandas", whole.to_pandas(), "y"
     frame = whole.to_pandas()
-    for name in ("a", "b", "c", "d", "y"):
-        frame[name] = frame[name].astype("category")
+    for field in whole.schema:
+        if pa.types.is_string(field.type):
+            frame[field.name] = frame[field.name].astype("category")
     yield "pandas categories", frame, "y"
 
 
@@ -137,7 +141,7 @@ def same(budget: Budget, tally: Tally, folder: Path) -> None:
         for pair in good:
             name = "/".join(pair)
             tally.check(
-                digests[name] == _digest(expected[pair]),
+                digests[name] == digest(expected[pair]),
                 f"{_short(pair)}: another process with {environment} differs",
             )
 
@@ -162,7 +166,8 @@ def _equal(found: Any, expected: Any, what: str, pair: tuple[str, str], tally: T
     tally.check(np.array_equal(found, expected), f"{_short(pair)}: {what} differs by {moved:.2g}")
 
 
-def _digest(p: Any) -> str:
+def digest(p: Any) -> str:
+    """Return a short text that tells any two arrays apart."""
     return hashlib.sha256(np.ascontiguousarray(p).tobytes()).hexdigest()
 
 
@@ -292,7 +297,7 @@ def main() -> None:
     """Print the digests of some pairs' predictions, for a parent that compares them."""
     data = rows(int(sys.argv[1]))
     chosen = [tuple(text.split("|")) for text in sys.argv[2:]]
-    found = {"/".join(pair): _digest(fit(pair, data, data.X)) for pair in chosen}
+    found = {"/".join(pair): digest(fit(pair, data, data.X)) for pair in chosen}
     print(json.dumps(found))
 
 

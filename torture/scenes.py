@@ -15,8 +15,8 @@ import pyarrow as pa
 from torture.concurrency import data
 
 __all__ = [
-    *("Checkpointing", "Comparing", "Distributing", "Fitting", "Predicting", "Saving", "Scene"),
-    "Training",
+    *("Checkpointing", "Comparing", "Distributing", "Fitting", "Predicting", "Resuming", "Saving"),
+    *("Scene", "Training"),
 ]
 
 INTERRUPTED = 130  # the code of the command line
@@ -225,6 +225,8 @@ class Training(Scene):
 class Checkpointing(Scene):
     """A fit with a checkpoint after every pass is stopped and run again to its end."""
 
+    pair = ("skdb(max_k=2)", "discriminative(tol=0.001)")
+
     def __init__(self, folder: Path) -> None:
         from tanager.classifiers import checkpoints
 
@@ -237,8 +239,7 @@ class Checkpointing(Scene):
     def _fit(self, checkpoint: Path | None) -> Any:
         from tanager import BayesNetClassifier
 
-        pair = ("skdb(max_k=2)", "discriminative(tol=0.001)")
-        clf = BayesNetClassifier(*pair, checkpoint=checkpoint, random_state=0)
+        clf = BayesNetClassifier(*self.pair, checkpoint=checkpoint, random_state=0)
         return clf.fit(self.X, self.y).predict_proba(self.X[:50])
 
     def work(self) -> None:
@@ -252,6 +253,12 @@ class Checkpointing(Scene):
         if left:
             return f"the finished fit leaves {left}"
         return None if np.array_equal(found, self.expected) else "the resumed fit differs"
+
+
+class Resuming(Checkpointing):
+    """The same of the default."""
+
+    pair = ("auto", "layered")
 
 
 class Fitting(Scene):

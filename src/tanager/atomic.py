@@ -91,7 +91,8 @@ def destination(path: str | os.PathLike[str]) -> Path:
     """Return where the file goes, which is in the folder that `path` names.
 
     A symbolic link into another folder is refused: whoever may write in this folder
-    must not choose which file elsewhere is overwritten.
+    must not choose which file elsewhere is overwritten. So is what is no file, such as a
+    pipe, on which a reader would wait for ever.
     """
     given = Path(path)
     folder = Path(os.path.realpath(given.parent))
@@ -103,6 +104,7 @@ def destination(path: str | os.PathLike[str]) -> Path:
             f"{given} is a symbolic link into another folder, and is not followed. "
             f"To write there, give the path itself: {final}."
         )
+    _facts(final)
     return final
 
 

@@ -8,14 +8,16 @@ from typing import Any
 __all__ = ["STEERING", "abridged", "inert", "visible"]
 
 # Characters that steer a terminal instead of being shown: controls other than tab
-# and newline, and marks that turn the direction of writing.
+# and newline, and marks that turn the direction of writing; and what no XML may hold.
 STEERING = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+    "\ufffe\uffff]"
 )
 
-# What spreadsheets take for a formula. A sign alone makes no formula that does
-# anything: labels such as "-", "+" and "-1" stay as they are.
-_FORMULA = r"(?s)^([=@]|[+\-\t\r].*[(|!])"
+# What spreadsheets take for a formula, some of them also in wide letters. A sign alone makes
+# no formula that does anything: labels such as "-", "+" and "-1" stay as they are. No wide
+# letter stands in brackets, where bytes would be matched one by one.
+_FORMULA = "(?s)^(=|@|\uff1d|\uff20|(?:[+\\-\t\r\n]|\uff0b|\uff0d).*[(|!])"
 
 
 def visible(text: str) -> str:

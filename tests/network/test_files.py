@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torture.model_mutations import damage, forge
+from torture.model_mutations import damage, forge, rewrite
 
 import tanager
 from tanager import BayesNetClassifier
@@ -216,7 +216,61 @@ def test_a_stored_name_is_never_imported(trees, tmp_path):
         path.write_bytes(data)
 
 
-@pytest.mark.parametrize("how", [damage, forge])
+def forge_one(path, header=lambda header: None, tensors=lambda tensors: None):
+    """Change the content of a model file, and sign it anew."""
+    from safetensors.numpy import load, save
+
+    data = path.read_bytes()
+    metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+    facts, arrays = json.loads(metadata["header"]), load(data)
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    header(facts), tensors(arrays)
+    text = json.dumps(facts).replace('"1e999"', "1e999")
+    path.write_bytes(save(arrays, {**metadata, "header": text, "sha256": checksum(text, arrays)}))
+
+
+def test_a_probability_of_zero_is_refused(tmp_path):
+    clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 5, [0, 1] * 5)
+    for logs in ([[-np.inf] * 2, [0.0] * 2], [[-1e10] * 2, [0.0] * 2], [[np.nan] * 2, [0.0] * 2]):
+        tanager.save(clf, tmp_path / "m")
+        forge_one(
+            tmp_path / "m", tensors=lambda t, x=logs: t.update({"family.0.log_prob": np.array(x)})
+        )
+        with pytest.raises(ModelFileError, match="out of range"):
+            tanager.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("facts", "what"),
+    [
+        ({"codes": {"rows": "many"}}, "number of rows"),
+        ({"codes": {"rows": -1}}, "number of rows"),
+        ({"codes": []}, "facts about the fit"),
+        ([], "facts about the fit"),
+        ({"codes": {"x": "1e999"}}, "1e999"),
+    ],
+    ids=str,
+)
+def test_facts_about_the_fit_have_their_types(facts, what, tmp_path):
+    clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 5, [0, 1] * 5)
+    tanager.save(clf, tmp_path / "m")
+    forge_one(tmp_path / "m", lambda header: header.update(info=facts))
+    with pytest.raises(ModelFileError, match=what):
+        tanager.load(tmp_path / "m")
+
+
+def test_facts_of_a_run_do_not_come_from_a_file(tmp_path):
+    clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 5, [0, 1] * 5)
+    tanager.save(clf, tmp_path / "m")
+    forge_one(
+        tmp_path / "m", lambda header: header["info"].update(codes={"seconds": "x", "n": [1]})
+    )
+    loaded = tanager.load(tmp_path / "m")
+    assert loaded.info_["codes"] == {}
+    assert "<" in loaded._repr_html_()
+
+
+@pytest.mark.parametrize("how", [damage, forge, rewrite])
 def test_fuzzed_files_load_the_same_or_give_a_typed_error(how, trees, table, tmp_path):
     rows = table[0].slice(0, 50)
     expected = trees.predict_proba(rows)

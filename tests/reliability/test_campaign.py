@@ -6,7 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from torture import model_mutations, mutated_files, numbers, roads, same, write_faults
+from torture import (
+    fine,
+    model_mutations,
+    mutated_files,
+    numbers,
+    roads,
+    same,
+    security,
+    write_faults,
+)
 from torture.campaign import Budget, Tally
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +40,20 @@ def test_rows_are_the_same_whatever_carries_them(tmp_path):
     assert tally.facts["pairs"] == len(same.SHORT)
 
 
+def test_the_default_on_many_rows_is_one_network(tmp_path):
+    tally = Tally()
+    fine.fine(Budget(1, seed=1), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried > 100
+
+
+def test_hostile_names_and_paths_stay_what_they_are(tmp_path):
+    tally = Tally()
+    security.security(Budget(2, seed=1), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.facts["writers"] == 25
+
+
 def test_every_road_leads_to_the_same_answer(tmp_path):
     tally = Tally()
     roads.roads(Budget(1), tally, tmp_path)
@@ -46,7 +69,7 @@ def test_numbers_at_the_edge_give_probabilities_or_typed_errors(pair):
         assert outcome in ("probabilities", "refused"), f"{case.name}: {message}"
 
 
-@pytest.mark.parametrize(("part", "cases"), [("kills", 5), ("interrupts", 6)])
+@pytest.mark.parametrize(("part", "cases"), [("kills", 6), ("interrupts", 7)])
 def test_stopped_writers_leave_whole_files(part, cases):
     command = [sys.executable, "-m", "torture", "--alone", "--parts", part, "--cases", str(cases)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)

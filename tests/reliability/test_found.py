@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import DataError, TanagerError
 from tanager.evaluation import Dataset, Experiment
+from tanager.sources import open_source
 
 TABLE = pa.table({"a": ["p", "q"] * 50, "y": ["u", "v"] * 50})
 
@@ -48,6 +50,111 @@ def test_a_dictionary_code_that_points_outside_is_an_error():
     column = pa.DictionaryArray.from_arrays(codes, pa.array(["p"]), safe=False)
     with pytest.raises(DataError, match="'a' is damaged"):
         fit(pa.table({"a": column, "y": ["u", "v"]}))
+
+
+@pytest.mark.parametrize("make", [list, np.array, lambda y: np.array(y, dtype="<U9")])
+def test_texts_that_differ_after_a_nul_are_different(make):
+    values = ["a\0b", "a\0c", "a"] * 10
+    classes = BayesNetClassifier("naive", "laplace").fit(np.array(values)[:, None], make(values))
+    assert sorted(classes.classes_) == ["a", "a\0b", "a\0c"]
+    assert classes.network_.codebook.columns[0].values.to_pylist() == ["a", "a\0b", "a\0c"]
+    assert classes.predict(np.array(values[:3])[:, None]).tolist() == values[:3]
+
+
+def test_labels_that_differ_in_a_nul_at_the_end_are_different():
+    model = BayesNetClassifier("naive", "laplace").fit([["p"], ["q"]] * 9, ["u", "u\0"] * 9)
+    assert model.classes_.tolist() == ["u", "u\0"]
+
+
+def test_bytes_that_are_no_text_are_told_of():
+    with pytest.raises(DataError, match="'x0' has bytes"):
+        fit(np.array([[b"\xff"], [b"a"]]), ["u", "v"])
+    with pytest.raises(DataError, match="target has bytes"):
+        fit([["a"], ["b"]], np.array([b"\xff", b"v"]))
+
+
+def test_a_parquet_file_of_more_rows_than_its_groups_have_is_an_error(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(TABLE, path)
+    raw = path.read_bytes()
+    # In the footer a count stands as a zigzag number: 100 is C8 01. The first is that of the file.
+    place = raw.rfind(b"PAR1") - 4 - int.from_bytes(raw[-8:-4], "little")
+    at = raw.index(b"\x16\xc8\x01", place)
+    path.write_bytes(raw[:at] + b"\x16\xca\x01" + raw[at + 3 :])
+    with pytest.raises(DataError, match=r"do not add up"):
+        fit(str(path))
+
+
+@pytest.mark.parametrize("line", [b'{"a": "p\xea", "y": "u"}', b'{"a\xea": "p", "y": "u"}'])
+def test_json_lines_that_are_not_utf_8_are_an_error(tmp_path, line):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"\n".join([line] * 30))
+    with pytest.raises(DataError, match=r"t\.jsonl"):
+        fit(str(path))
+
+
+def write_excel(path, rows=(("a", "y"), ("p", "u"), ("q", "v")), replace=(b"<row", b"<row")):
+    """Write a sheet, with something in its XML replaced."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    assert replace[0] in parts[sheet]
+    parts[sheet] = parts[sheet].replace(*replace)
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [(b"</sheetData>", b""), (b'<c r="B2"', b'<c r="x"')],
+    ids=["cut short", "no such cell"],
+)
+def test_a_damaged_sheet_is_an_error(tmp_path, replace):
+    with pytest.raises(DataError, match=r"t\.xlsx"):
+        fit(write_excel(tmp_path / "t.xlsx", replace=replace))
+
+
+def test_a_cell_at_the_far_corner_does_not_fill_the_memory(tmp_path):
+    far = b"".join(b'<row r="%d"><c r="XFD%d"><v>1</v></c></row>' % (r, r) for r in range(4, 900))
+    path = write_excel(tmp_path / "t.xlsx", replace=(b"</sheetData>", far + b"</sheetData>"))
+    with pytest.raises(DataError, match="far more cells"):
+        fit(path)
+
+
+def test_rows_beyond_what_a_sheet_says_of_its_size_are_read(tmp_path):
+    path = write_excel(
+        tmp_path / "t.xlsx",
+        (("a", "y"), ("p", "u"), (None, None), ("q", "v"), (None, None)),
+        (b'ref="A1:B5"', b'ref="A1"'),
+    )
+    table = open_source(path)
+    assert table.names == ("a", "y")
+    assert table.column("y").to_pylist() == ["u", "v"]
+
+
+def test_short_rows_of_a_sheet_lose_no_column(tmp_path):
+    path = write_excel(
+        tmp_path / "t.xlsx",
+        (("a", "y", "z"), ("p", "u", 1), ("q", "v")),
+    )
+    assert open_source(path).names == ("a", "y", "z")
+    assert open_source(path).column("z").to_pylist() == [1, None]
+
+
+def test_cells_beyond_the_header_of_a_sheet_are_told_of(tmp_path):
+    path = write_excel(
+        tmp_path / "t.xlsx",
+        (("a", "y"), ("p", "u"), ("q", "v", 5)),
+    )
+    with pytest.raises(DataError, match="more cells than the header"):
+        open_source(path)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])

@@ -99,17 +99,28 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
     network, header = read_model(path)
     try:
         estimator = _restore(header, network.structure.parents)
-        info = header.get("info", {})
+        info = _check_info(header.get("info", {}))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     estimator.network_ = network
     estimator._kept_counts = None
-    estimator.info_ = Info(info if isinstance(info, dict) else {})
+    estimator.info_ = Info(info)
     estimator.classes_ = network.codebook.classes
     estimator.n_features_in_ = network.codebook.domain.n_features
     if network.codebook.named:
         estimator.feature_names_in_ = np.array(network.codebook.domain.names, dtype=object)
     return estimator
+
+
+def _check_info(info: Any) -> dict[str, Any]:
+    """Return the facts about the fit; pages and summaries count on their types."""
+    if not isinstance(info, dict) or not all(isinstance(stage, dict) for stage in info.values()):
+        raise ModelFileError("the facts about the fit are no object of objects.")
+    kept = {name: _facts_of_stage(stage) for name, stage in info.items()}
+    rows = kept.get("codes", {}).get("rows", 0)
+    if type(rows) is not int or not 0 <= rows < 2**63:
+        raise ModelFileError(f"the fit's number of rows is {str(rows)[:40]!r}.")
+    return kept
 
 
 def _restore(

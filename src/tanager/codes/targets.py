@@ -12,7 +12,7 @@ from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.codes.rows import code_dtype
 from tanager.errors import DataError
-from tanager.sources.plain import join_chunks, plain_column
+from tanager.sources.plain import join_chunks, plain_column, text_array
 
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 
@@ -32,6 +32,8 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
     if isinstance(y, pa.Array | pa.ChunkedArray):
         return column_labels(y)
     array = np.asarray(y)
+    if array.dtype.kind == "U" and isinstance(y, list | tuple) and _has_nul(y):
+        array = np.array(y, dtype=object)  # NumPy's own texts lose a NUL at their end
     if array.ndim != 1:
         from sklearn.utils import column_or_1d
 
@@ -46,7 +48,12 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
     elif array.dtype.kind not in "biuOUST":
         raise _no_classes(array.dtype)
     try:
-        labels = pa.array(array.astype(str) if array.dtype.kind == "S" else array, from_pandas=True)
+        fixed = array.dtype.kind in "US"
+        labels = text_array(array.astype(str)) if fixed else pa.array(array, from_pandas=True)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"The target has bytes that are no ASCII ({error}). Decode them first."
+        ) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise DataError(
             f"Unknown label type: the target mixes types ({error}). "
@@ -56,6 +63,10 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
     if array.dtype == object and pa.types.is_floating(labels.type):
         _check_float(labels.to_numpy(zero_copy_only=False))
     return labels, array.dtype
+
+
+def _has_nul(labels: Any) -> bool:
+    return all(isinstance(text, str) for text in labels) and any("\0" in text for text in labels)
 
 
 def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:

@@ -25,6 +25,7 @@ from tanager.structure.structure import Structure
 __all__ = ["check_codebook", "check_history", "check_structure", "check_tables"]
 
 TOLERANCE = 1e-6  # how far a distribution's sum may be from one
+MOST_LOG = 1e9  # far beyond any learner's; sums of so large ones are still finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -209,10 +210,9 @@ def _dense(stored: _Stored) -> DenseTable:
     shape, what = (*stored.arities, stored.n_classes), stored.what
     log_prob = _floats(stored.tensors, "log_prob")
     _need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
+    _check_logs(log_prob, what)
     if stored.normalized:
-        _check_sums(np.exp(log_prob).sum(axis=-2), what)  # also refuses NaN and infinity
-    else:
-        _check_logs(log_prob, what)
+        _check_sums(np.exp(log_prob).sum(axis=-2), what)
     return DenseTable(log_prob)
 
 
@@ -232,14 +232,13 @@ def _grouped(stored: _Stored) -> GroupedTable:
         found = np.unique(groups)
         _need(np.array_equal(found, np.arange(size)), f"{what} has groups of another number")
     _check_logs(log_within, what)
+    _check_logs(log_group, what)
     if stored.normalized:
         own = table.member_groups[-1]
         inside = np.zeros(log_group.shape[-2:])
         np.add.at(inside, own, np.exp(log_within))
         _check_sums(inside, what)
-        _check_sums(np.exp(log_group).sum(axis=-2), what)  # also refuses NaN and infinity
-    else:
-        _check_logs(log_group, what)
+        _check_sums(np.exp(log_group).sum(axis=-2), what)
     return table
 
 
@@ -359,8 +358,9 @@ def _above(table: TreeTable, node: Ints) -> Floats:
 
 
 def _check_logs(array: Floats, what: str) -> None:
-    # Minus infinity is the probability zero.
-    _need(not bool(np.isnan(array).any() or np.isposinf(array).any()), f"{what} is not finite")
+    # No learner gives a probability of zero. With one, a row may be impossible in every class,
+    # and then has no posterior. A comparison with NaN is false.
+    _need(bool((np.abs(array) <= MOST_LOG).all()), f"{what} has a logarithm out of range")
 
 
 def _check_sums(sums: Floats, what: str) -> None:

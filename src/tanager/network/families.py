@@ -146,5 +146,6 @@ def _x_log_x(p: Floats) -> Floats:
 
 
 def _divergence(joint: Floats, apart: Floats) -> float:
-    seen = joint > 0
+    # A product of two probabilities may be too small for a number; what it adds is as small.
+    seen = (joint > 0) & (apart > 0)
     return max(0.0, float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()))

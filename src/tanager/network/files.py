@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -216,7 +217,7 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
     text = metadata.get("header", "")
     if metadata.get("sha256") != checksum(text, tensors):
         _refuse("its checksum does not match its content: the file is damaged")
-    header = json.loads(text, parse_constant=_no_constant)
+    header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     if not isinstance(header, dict):
         _refuse("its header is not a JSON object")
     lacking = {"codebook", "structure", "tables"} - header.keys()
@@ -227,6 +228,11 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
 
 def _no_constant(name: str) -> NoReturn:
     raise ModelFileError(f"its header holds the number {name}, which JSON does not have.")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_constant(text[:20])
 
 
 def _refuse(why: str) -> NoReturn:

@@ -128,6 +128,7 @@ class Network:
         and the log-prior sum to its log-joint.
         """
         structure, arities = self.structure, self.codebook.domain.arities
+        codes = np.ascontiguousarray(codes)  # compiled loops know one layout
         selected = np.array(structure.selected, np.int64)
         n_classes = self.log_prior.shape[0]
         out = np.zeros((codes.shape[1], arities.shape[0], n_classes))

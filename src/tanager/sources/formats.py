@@ -78,6 +78,8 @@ class ParquetTable(TableFile):
             self.n_rows = file.metadata.num_rows
             groups = range(file.metadata.num_row_groups)
             self._group_rows = [file.metadata.row_group(i).num_rows for i in groups]
+        if sum(self._group_rows) != self.n_rows or min(self._group_rows, default=0) < 0:
+            raise pa.ArrowInvalid("its groups of rows do not add up to its number of rows")
 
     def parts(self) -> list[tuple[int, Any]]:
         """Return groups of rows; small ones together."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources.dask_frames import is_dask_frame, open_dask
-from tanager.sources.plain import check_columns
+from tanager.sources.plain import check_columns, text_array
 from tanager.sources.source import ArraySource, Source, TableSource, check_names
 from tanager.sources.styled import apply_style
 
@@ -321,9 +321,15 @@ def _open_pandas(frame: Any) -> Source:
 
 def _column_of_objects(values: np.ndarray[Any, Any], name: str) -> pa.Array:
     """Turn one column of Python objects or NumPy strings into Arrow, nulls found."""
-    if values.dtype.kind in "USMm":
-        text = values.dtype.kind in "US"
-        return pa.array(values.astype(str) if text else values, from_pandas=True)
+    if values.dtype.kind in "US":
+        try:
+            return text_array(values)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"Column {name!r} has bytes that are no utf-8 ({error}). Decode them first."
+            ) from error
+    if values.dtype.kind in "Mm":
+        return pa.array(values, from_pandas=True)
     try:
         array = pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):

@@ -21,6 +21,7 @@ __all__ = [
     "plain_schema",
     "plain_table",
     "plain_type",
+    "text_array",
 ]
 
 
@@ -43,6 +44,24 @@ def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.A
         numbers = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
         buffers = [None, pa.py_buffer(numbers)]
     return pa.Array.from_buffers(kind, len(values), buffers)
+
+
+def text_array(values: NDArray[Any]) -> pa.Array:
+    r"""Return NumPy's texts or bytes of a fixed width as Arrow's.
+
+    Arrow's own ends a text where a NUL stands in it, so that different ones become one.
+
+    >>> text_array(np.array(["a\0b", "a"])).to_pylist()
+    ['a\x00b', 'a']
+    """
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    letters = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="), copy=False))
+    if values.size and values.dtype.itemsize > 4:
+        codes = letters.view(np.uint32).reshape(values.shape[0], -1)
+        if bool(((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any()):
+            return pa.array(values.astype(object))
+    return pa.array(letters)
 
 
 def plain_numbers(array: pa.Array) -> NDArray[Any]:

@@ -8,15 +8,22 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tanager.errors import DataError
+from tanager.sources.formats import reading
+from tanager.sources.plain import check_columns
 from tanager.sources.source import Source, TableSource
 
 __all__ = ["read_whole", "save_stdin"]
+
+MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
+MOST_CELLS_OF_A_BYTE = 100
 
 
 def read_whole(paths: Sequence[Path], kind: str) -> Source:
@@ -35,11 +42,12 @@ def _read_json(path: Path) -> pa.Table:
     from pyarrow import json
 
     try:
-        return json.read_json(pa.input_stream(str(path), compression="detect"))
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"{path} cannot be read: {error}. It must hold one JSON object a line."
-        ) from error
+        with reading(path):
+            table = json.read_json(pa.input_stream(str(path), compression="detect"))
+            check_columns(table)  # also that texts are utf-8: the reader does not
+            return table
+    except DataError as error:
+        raise DataError(f"{error} It must hold one JSON object a line.") from error.__cause__
 
 
 def _read_excel(path: Path) -> pa.Table:
@@ -51,16 +59,60 @@ def _read_excel(path: Path) -> pa.Table:
             "sheet as CSV."
         ) from error
     try:
-        book = load_workbook(path, read_only=True, data_only=True)
+        with closing(load_workbook(path, read_only=True, data_only=True)) as book:
+            rows = _cells(path, book.worksheets)
+    except DataError:
+        raise
     except Exception as error:  # whatever a damaged archive makes it raise
-        raise DataError(f"{path} cannot be read: {error}. Save the sheet again.") from error
-    rows = list(book.worksheets[0].iter_rows(values_only=True))
-    book.close()
+        raise DataError(
+            f"{path} cannot be read: {str(error)[:200]}. Save the sheet again."
+        ) from error
     if not rows:
         raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
-    names = ["" if name is None else str(name) for name in rows[0]]
-    columns = list(zip(*rows[1:], strict=False)) if len(rows) > 1 else [() for _ in names]
-    return pa.table([_column(values) for values in columns], names=names)
+    names = ["" if name is None else str(name) for name in _trimmed(rows[0])]
+    for row in rows[1:]:
+        if any(cell is not None for cell in row[len(names) :]):
+            raise DataError(
+                f"{path}: a row has more cells than the header ({_shown(row)}). Name every column."
+            )
+    columns = list(zip_longest(*(row[: len(names)] for row in rows)))
+    return pa.table([_column(values[1:]) for values in columns], names=names)
+
+
+def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of the first sheet; some may be short. Empty ones are left out, as in CSV.
+
+    One cell at the far end of a row makes all before it exist, so that a small file could ask
+    for any memory.
+    """
+    if not sheets:
+        raise DataError(f"{path} has no sheet of cells. Pass a file with one.")
+    sheets[0].reset_dimensions()  # what a file says of its size may be wrong, and rows be lost
+    rows: list[tuple[Any, ...]] = []
+    left = max(MOST_CELLS, MOST_CELLS_OF_A_BYTE * path.stat().st_size)
+    for row in sheets[0].iter_rows(values_only=True):
+        left -= len(row) + 1
+        if left < 0:
+            raise DataError(
+                f"{path} has far more cells than a file of its size can fill. Delete empty rows "
+                "and columns, or save the sheet as CSV."
+            )
+        if _trimmed(row):
+            rows.append(row)
+    return rows
+
+
+def _shown(row: tuple[Any, ...]) -> str:
+    """Return the first cells of a row, for a message."""
+    return ", ".join(str(cell)[:20] for cell in row[:4])
+
+
+def _trimmed(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a row without the empty cells at its end."""
+    end = len(row)
+    while end and row[end - 1] is None:
+        end -= 1
+    return row[:end]
 
 
 def _column(values: Sequence[Any]) -> pa.Array:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.atomic import replacing
+from tanager.atomic import destination, replacing
 from tanager.errors import ConfigurationError, ModelFileError
 
 __all__ = ["Checkpoint", "fingerprint"]
@@ -45,7 +45,7 @@ class Checkpoint:
 
     def load(self) -> dict[str, NDArray[Any]] | None:
         """Read all arrays; None where there is no file yet."""
-        if not self.path.exists():
+        if not destination(self.path).exists():
             return None
         try:
             with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:

@@ -1,0 +1,385 @@
+"""Names that try to break out of every output, and paths that lead elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+import warnings
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from torture.campaign import Budget, Tally
+from torture.names import CONTROLS, hostile_names
+from torture.writers import writers
+
+__all__ = ["security"]
+
+N_ROWS = 48
+PATIENCE = 60  # seconds; the machine may be busy
+
+
+def security(budget: Budget, tally: Tally, folder: Path) -> None:
+    """Hostile names through every output; every writer on links, devices and closed files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = _Case([f"n{i}" for i in range(30)], folder / "plain")
+        while budget.more():
+            rng = random.Random(f"names-{budget.seed}-{budget.case}")
+            place = folder / "names"
+            _attack_names(_Case(hostile_names(rng, 30), place), plain, tally, budget)
+            shutil.rmtree(place)
+        _attack_paths(folder / "paths", tally)
+
+
+class _Case:
+    """A table and a model whose columns, values and classes have the given names."""
+
+    def __init__(self, names: list[str], folder: Path) -> None:
+        import pyarrow.parquet as pq
+
+        import tanager
+        from tanager import BayesNetClassifier
+
+        folder.mkdir(parents=True)
+        rng = np.random.default_rng(3)
+        self.folder, self.columns = folder, names[:4]
+        self.labels, values = names[5:8], names[8:13]
+        chosen = rng.integers(0, len(values), (3, N_ROWS))
+        cells: dict[str, Any] = {
+            name: [values[at] for at in row]
+            for name, row in zip(self.columns, chosen, strict=False)
+        }
+        cells[self.columns[3]] = rng.integers(0, 9, N_ROWS) / 4
+        self.X = pa.table(cells)
+        self.y = [self.labels[(a + b) % 3] for a, b in chosen[:2].T]
+        self.target = names[4]
+        self.rows = folder / "t.parquet"
+        pq.write_table(self.X.append_column(self.target, pa.array(self.y)), self.rows)
+        self.clf = BayesNetClassifier("tan", "laplace", random_state=0).fit(self.X, self.y)
+        self.network = self.clf.network_.edit(
+            self.columns[0], neutralise=True, reason=names[13], author=names[14]
+        )
+        self.model = folder / "m.tanager"
+        tanager.save(self.clf, self.model)
+        self.edited = folder / "e.tanager"
+        self.network.save(self.edited)
+
+    def command(self, *words: Any) -> str:
+        """Run the command line; return what it printed."""
+        from tanager.cli.app import run
+
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run([str(word) for word in words])
+        if code:
+            raise RuntimeError(f"{words[0]}: code {code}: {err.getvalue()[-300:]}")
+        return out.getvalue() + err.getvalue()
+
+
+def _attack_names(case: _Case, plain: _Case, tally: Tally, budget: Budget) -> None:
+    for check in (*_TEXTS, _pages, _terminal, _spreadsheets, _files):
+        try:
+            problem = check(case, plain)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"[:300]
+        what = f"{check.__name__.strip('_')}: {problem}"
+        tally.check(problem is None, what, seed=budget.seed, case=budget.case)
+
+
+def _dot(case: _Case, plain: _Case) -> str | None:
+    """Outside quoted strings there is only what a model of plain names has there."""
+    texts = [_outside_quotes(one.network.to_dot()) for one in (case, plain)]
+    if any(text is None for text in texts):
+        return "a quoted string does not end"
+    words = [set(re.findall(r"[a-zA-Z]+", str(text))) for text in texts]
+    if not words[0] <= words[1]:
+        return f"words outside quotes: {words[0] - words[1]}"
+    return _steers(case.network.to_dot())
+
+
+def _outside_quotes(text: str) -> str | None:
+    outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", text, flags=re.DOTALL)
+    return None if '"' in outside else outside
+
+
+def _bif(case: _Case, _: _Case) -> str | None:
+    text = case.network.to_bif()
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
+    if not text.isascii() or re.search(r"[^\w \n{}\[\](),;.|-]", body):
+        return "more than plain words"
+    return None if body.count("variable ") == len(case.columns) + 1 else "variables are split"
+
+
+def _xml(case: _Case, plain: _Case) -> str | None:
+    found = [
+        {element.tag for element in ElementTree.fromstring(one.network.to_xmlbif()).iter()}
+        for one in (case, plain)
+    ]
+    return None if found[0] <= found[1] else f"elements: {found[0] - found[1]}"
+
+
+def _json(case: _Case, _: _Case) -> str | None:
+    text = case.network.to_json()
+    if "</" in text:
+        return "an end tag"
+    told = json.dumps(json.loads(text))
+    missing = [n for n in case.columns if json.dumps(n)[1:-1] not in told]
+    return f"names are changed: {missing}" if missing else None
+
+
+def _javascript(case: _Case, _: _Case) -> str | None:
+    text = case.network.to_javascript()
+    if "</script" in text.lower() or "<!--" in text:
+        return "an end tag or a comment of HTML"
+    node = shutil.which("node")
+    if node is None:
+        return _steers(text)
+    (case.folder / "m.cjs").write_text(text, encoding="utf-8")
+    done = subprocess.run([node, "--check", "m.cjs"], cwd=case.folder, capture_output=True)
+    return f"Node does not read it: {done.stderr[-200:]!r}" if done.returncode else _steers(text)
+
+
+def _c(case: _Case, _: _Case) -> str | None:
+    compiler = shutil.which("cc")
+    text = case.network.to_c()
+    if compiler is not None:
+        (case.folder / "m.h").write_text(text, encoding="utf-8")
+        (case.folder / "m.c").write_text('#include "m.h"\nint main(void) { return 0; }\n')
+        command = [compiler, "-std=c99", "-fsyntax-only", "-Wall", "-Werror=comment",
+                   "-Werror=trigraphs", "m.c"]  # fmt: skip
+        done = subprocess.run(command, cwd=case.folder, capture_output=True)
+        if done.returncode:
+            return f"a compiler does not read it: {done.stderr[-200:]!r}"
+    return _steers(text)
+
+
+def _sql(case: _Case, _: _Case) -> str | None:
+    """Run the statement in SQLite: the same probabilities, and the table is as it was."""
+    from tanager import BayesNetClassifier
+    from tanager.errors import ConfigurationError
+
+    names = [name for name in case.columns if "\0" not in name]
+    folded = {name.lower() for name in names}
+    if len(folded) < len(names) or not names or "" in folded:
+        return None  # SQLite knows no such two columns, nor one without a name
+    network = BayesNetClassifier("tan", "laplace").fit(case.X.select(names), case.y).network_
+    try:
+        statement = network.to_sql(table="rows", dialect="sqlite")
+    except ConfigurationError:
+        return None
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+        connection.execute(f"create table rows ({', '.join(quoted)})")
+        rows = list(zip(*(case.X[name].to_pylist() for name in names), strict=True))
+        marks = ", ".join("?" * len(names))
+        connection.executemany(f"insert into rows values ({marks})", rows)
+        found = connection.execute(statement).fetchall()
+        left = connection.execute("select count(*) from rows").fetchone()
+    if len(found) != N_ROWS or left != (N_ROWS,):
+        return f"{len(found)} rows came out, {left} are left"
+    return None
+
+
+def _steers(text: str) -> str | None:
+    """Return which characters would steer a terminal."""
+    found = {char for char in text if char in CONTROLS}
+    return f"steering characters {sorted(map(ascii, found))}" if found else None
+
+
+_TEXTS: tuple[Callable[[_Case, _Case], str | None], ...] = (
+    *(_dot, _bif, _xml, _json, _javascript, _c, _sql),
+)
+
+
+class _Page(HTMLParser):
+    """Collects tags, handlers and links of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.active: set[str] = set()
+        self.n_scripts = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.n_scripts += tag == "script"
+        for name, value in attrs:
+            live = (value or "").strip().lower().startswith(("javascript:", "data:text", "http"))
+            if name.startswith("on") or (name in ("href", "src", "action") and live):
+                self.active.add(f"{name}={value}"[:80])
+
+
+def _pages(case: _Case, plain: _Case) -> str | None:
+    """Pages and pictures have the tags of the same pages with plain names."""
+    from tanager.network import explain_row
+    from tanager.report import render_model_report
+
+    shows: dict[str, Callable[[_Case], str]] = {
+        "classifier": lambda one: one.clf._repr_html_(),
+        "network": lambda one: one.network._repr_html_(),
+        "structure": lambda one: one.clf.structure_._repr_html_(),
+        "table": lambda one: one.network.table(one.columns[1])._repr_html_(),
+        "explanation": lambda one: explain_row(one.clf, one.X.slice(0, 1))._repr_html_(),
+        "report": lambda one: render_model_report(one.clf),
+        "report of an edited network": lambda one: render_model_report(one.network),
+    }
+    for name, show in shows.items():
+        page, own = _Page(show(case)), _Page(show(plain))
+        if not page.tags <= own.tags or page.n_scripts != own.n_scripts:
+            return f"{name}: tags {page.tags - own.tags}, {page.n_scripts} scripts"
+        if not page.active <= own.active:
+            return f"{name}: active {page.active - own.active}"
+    for one in (case, plain):
+        one.command("draw", one.model, "-o", one.folder / "m.svg", "--force")
+        one.command("draw", one.model, "--table", one.columns[1], "-o", one.folder / "t.svg",
+                    "--force")  # fmt: skip
+    for file in ("m.svg", "t.svg"):
+        tags = [
+            {e.tag for e in ElementTree.parse(one.folder / file).iter()} for one in (case, plain)
+        ]
+        if not tags[0] <= tags[1]:
+            return f"{file}: elements {tags[0] - tags[1]}"
+    return None
+
+
+def _terminal(case: _Case, _: _Case) -> str | None:
+    """No command prints what steers a terminal."""
+    commands: tuple[tuple[Any, ...], ...] = (
+        ("show", case.model),
+        ("show", case.edited),
+        ("show", case.model, "--json"),
+        ("explain", case.model, case.rows),
+        ("score", case.model, case.rows, "-t", case.target),
+        ("audit", case.rows, "-t", case.target),
+    )
+    for command in commands:
+        problem = _steers(case.command(*command))
+        if problem:
+            return f"{command[0]}: {problem}"
+    return None
+
+
+_FORMULA = re.compile("[=@\uff1d\uff20]|[-+\uff0b\uff0d\t\r\n].*[(|!]", re.DOTALL)
+
+
+def _spreadsheets(case: _Case, _: _Case) -> str | None:
+    """No cell of a CSV is a formula; the rows and columns are all there."""
+    out = case.folder / "p.csv"
+    case.command("predict", case.model, case.rows, "-o", out, "--force", "--keep", case.columns[1],
+                 "--keep", case.target)  # fmt: skip
+    rows = list(csv.reader(io.StringIO(out.read_bytes().decode(), newline="")))
+    if len(rows) != N_ROWS + 1 or {len(row) for row in rows} != {len(rows[0])}:
+        return "rows or columns are split"
+    bad = [cell for row in rows for cell in row if _FORMULA.match(cell)]
+    return f"formulas: {bad[:2]!r}" if bad else None
+
+
+def _files(case: _Case, _: _Case) -> str | None:
+    """Expect every name back from a model file, and the same answers."""
+    import tanager
+
+    loaded = tanager.load(case.model)
+    if list(loaded.feature_names_in_) != case.columns or set(loaded.classes_) != set(case.y):
+        return "names are changed"
+    same = np.array_equal(loaded.predict_proba(case.X), case.clf.predict_proba(case.X))
+    return None if same else "probabilities are changed"
+
+
+def _attack_paths(place: Path, tally: Tally) -> None:
+    """Every writer: a link into another folder, a pipe, a file that only its owner reads."""
+    place.mkdir()
+    made = list(writers(place))
+    for writer in made:
+        out = place / "out"
+        _clear(out)
+        writer.work(out / "new")
+        names = [path.name for path in out.iterdir() if path.is_file()]
+        attacks = {"a link": _link, "a pipe": _pipe, "a closed file": _closed}
+        for name in names:
+            for what, attack in attacks.items():
+                try:
+                    attack(writer.work, out, name, f"{writer.name}: {what}", tally)
+                except Exception as error:
+                    tally.fail(f"{writer.name}: {what}: {type(error).__name__}: {error}"[:300])
+    tally.facts["writers"] = len(made)
+
+
+def _clear(out: Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir()
+
+
+def _tried(work: Callable[[Path], Any], out: Path) -> str | None:
+    """Return why the writer refused, or None where it wrote."""
+    from tanager.errors import TanagerError
+
+    before = signal.signal(signal.SIGALRM, _wait_no_longer)
+    signal.alarm(PATIENCE)
+    try:
+        work(out / "new")
+    except (TanagerError, OSError) as error:
+        return str(error)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    return None
+
+
+class _WaitedLongError(Exception):
+    """A writer waits for ever."""
+
+
+def _wait_no_longer(*_: Any) -> None:
+    raise _WaitedLongError
+
+
+def _link(work: Callable[[Path], Any], out: Path, name: str, what: str, tally: Tally) -> None:
+    _clear(out)
+    secret = out.parent / "secret"
+    secret.write_bytes(b"somebody's file")
+    (out / name).symlink_to(secret)
+    refused = _tried(work, out)
+    kept = secret.read_bytes() == b"somebody's file"
+    tally.check(kept and refused is not None, f"{what} is followed", refused=refused)
+
+
+def _pipe(work: Callable[[Path], Any], out: Path, name: str, what: str, tally: Tally) -> None:
+    _clear(out)
+    os.mkfifo(out / name)
+    holder = os.open(out / name, os.O_RDWR | os.O_NONBLOCK)  # a writer would wait for a reader
+    try:
+        refused = _tried(work, out)
+    finally:
+        os.close(holder)
+    still = stat.S_ISFIFO((out / name).lstat().st_mode)
+    tally.check(still and refused is not None, f"{what} is replaced", refused=refused)
+
+
+def _closed(work: Callable[[Path], Any], out: Path, name: str, what: str, tally: Tally) -> None:
+    _clear(out)
+    (out / name).write_bytes(b"")
+    (out / name).chmod(0o600)
+    before = os.umask(0)
+    try:
+        refused = _tried(work, out)
+    finally:
+        os.umask(before)
+    mode = stat.S_IMODE((out / name).stat().st_mode)
+    tally.check(mode == 0o600, f"{what} is opened to others: {mode:o}", refused=refused)
