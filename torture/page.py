@@ -157,8 +157,8 @@ versions, `make floors`.
 - Texts in NumPy arrays that differ only after a NUL fell together, without a word.
 - Excel: rows and columns beyond what a sheet says of its size were lost without a word; a damaged
   sheet gave an error of another library; one cell at the far end of a sheet took minutes.
-- JSON lines that are not utf-8, and a Parquet file of more rows than its groups have, gave errors of
-  other libraries. A run file or a checkpoint on a pipe waited for ever.
+- JSON lines that are not utf-8, and a Parquet file of more rows than its groups have, gave errors
+  of other libraries. A run file or a checkpoint on a pipe waited for ever.
 - Characters that no XML may hold came into pictures; wide letters hid formulas in CSV.
 """
 

@@ -291,7 +291,8 @@ def test_fuzzed_files_load_the_same_or_give_a_typed_error(how, trees, table, tmp
         else:
             # A forger may write another valid model; it must answer sanely.
             check_answers(loaded, rows)
-    assert survived < 250
+    # What is written anew passes every check; most other changes are found.
+    assert survived > 400 if how is rewrite else survived < 250
 
 
 def test_forged_groups_load_sanely_or_give_a_typed_error(tmp_path):
