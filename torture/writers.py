@@ -87,7 +87,7 @@ class _Work:
     def exports(self) -> Iterator[Writer]:
         for ending in EXPORTS:
             yield _by_command(f"export, {ending}", ending, "export", self.model)
-        for ending in ("svg", "png", "dot"):
+        for ending in ("svg", "png"):
             yield _by_command(f"a picture, {ending}", ending, "draw", self.model)
 
     def pages(self) -> Iterator[Writer]:
