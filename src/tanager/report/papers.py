@@ -12,6 +12,7 @@ import numpy as np
 from tanager.atomic import write_text
 from tanager.evaluation.curves import Curves
 from tanager.evaluation.reproduction.findings import VERDICTS, Findings, Picture
+from tanager.evaluation.reproduction.verdicts import RULE
 from tanager.evaluation.statistics import nemenyi
 from tanager.report.comparison import plot_bars, plot_envelopes, plot_margins, plot_scatters
 from tanager.report.figures import (
@@ -142,6 +143,8 @@ def write_index(folder: str | Path) -> Path:
         "the numbers, the figures, and what was not run.",
         "",
         _tally(papers),
+        "",
+        f"How a claim is judged. {RULE}",
         "",
     ]
     for paper in papers:

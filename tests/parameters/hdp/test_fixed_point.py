@@ -143,6 +143,7 @@ def test_too_few_sweeps_warn():
         ("root_concentration", 0.0),
         ("tolerance", 0.0),
         ("max_sweeps", 0),
+        ("start", "nowhere"),
     ],
 )
 def test_bad_parameters_are_named(name, value):

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.special import gammaln
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,7 +13,7 @@ from tanager.counts.families import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp._gibbs_kernels import run_chain, sweep_concentrations
+from tanager.parameters.hdp._gibbs_kernels import WORK, run_chain, sweep_concentrations
 from tanager.parameters.hdp._random_kernels import log_gamma_variate, normal, uniform
 from tanager.parameters.hdp.discount import GRID, log_likelihood, shared_ratios
 from tanager.parameters.hdp.prior import Prior
@@ -103,13 +102,14 @@ def exact_means(counts, prior, discount=0, tying="level", grid=None):
     return posterior_sums(leaves, counts.shape[-1], *model, grid, discount)
 
 
-def test_values_that_a_context_never_saw_are_averaged_too():
+@pytest.mark.parametrize("start", ["fixed-point", "prior"])
+def test_values_that_a_context_never_saw_are_averaged_too(start):
     counts = np.array([[4.0, 0.0, 0.0], [0.0, 6.0, 0.0]])
     prior = Prior(2.0, 1.0, 2.0)
     exact = exact_means(counts, prior)[1]
     learner = HDP(
         "gibbs", shape=2.0, rate=1.0, class_rate=None, root_concentration=2.0,
-        tolerance=1e-9, max_sweeps=40_000, thinning=1,
+        tolerance=1e-9, max_sweeps=200_000, thinning=1, start=start,
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning):
         tables = learner.from_counts(np.ones(2), [tree_from_dense(counts)], FitContext())
@@ -189,26 +189,27 @@ def test_a_sampled_discount_equals_exact_enumeration():
     assert abs(estimate.info["discount"] - share @ GRID) < 0.04
 
 
-def test_concentrations_equal_numeric_integration():
+@pytest.mark.parametrize("times", [1, 20], ids=["few nodes, one by one", "many nodes, together"])
+def test_concentrations_equal_numeric_integration(times):
     counts, tables = np.array([5, 60, 3, 700]), np.array([3, 9, 1, 14])
+    counts, tables = np.tile(counts, times), np.tile(tables, times)
     tree = tree_from_dense(np.diag(counts).astype(float))
     flat = tie(tree, "level")
     state = (
-        np.zeros(8, np.int64),
-        np.zeros(8, np.int64),
+        np.zeros(2 * len(counts), np.int64),
+        np.zeros(2 * len(counts), np.int64),
         np.concatenate([[0], counts]),
         np.concatenate([[0], tables]),
     )
 
-    def density(alpha, power=0):
-        value = tables.sum() * np.log(alpha) + np.log(alpha) - 0.5 * alpha
-        value += (gammaln(alpha) - gammaln(alpha + counts) + gammaln(counts)).sum()
-        return alpha**power * np.exp(value)
-
-    mass = quad(density, 0, 60)[0]
-    expected = quad(density, 0, 60, args=(1,))[0] / mass
+    grid = np.linspace(1e-4, 60, 60_001)
+    density = (tables.sum() + 1) * np.log(grid) - 0.5 * grid
+    for n in counts:
+        density += gammaln(grid) - gammaln(grid + n)
+    density = np.exp(density - density.max())
+    expected = (grid * density).sum() / density.sum()
     random = np.random.default_rng(1).integers(0, 2**64, 4, np.uint64)
-    alpha, work, draws = np.array([3.0]), np.empty((1, 34)), []
+    alpha, work, draws = np.array([3.0]), np.empty((1, WORK)), []
     rate = np.array([0.5])
     for _ in range(40_000):
         sweep_concentrations(flat, 0.0, 2.0, rate, state, random, alpha, work)

@@ -74,11 +74,14 @@ class Claim:
         One of `VERDICTS`.
     number : str
         What was measured.
+    why : str
+        What is missing where it does not hold in full, and why.
     """
 
     text: str
     verdict: str
     number: str
+    why: str = ""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -150,7 +153,12 @@ class Findings:
         files = figures or {}
         lines = [f"# {self.paper}", "", self.title, "", self.how, ""]
         if self.claims:
-            lines += ["## Claims", "", *_table(("claim", "here", "measured"), self._claim_rows())]
+            lines += [
+                "## Claims",
+                "",
+                *_table(("claim", "here", "measured"), self._claim_rows(), "---"),
+            ]
+            lines += self._reasons()
         for block in self.blocks:
             lines += [f"## {block.title}", ""]
             if block.rows:
@@ -168,12 +176,18 @@ class Findings:
                   f"`{self.command} --write docs/reproduction`.", ""]  # fmt: skip
         return "\n".join(lines)
 
+    def _reasons(self) -> list[str]:
+        """Return why claims do not hold in full, as a list below their table."""
+        told = [f"- *{claim.text}*: {claim.why}" for claim in self.claims if claim.why]
+        return ["What is missing where a claim does not hold in full ([the rule](index.md)):", "",
+                *told, ""] if told else []  # fmt: skip
+
     def _claim_rows(self) -> list[tuple[str, ...]]:
         return [(claim.text, claim.verdict, claim.number) for claim in self.claims]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    head = [_row(columns), _row(["---", *("---:" for _ in columns[1:])])]
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> list[str]:
+    head = [_row(columns), _row(["---", *(align for _ in columns[1:])])]
     return [*head, *(_row(row) for row in rows), ""]
 
 

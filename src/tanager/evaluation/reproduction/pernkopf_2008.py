@@ -13,7 +13,7 @@ from tanager.evaluation.reproduction.findings import Block, Claim, Findings
 from tanager.evaluation.reproduction.pernkopf_examples import missing_block, synthetic_block
 from tanager.evaluation.reproduction.pernkopf_orders import random_orders
 from tanager.evaluation.reproduction.pernkopf_tables import MADE_OTHERWISE, friedman_tables
-from tanager.evaluation.reproduction.verdicts import untested
+from tanager.evaluation.reproduction.verdicts import claim_of_parts, untested
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import paired_t
@@ -95,6 +95,11 @@ TABLE_2 = (
 TABLE_4 = {"TAN-CMI-ML": (0.649, 0.21), "TAN-OMI-CR-ML": (3.155, 2.23), "TAN-CR-ML": (100.0, 100.0)}
 
 FIGURE_3 = ("NB-ML", "TAN-CMI-ML", "TAN-OMI-CR-ML", "TAN-OMISP-CR-ML", "TAN-CR-ML")
+
+TIME_REASON = (
+    "It scores as small a part of the families as there; but the greedy search here keeps what it "
+    "knows of an edge from round to round, and is itself fast."
+)
 
 TABLE_3 = Block(
     "Table 3: one-sided paired t-tests, TIMIT-4/6",
@@ -295,12 +300,17 @@ def _times(
         order, greedy = spent["TAN-OMI-CR-ML"], spent["TAN-CR-ML"]
         share = 100 * order.seconds / greedy.seconds
         part = 100 * order.scored / greedy.scored
-        verdict = "holds" if share <= 10 else "holds in part" if share < 100 else "does not hold"
+        shares = {"UCI": share}
         number = f"{share:.0f} % of the time (paper: 3.2 %), {part:.1f} % of the families scored"
         if {"TAN-OMI-CR-ML", "TAN-CR-ML"} <= set(digits):
             large = 100 * digits["TAN-OMI-CR-ML"].seconds / digits["TAN-CR-ML"].seconds
             number += f"; MNIST {large:.0f} % (paper: 2.2 %)"
-        claim = Claim(text, verdict, number)
+            shares["MNIST"] = large
+        verdicts = {
+            where: "holds" if found <= 10 else "holds in part" if found < 100 else "does not hold"
+            for where, found in shares.items()
+        }
+        claim = claim_of_parts(text, verdicts, number, TIME_REASON)
     return Block("Table 4: time to learn the structure", columns, rows, notes), claim
 
 
@@ -330,39 +340,55 @@ def _spent(records: Sequence[Mapping[str, Any]]) -> dict[str, _Spent]:
 
 
 def _claims(scores: Scores, random: Mapping[str, Any]) -> list[Claim]:
-    claims = []
     losses = _columns(scores)
-    text = "Discriminative trees classify better than TAN by mutual information (table 2)"
-    if len(scores.datasets) > 2:
-        trees = ("TAN-OMI-CR-ML", "TAN-OMISP-CR-ML", "TAN-CR-ML")
-        tests = {n: paired_t(losses[n], losses["TAN-CMI-ML"], "less").p_value for n in trees}
-        ahead = [losses[n].mean() < losses["TAN-CMI-ML"].mean() for n in trees]
-        verdict = "holds" if max(tests.values()) <= 0.05 else "holds in part"
-        verdict = verdict if any(ahead) else "does not hold"
-        number = ", ".join(f"{name.split('-')[1]} p {p:.3f}" for name, p in tests.items())
-        claims.append(Claim(text, verdict, number))
-        p = paired_t(losses["TAN-CR-ML"], losses["TAN-OMI-CR-ML"], "less").p_value
-        text = "The greedy search is not significantly better than the order-based one (table 2)"
-        claims.append(Claim(text, "holds" if p > 0.05 else "does not hold", f"p {p:.3f}"))
-        gains = [
-            100 * float((losses[f"{n}-ML"] - losses[f"{n}-CL"]).mean())
-            for n in ("NB", "TAN-CMI", "TAN-OMI-CR", "TAN-OMISP-CR", "TAN-CR")
-        ]
-        text = "Discriminative parameters are slightly better than ML on these structures (table 1)"
-        better = sum(gain > 0 for gain in gains)
-        verdict = ("does not hold", "holds in part", "holds")[(better > 0) + (better == len(gains))]
-        number = ", ".join(f"{gain:+.2f}" for gain in gains)
-        claims.append(Claim(text, verdict, f"points of rate: {number}"))
+    claims = _tree_claims(losses, len(scores.datasets)) if len(scores.datasets) > 2 else []
     text = "Of random orders the best on training rows is no better on test rows (table 1)"
-    if "TAN-RO-CR-ML, Max" in random and len(random["tables"]):
-        means = {
-            n: 100 * float(random[f"TAN-RO-CR-ML, {n}"].mean()) for n in ("Mean", "Min", "Max")
-        }
-        verdict = "holds" if means["Max"] <= max(means["Mean"], means["Min"]) else "does not hold"
-        claims.append(Claim(text, verdict, ", ".join(f"{k} {v:.2f}" for k, v in means.items())))
-    else:
-        claims.append(untested(text, "not run"))
-    return claims
+    if "TAN-RO-CR-ML, Max" not in random or len(random["tables"]) < 3:
+        return [*claims, untested(text, "not run")]
+    picks = {n: random[f"TAN-RO-CR-ML, {n}"] for n in ("Mean", "Min", "Max")}
+    better = {n: paired_t(-picks["Max"], -picks[n], "less").p_value for n in ("Mean", "Min")}
+    parts = {
+        "no better than the mean order": "holds" if better["Mean"] > 0.05 else "does not hold",
+        "no better than the worst on training rows": "holds"
+        if picks["Max"].mean() <= picks["Min"].mean()
+        else "does not hold",
+    }
+    rates = ", ".join(f"{name} {100 * float(v.mean()):.2f}" for name, v in picks.items())
+    told = ", ".join(f"{name} p {p:.3f}" for name, p in better.items())
+    worst = picks["Min"].mean() < min(picks["Mean"].mean(), picks["Max"].mean())
+    why = (
+        "Here the worst structure on training rows is the worst on test rows too." if worst else ""
+    )
+    return [*claims, claim_of_parts(text, parts, f"{rates}; Max better than {told}", why)]
+
+
+def _tree_claims(losses: Mapping[str, np.ndarray], n_tables: int) -> list[Claim]:
+    """Judge what section 5.2 says of discriminative structure and parameters."""
+    text = "Discriminative trees classify better than TAN by mutual information (table 2)"
+    trees = ("TAN-OMI-CR-ML", "TAN-OMISP-CR-ML", "TAN-CR-ML")
+    plain = losses["TAN-CMI-ML"]
+    tests = {n: paired_t(losses[n], plain, "less").p_value for n in trees}
+    parts = {
+        n.split("-")[1]: "holds" if p <= 0.05
+        else "holds in part" if losses[n].mean() < plain.mean()
+        else "does not hold"
+        for n, p in tests.items()
+    }  # fmt: skip
+    number = ", ".join(f"{name.split('-')[1]} p {p:.3f}" for name, p in tests.items())
+    why = f"All lead on average, on {n_tables} tables instead of 25."
+    ahead = all(losses[n].mean() < plain.mean() for n in trees)
+    claims = [claim_of_parts(text, parts, number, why if ahead else "")]
+    p = paired_t(losses["TAN-CR-ML"], losses["TAN-OMI-CR-ML"], "less").p_value
+    text = "The greedy search is not significantly better than the order-based one (table 2)"
+    claims.append(Claim(text, "holds" if p > 0.05 else "does not hold", f"p {p:.3f}"))
+    gains = {
+        n: 100 * float((losses[f"{n}-ML"] - losses[f"{n}-CL"]).mean())
+        for n in ("NB", "TAN-CMI", "TAN-OMI-CR", "TAN-OMISP-CR", "TAN-CR")
+    }
+    text = "Discriminative parameters are slightly better than ML on these structures (table 1)"
+    parts = {n: "holds" if gain > 0 else "does not hold" for n, gain in gains.items()}
+    number = ", ".join(f"{gain:+.2f}" for gain in gains.values())
+    return [*claims, claim_of_parts(text, parts, f"points of rate: {number}")]
 
 
 def _mnist_claim(mnist: Mapping[str, float]) -> Claim:

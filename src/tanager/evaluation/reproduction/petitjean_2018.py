@@ -13,17 +13,14 @@ from tanager.evaluation.protocol import CrossValidation, LearningCurve
 from tanager.evaluation.reproduction.duels import Duel, duel_block
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings, Picture
 from tanager.evaluation.reproduction.listed import PETITJEAN
+from tanager.evaluation.reproduction.petitjean_claims import TABLE_4, TABLE_5, table_claims
 from tanager.evaluation.reproduction.petitjean_sampler import (
     PAPERS_PRIOR,
-    sampler_blocks,
+    sampler_tables,
     worked_example,
 )
-from tanager.evaluation.reproduction.verdicts import (
-    claim_of_records,
-    duel_record,
-    rising,
-    untested,
-)
+from tanager.evaluation.reproduction.petitjean_sweeps import sweep_block
+from tanager.evaluation.reproduction.verdicts import claim_of_parts, duel_record, untested
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
 
@@ -44,27 +41,6 @@ STRUCTURES = {
     **{f"kDB-{k}": f"kdb(k={k}, adjusted=False)" for k in range(1, 6)},
     "SkDB": SKDB,
 }
-
-# Table 4: HDP against m-estimate, by structure: 0-1 loss, RMSE.
-TABLE_4 = {
-    "NB": ((41, 4, 23), (40, 0, 28)),
-    "TAN": ((45, 4, 19), (52, 1, 15)),
-    "kDB-1": ((45, 4, 19), (50, 1, 17)),
-    "kDB-2": ((54, 2, 12), (54, 0, 14)),
-    "kDB-3": ((52, 4, 12), (53, 2, 13)),
-    "kDB-4": ((56, 4, 8), (56, 0, 12)),
-    "kDB-5": ((60, 4, 4), (60, 2, 6)),
-    "SkDB": ((45, 4, 19), (54, 0, 14)),
-}
-
-# Table 5: against random forest; and the sentence of section 6.3 on kDB-5 and SkDB.
-TABLE_5 = (
-    Duel("TAN-m", "RF", {"zero_one_loss": (26, 3, 39), "rmse_true_class": (25, 0, 43)}),
-    Duel("SkDB-m", "RF", {"zero_one_loss": (27, 3, 38), "rmse_true_class": (29, 1, 38)}),
-    Duel("TAN-HDP", "RF", {"zero_one_loss": (42, 3, 23), "rmse_true_class": (42, 0, 26)}),
-    Duel("SkDB-HDP", "RF", {"zero_one_loss": (35, 3, 30), "rmse_true_class": (44, 0, 24)}),
-    Duel("kDB-5-HDP", "SkDB-HDP", {"rmse_true_class": (33, 5, 30)}),
-)
 
 # Not in the paper: its structures with the fixed point under the prior of its code.
 EXTRA = tuple(
@@ -90,6 +66,10 @@ NOTES = (
     "Selective kDB chooses its features under m-estimates, the same for all its columns.",
 )
 
+SPLICE_REASON = (
+    "HDP is ahead, by little: the paper's m-estimates have more errors (1.499 %) than always "
+    "saying no (1 % are true sites), and ours do not, so that there is less to gain."
+)
 # Table 6, on 50 million windows of DNA: 0-1 loss in per cent, RMSE.
 TABLE_6 = {
     "SkDB5-m": (
@@ -120,13 +100,15 @@ def reproduce(bench: Workbench) -> Findings:
     title = "Table 5: against random forest (paper: 68 tables)"
     table_5 = duel_block(title, TABLE_5, scores, METRICS, _largest(bench, scores))
     findings.blocks.append(_with_pictures(table_5, _figure_8(scores["zero_one_loss"])))
-    findings.claims += _claims(scores)
+    findings.claims += table_claims(scores)
     # The sampler's long chains last: what is cheap is there when the time is over.
     rest = [_learning(bench), _splice(bench), _times(bench)]
     discount = _discount(bench, datasets)
-    blocks, claims = sampler_blocks(bench, SKDB)
-    findings.blocks += [*blocks, *(block for block, _ in rest), discount]
-    findings.claims += [*claims, *(claim for _, claim in rest)]
+    tables, claim = sampler_tables(bench, STRUCTURES, datasets, results, (TABLE_4, TABLE_5))
+    flagship = {name: STRUCTURES[name] for name in ("TAN", "SkDB")}
+    figures, claims = sweep_block(bench, flagship, datasets)
+    findings.blocks += [tables, figures, *(block for block, _ in rest), discount]
+    findings.claims += [claim, *claims, *(claim for _, claim in rest)]
     findings.how = bench.describe(bench.folds)
     return findings
 
@@ -149,54 +131,20 @@ def _discount(bench: Workbench, datasets: list[Dataset]) -> Block:
     uses = {f"{name}-HDP": f"{STRUCTURES[name]}/hdp" for name in names}
     for name in names:
         uses[f"{name}-PY"] = f"{STRUCTURES[name]}/hdp(discount='counted')"
-    results = bench.run("petitjean-2018-discount", datasets, bench.available(uses)).results
+    results = bench.run(
+        "petitjean-2018-discount", datasets, bench.available(uses), protocol=CrossValidation(1, 2)
+    ).results
     scores = {metric: results.mean(metric) for metric in METRICS}
     duels = [Duel(f"{name}-PY", f"{name}-HDP", {}) for name in names]
     notes = (
         "PY: Pitman–Yor instead of Dirichlet processes, by the fixed point, one discount a level, "
-        "counted from the cells seen once and twice.",
+        "counted from the cells seen once and twice. One round of two folds.",
     )
     return duel_block("With a discount (not in the paper)", duels, scores, METRICS, notes)
 
 
 def _with_pictures(block: Block, pictures: tuple[Picture, ...]) -> Block:
     return Block(block.title, block.columns, block.rows, block.notes, pictures)
-
-
-def _claims(scores: dict[str, Scores]) -> list[Claim]:
-    rmse, loss = scores["rmse_true_class"], scores["zero_one_loss"]
-    records = [(name, duel_record(rmse, f"{name}-HDP", f"{name}-m")) for name in STRUCTURES]
-    claims = [
-        claim_of_records(
-            "HDP beats m-estimates on RMSE with all eight structures (table 4)", records
-        )
-    ]
-    shares = [r.wins - r.losses for name, r in records if name.startswith("kDB") and r is not None]
-    text = "The advantage grows with the number of parents (section 6.3)"
-    margins = ", ".join(f"{share:+d}" for share in shares)
-    if len(shares) == 5:
-        claims.append(
-            Claim(text, "holds" if rising(shares) else "does not hold", f"k = 1 to 5: {margins}")
-        )
-    over = [(f"k = {k}", duel_record(rmse, "kDB-5-HDP", f"kDB-{k}-HDP")) for k in range(1, 5)]
-    text = "With HDP kDB-5 does not over-fit: it beats kDB with fewer parents on RMSE (figure 6b)"
-    claims.append(claim_of_records(text, over))
-    over = [(f"k = {k}", duel_record(rmse, f"kDB-{k}-m", "kDB-5-m")) for k in range(1, 5)]
-    text = "With m-estimates kDB-5 over-fits: fewer parents win on RMSE (figure 6b)"
-    claims.append(claim_of_records(text, over))
-    forest = [
-        ("TAN RMSE", duel_record(rmse, "TAN-HDP", "RF")),
-        ("SkDB RMSE", duel_record(rmse, "SkDB-HDP", "RF")),
-        ("TAN 0-1", duel_record(loss, "TAN-HDP", "RF")),
-        ("SkDB 0-1", duel_record(loss, "SkDB-HDP", "RF")),
-    ]
-    claims.append(claim_of_records("TAN and SkDB with HDP beat random forest (table 5)", forest))
-    forest = [
-        ("TAN", duel_record(rmse, "RF", "TAN-m")),
-        ("SkDB", duel_record(rmse, "RF", "SkDB-m")),
-    ]
-    text = "Random forest beats TAN and SkDB with m-estimates on RMSE (table 5)"
-    return [*claims, claim_of_records(text, forest)]
 
 
 def _largest(bench: Workbench, scores: dict[str, Scores]) -> tuple[str, ...]:
@@ -301,7 +249,8 @@ def _learning(bench: Workbench) -> tuple[Block, Claim]:
     names = ("TAN-HDP", "TAN-m", "SkDB-HDP", "SkDB-m")
     parameters = {"HDP": "hdp", "m": "m-estimate"}
     uses = {n: f"{STRUCTURES[n.split('-')[0]]}/{parameters[n.split('-')[1]]}" for n in names}
-    rows, pictures, ahead = [], [], []
+    rows, pictures = [], []
+    ahead: dict[str, str] = {}
     text = "SkDB-HDP is ahead of SkDB-m at every size on adult and connect-4 (figure 7)"
     claim = untested(text, "the tables are not at hand")
     if datasets:
@@ -315,10 +264,14 @@ def _learning(bench: Workbench) -> tuple[Block, Claim]:
                 means = dict(zip(found.x, mean, strict=True))
                 cells = [f"{means[size]:.4f}" if size in means else "" for size in sizes]
                 rows.append((f"{name}, {classifier}", *cells))
-            ahead += (lines["SkDB-HDP"] < lines["SkDB-m"]).tolist()
+            won = lines["SkDB-HDP"] < lines["SkDB-m"]
+            ahead |= {
+                f"{name}, {size:,.0f} rows": "holds" if better else "does not hold"
+                for size, better in zip(found.x, won, strict=True)
+            }
             pictures.append(_curve_picture(name, found))
-        verdict = "holds" if all(ahead) else "holds in part" if any(ahead) else "does not hold"
-        claim = Claim(text, verdict, f"{sum(ahead)} of {len(ahead)} sizes")
+        n_ahead = sum(verdict == "holds" for verdict in ahead.values())
+        claim = claim_of_parts(text, ahead, f"{n_ahead} of {len(ahead)} sizes")
     notes = (
         "The paper draws curves of RMSE and prints no numbers. It says besides: TAN-m overtakes "
         "TAN-HDP on adult after 10,000 rows.",
@@ -373,5 +326,6 @@ def _splice(bench: Workbench) -> tuple[Block, Claim]:
         # In the paper the RMSE halves; a small gain is no such improvement.
         far = all(better) and ratio < 0.75
         verdict = "holds" if far else "holds in part" if any(better) else "does not hold"
-        claim = Claim(text, verdict, f"RMSE {ratio:.2f} times that of m-estimates, generated rows")
+        number = f"RMSE {ratio:.2f} times that of m-estimates, generated rows"
+        claim = Claim(text, verdict, number, "" if far else SPLICE_REASON)
     return Block("Table 6: splice sites", columns, rows, notes), claim

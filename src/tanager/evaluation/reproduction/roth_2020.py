@@ -13,7 +13,7 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings
 from tanager.evaluation.reproduction.roth_orders import pseudo_block, recovery_block
 from tanager.evaluation.reproduction.roth_sweeps import SHORT, sweep_blocks
-from tanager.evaluation.reproduction.verdicts import untested
+from tanager.evaluation.reproduction.verdicts import claim_of_parts, untested
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results
 
@@ -85,6 +85,11 @@ TABLES = {False: ("satimage", "usps", "letter"), True: ("satimage",)}
 # Epochs of a training with the defaults; of one that held-out rows chose, and how many
 # configurations they chose from.
 EPOCHS, TUNED_EPOCHS, TUNE = 60, 15, 6
+
+FEW_TRAININGS = (
+    "The paper takes the lowest of thousands of trainings, of TAN Subset over 25 orderings and "
+    "subsets besides; ours are a few, as the table of figures 2 and 3 says, with one or a few orderings."
+)
 
 NOTES = (
     "ML: in closed form with Laplace's 1, which is what the paper's columns turn out to be.",
@@ -248,32 +253,36 @@ def _block(columns: Columns) -> Block:
 
 def _closed_claim(errors: Mapping[tuple[str, str], float]) -> Claim:
     text = "Closed-form errors of naive Bayes and Chow–Liu (table 1)"
-    pairs = [
-        (errors[table, method], printed)
+    gaps = {
+        (table, method): errors[table, method] - printed
         for table, methods in TABLE_1.items()
         for method, printed in methods.items()
         if method.endswith("ML") and (table, method) in errors
-    ]
-    if not pairs:
+    }
+    # Our images of mnist are other ones than the authors'; the other tables are theirs.
+    own = {f"{t}, {m}": gap for (t, m), gap in gaps.items() if t != "mnist"}
+    if not own:
         return untested(text, "the authors' tables are not at hand")
-    gap = max(abs(ours - printed) for ours, printed in pairs)
-    same = sum(abs(ours - printed) < 0.006 for ours, printed in pairs)
-    verdict = "holds" if same == len(pairs) else "holds in part"
-    number = f"{same} of {len(pairs)} to the printed digit; largest gap {gap:.2f}"
-    return Claim(text, verdict, number)
+    parts = {name: "holds" if abs(gap) < 0.006 else "does not hold" for name, gap in own.items()}
+    same = sum(found == "holds" for found in parts.values())
+    number = f"{same} of {len(parts)} of the authors' own tables to the printed digit"
+    images = [f"{m.split(',')[0]} {gap:+.2f}" for (t, m), gap in gaps.items() if t == "mnist"]
+    number += f"; mnist, made smaller in another way: {', '.join(images)} points" if images else ""
+    return claim_of_parts(text, parts, number)
 
 
 def _claims(columns: Columns) -> list[Claim]:
     """Judge the claims of table 1, method against method in the column nearest to the paper's."""
     claims = []
-    for text, better, worse in (
-        ("Trained tables beat closed-form ones (table 1)", "NB, hybrid", "NB, ML"),
-        ("Even random trees beat naive Bayes (table 1)", "TAN Random", "NB, hybrid"),
-        ("TAN Subset beats TAN Random (table 1)", "TAN Subset", "TAN Random"),
-        ("TAN Subset beats Chow–Liu (table 1)", "TAN Subset", "Chow–Liu, hybrid"),
-        ("All candidates are no better than eight (table 1)", "TAN Subset", "TAN All"),
+    for text, better, worse, why in (
+        ("Trained tables beat closed-form ones (table 1)", "NB, hybrid", "NB, ML", ""),
+        ("Even random trees beat naive Bayes (table 1)", "TAN Random", "NB, hybrid", ""),
+        ("TAN Subset beats TAN Random (table 1)", "TAN Subset", "TAN Random", ""),
+        ("TAN Subset beats Chow–Liu (table 1)", "TAN Subset", "Chow–Liu, hybrid", FEW_TRAININGS),
+        ("All candidates are no better than eight (table 1)", "TAN Subset", "TAN All",
+         FEW_TRAININGS),
         ("On mnist neighbouring pixels beat random candidates (table 1)", "TAN Heuristic",
-         "TAN Subset"),
+         "TAN Subset", ""),
     ):  # fmt: skip
         tables = ("mnist",) if "mnist" in text else tuple(TABLE_1)
         slack = 0.2 if "no better" in text else 0.0
@@ -281,10 +290,9 @@ def _claims(columns: Columns) -> list[Claim]:
         if not pairs:
             claims.append(untested(text, "not run"))
             continue
-        wins = sum(a < b + slack for a, b in pairs.values())
-        verdict = "holds" if wins == len(pairs) else "holds in part" if wins else "does not hold"
+        parts = {t: "holds" if a < b + slack else "does not hold" for t, (a, b) in pairs.items()}
         number = ", ".join(f"{t} {a:.2f} against {b:.2f} %" for t, (a, b) in pairs.items())
-        claims.append(Claim(text, verdict, number))
+        claims.append(claim_of_parts(text, parts, number, why))
     return claims
 
 

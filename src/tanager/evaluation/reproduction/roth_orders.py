@@ -10,13 +10,14 @@ import numpy as np
 
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.reproduction.findings import Block, Claim
-from tanager.evaluation.reproduction.verdicts import untested
+from tanager.evaluation.reproduction.verdicts import claim_of_parts, untested
 from tanager.evaluation.reproduction.workbench import Workbench
 
 __all__ = ["pseudo_block", "recovery_block"]
 
 # Errors in per cent that the paper has with cycles, cheapest table first.
 PSEUDO = {"satimage": "similar to 9.31", "letter": "7.98"}
+RECOVERY = "A few epochs, where the paper has 500."
 LOSS = {"lambda_": 30.0, "gamma": 20.0, "eta": 10.0}
 
 
@@ -84,9 +85,12 @@ def recovery_block(bench: Workbench) -> tuple[Block, Claim]:
     )  # fmt: skip
     if not shares:
         return block, untested(text, "not run")
-    whole = all(share == 1 for share in shares.values())
+    parts = {
+        name: "holds" if share == 1 else "holds in part" if share > 0.5 else "does not hold"
+        for name, share in shares.items()
+    }
     number = ", ".join(f"{name} {100 * share:.0f} % of the edges" for name, share in shares.items())
-    return block, Claim(text, "holds" if whole else "holds in part", number)
+    return block, claim_of_parts(text, parts, number, RECOVERY)
 
 
 def _arrays(bench: Workbench, name: str) -> Path | None:

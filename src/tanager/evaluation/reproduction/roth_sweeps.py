@@ -10,7 +10,7 @@ import numpy as np
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.reproduction.findings import Block, Claim, Picture
-from tanager.evaluation.reproduction.verdicts import untested
+from tanager.evaluation.reproduction.verdicts import claim_of_parts, untested
 from tanager.evaluation.reproduction.workbench import Workbench
 
 __all__ = ["SHORT", "Best", "configurations", "learned", "sweep_blocks", "tan"]
@@ -306,12 +306,15 @@ def _comparison(text: str, best: Best, medians: Best, pairs: list[tuple[str, str
     run = [p for p in pairs if (p[0], p[1]) in best and (p[0], p[2]) in best]
     if not run:
         return untested(text, "not run")
+    parts = {}
+    for slug, a, b in run:
+        won = [found[slug, a] < found[slug, b] for found in (best, medians)]
+        name = f"{slug.removeprefix('figure-3').strip('-')} {a}".strip()
+        parts[name] = "holds" if all(won) else "holds in part" if any(won) else "does not hold"
     wins = [sum(found[s, a] < found[s, b] for s, a, b in run) for found in (best, medians)]
-    won = sum(wins)
-    verdict = "holds" if won == 2 * len(run) else "holds in part" if won else "does not hold"
     shown = [f"{best[slug, a]:.2f} against {best[slug, b]:.2f} %" for slug, a, b in run]
     if len(run) > 3:
         gaps = [best[slug, b] - best[slug, a] for slug, a, b in run]
         shown = [f"{np.mean(gaps):.2f} points fewer on average"]
     number = f"in {wins[0]} of {len(run)} pairs by the lowest error, in {wins[1]} by the median"
-    return Claim(text, verdict, f"{number}; lowest: {', '.join(shown)}")
+    return claim_of_parts(text, parts, f"{number}; lowest: {', '.join(shown)}")

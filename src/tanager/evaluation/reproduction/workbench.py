@@ -22,7 +22,7 @@ from tanager.evaluation.results import Results
 from tanager.evaluation.runner import environment, run_experiment
 from tanager.progress import Progress
 
-__all__ = ["Run", "Workbench"]
+__all__ = ["Run", "Workbench", "joined"]
 
 METRICS = ("zero_one_loss", "rmse_true_class", "rmse_class_averaged", "log_loss")
 # Tables with more rows are divided once, whatever the number of rounds.
@@ -66,7 +66,7 @@ class Workbench:
         Time of `time.monotonic` after which no further cell is begun.
     absent : list of str
         Gathers what is not run.
-    n_classes, n_rows : dict of str to int
+    n_classes, n_rows, n_features : dict of str to int
         Of the tables found.
     made_with : dict of str to dict
         Each classifier's text and its probe.
@@ -82,6 +82,7 @@ class Workbench:
     absent: list[str] = field(default_factory=list)
     n_classes: dict[str, int] = field(default_factory=dict)
     n_rows: dict[str, int] = field(default_factory=dict)
+    n_features: dict[str, int] = field(default_factory=dict)
     made_with: dict[str, dict[str, Any]] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     n_cells: int = 0
@@ -123,6 +124,7 @@ class Workbench:
             found.append(dataset)
             self.n_classes[dataset.name] = facts.classes
             self.n_rows[dataset.name] = facts.rows
+            self.n_features[dataset.name] = facts.features
         if missing:
             self.leave_out(f"not at hand, {len(missing)} of {whose}: {', '.join(missing)}")
         if large:
@@ -315,6 +317,14 @@ def _join(parts: Sequence[Results]) -> Results:
     datasets = [d for part in parts for d in part.description["datasets"]]
     records = [record for part in parts for record in part.records]
     return Results({**parts[0].description, "datasets": datasets}, records)
+
+
+def joined(first: Results, second: Results) -> Results:
+    """Return the classifiers of two experiments together, on the divisions that both have."""
+    classifiers = [*first.description["classifiers"], *second.description["classifiers"]]
+    description = {**first.description, "classifiers": classifiers}
+    both = Results(description, [*first.records, *second.records])
+    return _whole_places(both, len(classifiers))
 
 
 def _whole_places(results: Results, n_contenders: int) -> Results:

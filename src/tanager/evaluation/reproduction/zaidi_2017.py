@@ -10,7 +10,7 @@ from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.reproduction.duels import Duel, duel_block, record_text
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings
 from tanager.evaluation.reproduction.listed import ZAIDI
-from tanager.evaluation.reproduction.verdicts import claim_of_records, duel_record
+from tanager.evaluation.reproduction.verdicts import Comparison, claim_of_records, duel_record
 from tanager.evaluation.reproduction.workbench import Run, Workbench
 from tanager.evaluation.reproduction.zaidi_convergence import convergence_blocks
 from tanager.evaluation.reproduction.zaidi_forms import (
@@ -202,10 +202,20 @@ def _strict(bench: Workbench) -> Block:
 
 
 def _claims(parts: Mapping[str, Scores], big: Mapping[str, Mapping[str, Scores]]) -> list[Claim]:
-    bias = [(n, duel_record(parts.get("bias"), f"{n}w", n)) for n in STRUCTURES]
-    variance = [(n, duel_record(parts.get("variance"), n, f"{n}w")) for n in STRUCTURES]
+    bias = [
+        Comparison(n, duel_record(parts.get("bias"), f"{n}w", n), printed["bias"])
+        for n, printed in TABLE_4.items()
+    ]
+    variance = [
+        Comparison(n, duel_record(parts.get("variance"), n, f"{n}w"), printed["variance"][::-1])
+        for n, printed in TABLE_4.items()
+    ]
     large = [
-        (f"{n}{mark}, {title}", duel_record(scores[metric], f"{n}w", n))
+        Comparison(
+            f"{n}{mark}, {title}",
+            duel_record(scores[metric], f"{n}w", n),
+            TABLE_4_BIG[n][metric],
+        )
         for mark, scores in big.items()
         for metric, title in LOSSES.items()
         for n in STRUCTURES

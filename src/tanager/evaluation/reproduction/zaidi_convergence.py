@@ -12,7 +12,12 @@ from tanager.evaluation.generators import logistic
 from tanager.evaluation.protocol import LearningCurve
 from tanager.evaluation.reproduction.duels import record_text
 from tanager.evaluation.reproduction.findings import Block, Claim, Picture
-from tanager.evaluation.reproduction.verdicts import claim_of_records, untested
+from tanager.evaluation.reproduction.verdicts import (
+    Comparison,
+    claim_of_parts,
+    claim_of_records,
+    untested,
+)
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.reproduction.zaidi_forms import (
     FORMS,
@@ -135,7 +140,11 @@ def _trace_claim(traces: Mapping[str, Traces], other: str, table: int) -> Claim:
     form = FORMS[other]
     text = f"The weighted objective is below the {form} one after five iterations (table {table})"
     records = [
-        (f"{n}{mark}", _wins_at(traces[start], f"{n}w", f"{n}{other}", 5))
+        Comparison(
+            f"{n}{mark}",
+            _wins_at(traces[start], f"{n}w", f"{n}{other}", 5),
+            TRACES[other][n][0],
+        )
         for start, mark in STARTS.items()
         for n in STRUCTURES
     ]
@@ -188,11 +197,18 @@ def _behind_claim(traces: Mapping[str, Traces]) -> Claim:
                 means[start, other] = float(np.mean(every))
     if not means:
         return untested(text, "not run")
-    close = [mean > {"d": 5, "e": 7.5}[other] for (_, other), mean in means.items()]
-    ahead = [mean > 0 for mean in means.values()]
-    verdict = "holds" if all(close) else "holds in part" if any(ahead) else "does not hold"
+    parts = {}
+    for (start, other), mean in means.items():
+        near = mean > {"d": 5, "e": 7.5}[other]
+        verdict = "holds" if near else "holds in part" if mean > 0 else "does not hold"
+        parts[f"{other}{STARTS[start]}"] = verdict
     told = ", ".join(f"{other}{STARTS[start]} {mean:.1f}" for (start, other), mean in means.items())
-    return Claim(text, verdict, f"on average behind: {told}")
+    why = (
+        "The weighted form is ahead of both, by fewer iterations than in the paper (borne out is "
+        "half as many). The extended form's own gradient brings it on faster than the one of the "
+        "authors' program: the last table has both."
+    )
+    return claim_of_parts(text, parts, f"on average behind: {told}", why)
 
 
 def _rank_block(results: Results, traces: Traces) -> tuple[Block, Claim]:
@@ -235,11 +251,17 @@ def _rank_claim(first: Sequence[tuple[str, bool, bool]]) -> Claim:
     text = "The weighted form ranks first in time and iterations, Friedman's p ≤ 0.001 (20 to 22)"
     if not first:
         return untested(text, "not run")
-    whole = [ahead and clear for _, ahead, clear in first]
-    some = [ahead for _, ahead, _ in first]
-    verdict = "holds" if all(whole) else "holds in part" if any(some) else "does not hold"
+    parts = {
+        what.split(" p ")[0]: "does not hold"
+        if not ahead
+        else "holds"
+        if clear
+        else "holds in part"
+        for what, ahead, clear in first
+    }
     told = "; ".join(f"{what}{'' if ahead else ', not first'}" for what, ahead, _ in first)
-    return Claim(text, verdict, told)
+    why = "Borne out is a rank of one with p ≤ 0.05: there are fewer tables here."
+    return claim_of_parts(text, parts, told, why)
 
 
 def _curves(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, Claim]:
@@ -296,12 +318,17 @@ def _curve_claim(below: Mapping[tuple[str, str], list[bool]]) -> Claim:
     shares = {key: float(np.mean(found)) for key, found in below.items() if found}
     if not shares:
         return untested(text, "not run")
-    lowest, highest = min(shares.values()), max(shares.values())
-    verdict = "holds" if lowest > 0.95 else "holds in part" if highest > 0.5 else "does not hold"
-    told = ", ".join(
-        f"{other}{STARTS[init]} {100 * share:.0f} %" for (init, other), share in shares.items()
+    named = {f"{other}{STARTS[init]}": share for (init, other), share in shares.items()}
+    parts = {
+        name: "holds" if share >= 0.95 else "holds in part" if share > 0.5 else "does not hold"
+        for name, share in named.items()
+    }
+    told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in named.items())
+    why = (
+        "Borne out is 95 % of the iterations. Where the extended form crosses, it does so in the "
+        "first iterations, from the generative tables above all."
     )
-    return Claim(text, verdict, f"share of the first 50 iterations: {told}")
+    return claim_of_parts(text, parts, f"share of the first 50 iterations: {told}", why)
 
 
 def _curve_pictures(traces: Traces, number: int) -> list[Picture]:

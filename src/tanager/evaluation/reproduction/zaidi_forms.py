@@ -10,7 +10,13 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.reproduction.findings import Block, Claim, Picture
 from tanager.evaluation.reproduction.listed import BIG
-from tanager.evaluation.reproduction.verdicts import claim_of_records, duel_record, untested
+from tanager.evaluation.reproduction.verdicts import (
+    Comparison,
+    claim_of_parts,
+    claim_of_records,
+    duel_record,
+    untested,
+)
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
 
@@ -38,6 +44,10 @@ STARTS = {"generative": " (I)", "zero": ""}
 LOSSES = {"zero_one_loss": "0-1 loss", "rmse_class_averaged": "RMSE"}
 TITLES = {**LOSSES, "fit_cpu_seconds": "training CPU seconds"}
 FIGURES = {"NB": (4, 5, 6), "TAN": (7, 8, 9), "KDB-1": (10, 11, 12)}
+FASTER = (
+    "An iteration costs all forms the same here, and the weighted one needs fewer; but fits of "
+    "small tables take milliseconds, much of it for structure and start, which all forms have."
+)
 
 Parts = Mapping[str, Mapping[str, Scores]]  # by start, then by metric
 
@@ -215,14 +225,14 @@ def form_claims(bench: Workbench, runs: Mapping[str, Results]) -> list[Claim]:
     every = _scores(runs)
     big = _only_big(bench, every)
     faster = [
-        (f"{n}w{mark} : {n}{f}{mark}",
-         duel_record(every[start]["fit_cpu_seconds"], f"{n}w", f"{n}{f}"))
+        Comparison(f"{n}w{mark} : {n}{f}{mark}",
+                   duel_record(every[start]["fit_cpu_seconds"], f"{n}w", f"{n}{f}"))
         for start, mark in STARTS.items()
         for n in STRUCTURES
         for f in ("d", "e")
     ]  # fmt: skip
     return [
-        claim_of_records("The weighted form trains faster (figures 6, 9, 12)", faster),
+        claim_of_records("The weighted form trains faster (figures 6, 9, 12)", faster, FASTER),
         _time_claim(every),
         _same_claim(every, big),
         _gain_claim(big),
@@ -243,29 +253,43 @@ def _time_claim(every: Parts) -> Claim:
     if not all(len(values) for values in found.values()):
         return untested(text, "not run")
     slower = {f: float(np.exp(np.log(values).mean())) for f, values in found.items()}
-    close = [slower["d"] > 1.5, slower["e"] > 5]
-    verdict = "holds" if all(close) else "holds in part" if any(close) else "does not hold"
-    return Claim(text, verdict, f"NB and TAN: d {slower['d']:.2f}, e {slower['e']:.2f} times w")
+    parts = {
+        FORMS[f]: "holds" if slower[f] > least else "does not hold"
+        for f, least in (("d", 1.5), ("e", 5.0))
+    }
+    number = f"NB and TAN: d {slower['d']:.2f}, e {slower['e']:.2f} times w"
+    why = (
+        "They are slower, but not by as much. Part of it is the gradient: that of the extended "
+        "form in the authors' program is not its own and takes nearly twice the passes (the last "
+        "table), and all forms share one pass over the rows here."
+    )
+    return claim_of_parts(text, parts, number, why)
 
 
 def _same_claim(every: Parts, big: Parts) -> Claim:
     text = "The three forms have the same accuracy, on big tables above all (figures 4, 7, 10)"
-    gaps = {}
-    for which, parts in (("all", every), ("big", big)):
-        found = [
-            abs(_ratio(part["zero_one_loss"], f"{n}w", f"{n}{f}") - 1)
-            for part in parts.values()
-            for n in STRUCTURES
-            for f in ("d", "e")
-        ]
-        finite = [gap for gap in found if np.isfinite(gap)]
-        if finite:
-            gaps[which] = max(finite)
-    if not gaps:
+    gaps = {
+        f"{n}{f}{STARTS[start]}, {which}": _ratio(part["zero_one_loss"], f"{n}{f}", f"{n}w") - 1
+        for which, parts in (("all", every), ("big", big))
+        for start, part in parts.items()
+        for n in STRUCTURES
+        for f in ("d", "e")
+    }
+    finite = {name: gap for name, gap in gaps.items() if np.isfinite(gap)}
+    if not finite:
         return untested(text, "not run")
-    told = ", ".join(f"{which} {100 * gap:.1f} %" for which, gap in gaps.items())
-    verdict = "holds" if max(gaps.values()) < 0.02 else "holds in part"
-    return Claim(text, verdict, f"geometric means of 0-1 loss differ at most by: {told}")
+    judged = {n: "holds" if abs(gap) <= 0.05 else "does not hold" for n, gap in finite.items()}
+    widest = {
+        which: max((abs(gap) for name, gap in finite.items() if name.endswith(which)), default=0.0)
+        for which in ("all", "big")
+    }
+    told = ", ".join(f"{which} {100 * gap:.1f} %" for which, gap in widest.items())
+    number = f"geometric means of 0-1 loss differ from the weighted form's at most by: {told}"
+    why = (
+        "Borne out is within 5 %. Each form stops at another point, once an iteration brings less "
+        "than 2.2e-9 of the objective; the extended one from zero stops earliest."
+    )
+    return claim_of_parts(text, judged, number, why)
 
 
 def _gain_claim(big: Parts) -> Claim:

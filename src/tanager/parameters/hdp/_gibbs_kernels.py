@@ -15,8 +15,12 @@ from tanager.parameters.hdp._stirling_kernels import growth, table_ratio
 
 # A concentration that the data leave open (under an improper prior, say) stops here.
 _LEAST_ALPHA, _MOST_ALPHA = 1e-9, 1e9
-# Terms of -log Beta(alpha, n) that are drawn for all nodes of a group at once.
+# Terms of -log Beta(alpha, n) that may be drawn for all nodes of a group at once, and the width of
+# the working space: sum of tables, terms drawn at once, spread, nodes by number of terms.
 _POOLED = 32
+WORK = 3 + _POOLED
+# Up to so many rows -log Beta(alpha, n) is a sum of exponential numbers.
+_FEW = 4
 
 
 @kernel
@@ -123,14 +127,25 @@ def sweep_tables(tree, ratios, root, discount, alpha, state, random, weights):
 
 
 @kernel
+def _draw_spread(random, mass, n):
+    """Return -log of a Beta(mass, n) number; of few rows as a sum of exponential numbers."""
+    if n > _FEW:
+        return neg_log_beta_variate(random, mass, np.float64(n))
+    spread = 0.0
+    for i in range(n):
+        spread -= np.log(uniform(random)) / (mass + i)
+    return spread
+
+
+@kernel
 def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work):
-    """Draw every concentration given the tables; work (n_groups, 2 + _POOLED).
+    """Draw every concentration given the tables; work (n_groups, WORK).
 
     rate (n_groups,): of the prior. With q_u ~ Beta(alpha, n_u) the conditional
     is Gamma(shape + sum t, rate - sum log q). As -log Beta(alpha, n) is a sum of
     independent exponentials with rates alpha, alpha + 1, ..., alpha + n - 1, the
-    first terms of all nodes of a group are drawn together, as one Gamma number
-    each.
+    first terms of all nodes of a group can be drawn together, as one Gamma number
+    each. A group of few nodes is cheaper node by node.
     """
     _, _, node_counts, node_tables = state
     work[:] = 0.0
@@ -139,23 +154,36 @@ def sweep_concentrations(tree, discount, shape, rate, state, random, alpha, work
         n = node_counts[u]
         if n == 0:
             continue
-        mass = alpha[group]
         if discount == 0.0:
             work[group, 0] += node_tables[u]
         else:
             work[group, 0] += 1.0
             for i in range(1, node_tables[u]):
-                if uniform(random) * (mass + discount * i) < mass:
+                if uniform(random) * (alpha[group] + discount * i) < alpha[group]:
                     work[group, 0] += 1.0
-        work[group, 2 + min(n, _POOLED) - 1] += 1.0
-        if n > _POOLED:
-            work[group, 1] += neg_log_beta_variate(random, mass + _POOLED, np.float64(n - _POOLED))
+        work[group, 3 + min(n, _POOLED) - 1] += 1.0
     for g in range(alpha.shape[0]):
-        spread = work[g, 1]
+        nodes, terms = 0.0, 0
+        for i in range(_POOLED):
+            if work[g, 3 + i] > 0.0:
+                nodes += work[g, 3 + i]
+                terms = i + 1
+        # A node by itself takes two Gamma numbers; together they take one a term, and those with
+        # more rows than terms two more each.
+        alone = nodes - work[g, 2 + _POOLED]
+        work[g, 1] = terms if terms < 2.0 * alone else 0.0
+    for u in range(1, node_counts.shape[0]):
+        group = tree.node_group[u]
+        together = np.int64(work[group, 1])
+        n = node_counts[u]
+        if n > together:
+            work[group, 2] += _draw_spread(random, alpha[group] + together, n - together)
+    for g in range(alpha.shape[0]):
+        spread = work[g, 2]
         nodes = 0.0
         for i in range(_POOLED - 1, -1, -1):
-            nodes += work[g, 2 + i]
-            if nodes > 0.0:
+            nodes += work[g, 3 + i]
+            if i < work[g, 1]:
                 spread += np.exp(log_gamma_variate(random, nodes)) / (alpha[g] + i)
         if nodes > 0.0:
             drawn = log_gamma_variate(random, shape + work[g, 0])
@@ -195,7 +223,7 @@ def run_chain(
     `pace.interval`-th sweep; clock (1,) counts the chain's sweeps.
     """
     weights = np.empty(pace.window)
-    work = np.empty((alpha.shape[0], 2 + _POOLED))
+    work = np.empty((alpha.shape[0], WORK))
     phi = np.empty(total.shape[0])
     root_mass = prior.root_concentration
     root = (root_mass, prior.root_share * root_mass / arity)

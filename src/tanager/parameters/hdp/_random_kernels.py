@@ -63,4 +63,5 @@ def log_gamma_variate(state, shape):
 @kernel
 def neg_log_beta_variate(state, a, b):
     """Return -log of a Beta(a, b) number."""
-    return np.log1p(np.exp(log_gamma_variate(state, b) - log_gamma_variate(state, a)))
+    odds = log_gamma_variate(state, b) - log_gamma_variate(state, a)
+    return odds if odds > 40.0 else np.log1p(np.exp(odds))

@@ -69,6 +69,10 @@ class HDP(CountLearner):
     burn_in, thinning, n_chains : int
         'gibbs' only: sweeps before the first state is recorded, sweeps between
         recorded states, and independent chains.
+    start : {'fixed-point', 'prior'}
+        'gibbs' only: which concentrations the chains begin with, those of the fixed point or
+        the prior's mean, `shape` over `rate`, as in the authors' program: its chains have to
+        climb first.
     concentration_interval : int
         'gibbs' only: sweeps of the tables between two draws of the concentrations;
         the authors' program has 5.
@@ -126,6 +130,7 @@ class HDP(CountLearner):
         burn_in: int = 25,
         thinning: int = 2,
         n_chains: int = 2,
+        start: str = "fixed-point",
         concentration_interval: int = 1,
         window: int = WINDOW,
         discount: float | str = 0.0,
@@ -141,6 +146,7 @@ class HDP(CountLearner):
         self.burn_in = burn_in
         self.thinning = thinning
         self.n_chains = n_chains
+        self.start = start
         self.concentration_interval = concentration_interval
         self.window = window
         self.discount = discount
@@ -189,7 +195,7 @@ class HDP(CountLearner):
         tree = spell_unseen(tree) if spelled else tree
         flat = tie(tree, self.tying)
         pace = Pace(self.thinning, self.concentration_interval, self.window)
-        budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.n_chains, pace)
+        budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.n_chains, pace, self.start)
         estimate = sample(tree, flat, prior, budget, generator)
         estimate.info["unseen_averaged"] = spelled
         return estimate, estimate.table(tree).compact()
@@ -241,12 +247,25 @@ class HDP(CountLearner):
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} is not allowed. Use zero or more."
                 )
+        self._check_start()
         own = {"fixed-point": "counted", "gibbs": "sampled"}[self.inference]
         text = isinstance(self.discount, str)
         if self.discount != own if text else not 0 <= float(self.discount) < 1:
             raise ConfigurationError(
                 f"discount={self.discount!r} with inference={self.inference!r} is not allowed. "
                 f"Allowed: a number from 0 to less than 1, or {own!r}."
+            )
+
+    def _check_start(self) -> None:
+        if self.start not in ("fixed-point", "prior"):
+            raise ConfigurationError(
+                f"start={self.start!r} is not known. Allowed: 'fixed-point', 'prior'."
+            )
+        proper = self.shape > 0 and self.rate > 0 and self.class_rate != 0
+        if self.start == "prior" and not proper:
+            raise ConfigurationError(
+                "start='prior' with an improper prior is not allowed: it has no mean. Give shape "
+                "and rate above zero, or use start='fixed-point'."
             )
 
 

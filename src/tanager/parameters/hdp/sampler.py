@@ -1,9 +1,9 @@
 """The Gibbs estimate of the hierarchical Dirichlet model, with its convergence watched.
 
-Chains start near the fixed point, apart from each other. They run in blocks of
-sweeps; what every block says about each predictive probability is a batch
-mean, and sampling stops once the standard error of those means, and of the
-chains' means, is small.
+Chains start near the fixed point, or at the mean of the prior, apart from each
+other. They run in blocks of sweeps; what every block says about each
+predictive probability is a batch mean, and sampling stops once the standard
+error of those means, and of the chains' means, is small.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 BLOCK = 10  # recorded states in a batch mean
+BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer blocks
 LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
 WINDOW = 8  # table counts among which a cell chooses in one sweep
@@ -49,6 +50,7 @@ class Budget(NamedTuple):
     burn_in: int
     n_chains: int
     pace: Pace = Pace()
+    start: str = "fixed-point"
 
 
 class _State(NamedTuple):
@@ -91,6 +93,8 @@ def sample(
     sweeps = budget.burn_in
     thinning = budget.pace.thinning
     length = BLOCK * thinning
+    if prior.discount is not None:  # one that is free moves between blocks
+        length *= max(1, budget.max_sweeps // (BLOCKS * length))
     while True:
         length = max(min(length, budget.max_sweeps - sweeps), thinning)
         for at, (model, chain) in enumerate(zip(models, chains, strict=True)):
@@ -144,12 +148,14 @@ def _start(
     budget: Budget,
     generator: np.random.Generator,
 ) -> list[_Chain]:
-    """Return chains around the fixed point, with their random states."""
+    """Return chains around the fixed point, or the prior's mean, with their random states."""
     from tanager.parameters.hdp._gibbs_kernels import start_chain
 
     solved = fixed_point.solve(tree, flat, prior._replace(discount=0.0), 1e-3, 200)
     phi = np.exp(solved.log_prob)
     centre = np.clip(solved.info["concentration"], 0.1, 1e4)
+    if budget.start == "prior":
+        centre = prior.shape / prior.rates(flat.n_groups, flat.class_group)
     most = min(_largest_count(flat), MAX_TABLES)
     chains = []
     for at in range(budget.n_chains):
