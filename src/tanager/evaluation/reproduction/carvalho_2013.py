@@ -72,8 +72,8 @@ NOTES = (
 )
 SITE_REASON = (
     "The paper's tables are real binding sites, ours are generated. aCLL wins where the classes "
-    "share a dependence that LL spends its edges on, and loses where they do not: the table of what the "
-    "two scores find says when."
+    "share a dependence that LL spends its edges on, and loses where they do not: the table of "
+    "what the two scores find says when."
 )
 SITE_NOTE = (
     "The paper's 89 tables of transcription-factor binding sites from TRANSFAC are not at hand; "

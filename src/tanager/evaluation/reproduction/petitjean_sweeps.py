@@ -29,8 +29,8 @@ LINES = {
 }
 COUNTS = {False: (500, 5000, 50_000), True: (50, 200, 1000)}
 # Rows and features of the largest table.
-ROWS = {False: 400, True: 250}
-FEATURES = 62
+ROWS = {False: 1000, True: 250}
+FEATURES = 25
 
 Counts = tuple[int, ...]
 
@@ -58,7 +58,8 @@ def sweep_block(
     ]
     notes = (
         f"Sweeps up to {counts[-1]:,} as in the paper, one round of two folds; number of tables "
-        f"{len(rmse.datasets)}, of up to {ROWS[bench.quick]:,} rows: {', '.join(rmse.datasets)}.",
+        f"{len(rmse.datasets)}, of up to {ROWS[bench.quick]:,} rows and {FEATURES} features: "
+        f"{', '.join(rmse.datasets)}.",
         "One chain of which the first tenth is left out, concentrations drawn after every fifth "
         "sweep and started at 2, the mean of their prior, as in the authors' program. Our start: "
         "at the concentrations of the fixed point, as our sampler does unless it is told "
