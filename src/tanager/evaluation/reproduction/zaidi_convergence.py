@@ -129,12 +129,10 @@ def _trace_block(
     columns = ["first against second"]
     for at in ITERATIONS:
         columns += [f"NLL at {at}, paper", "ours"]
-    counts_of = {
-        start: max((len(t) for t in part.values()), default=0) for start, part in traces.items()
-    }
+    n = {start: max((len(t) for t in part.values()), default=0) for start, part in traces.items()}
     notes = (
         "Wins are lower objectives; within 0.1 % it is a draw. (I): started at the generative "
-        f"tables ({counts_of['generative']} of our tables), else at zero ({counts_of['zero']}); the "
+        f"tables ({n['generative']} of our tables), else at zero ({n['zero']}); the "
         "paper's table has no such mark.",
         TRACE_NOTE,
     )
