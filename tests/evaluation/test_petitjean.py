@@ -1,0 +1,75 @@
+"""The page of Petitjean et al.: the sampler beside the main run, sweeps and tying."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tanager.evaluation import CrossValidation, Dataset, Experiment
+from tanager.evaluation.reproduction import Workbench, petitjean_sweeps
+from tanager.evaluation.reproduction.petitjean_claims import TABLE_4, TABLE_5
+from tanager.evaluation.reproduction.petitjean_sampler import GROUPS, sampler_tables
+from tanager.evaluation.reproduction.workbench import joined
+from tanager.evaluation.results import Scores
+
+STRUCTURES = {name: "naive" for group in GROUPS for name in group}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=60)
+    columns = {f"x{i}": np.where(rng.random(60) < 0.7, y, 1 - y).astype(str) for i in range(2)}
+    return Dataset("small", pa.table({**columns, "class": y.astype(str)}))
+
+
+def test_joined_runs_have_the_places_of_both(table):
+    first = Experiment([table], ["naive/ml", "naive/laplace"], CrossValidation(2, 2)).run()
+    second = Experiment([table], ["naive/m-estimate(m=1)"], CrossValidation(1, 2)).run()
+    both = joined(first, second)
+    assert both.classifiers == ("naive/ml", "naive/laplace", "naive/m-estimate(m=1)")
+    assert {(r["round"], r["fold"]) for r in both.records} == {(0, 0), (0, 1)}
+    alone = Experiment([table], ["naive/ml"], CrossValidation(1, 2)).run()
+    assert both.mean("log_loss").of("naive/ml") == alone.mean("log_loss").of("naive/ml")
+
+
+def test_the_sampler_stands_beside_the_paper_s_counts(table, tmp_path):
+    bench = Workbench(None, tmp_path, rounds=1, n_rows={"small": 60})
+    uses = {f"{name}-{kind}": f"naive/{use}" for name in STRUCTURES
+            for kind, use in (("m", "m-estimate"), ("HDP", "hdp"))}  # fmt: skip
+    contenders = bench.available({**uses, "RF": "random-forest(n_estimators=2)"})
+    main = bench.run("main", [table], contenders).results
+    block, claim = sampler_tables(bench, STRUCTURES, [table], main, (TABLE_4, TABLE_5))
+    assert {len(row) for row in block.rows} == {len(block.columns)}
+    rows = {row[0]: row for row in block.rows}
+    assert len(rows) == 2 * 8 + 2
+    assert rows["TAN-Gibbs : TAN-m"][1:3] == ("1", "45–4–19*")
+    assert rows["SkDB-Gibbs : RF"][4] == "44–0–24*"
+    assert claim.number.count(";") == 7
+
+
+def test_sweeps_and_tyings_are_compared_by_pairs(monkeypatch):
+    names = [petitjean_sweeps._run_name(s, line, c) for s in ("TAN", "SkDB")
+             for line in petitjean_sweeps.LINES for c in (500, 5000, 50_000)]  # fmt: skip
+    # More sweeps are better on every table, and tying by level is best.
+    bonus = {"level": 0.0, "parent": 0.02, "single": 0.01, petitjean_sweeps.OURS: 0.0}
+    losses = [
+        bonus[name.split(", ", 1)[1].rsplit(", ", 1)[0]] + 1.0 / int(name.rsplit(", ", 1)[1])
+        for name in names
+    ]
+    values = np.tile(np.array(losses) + 0.1, (8, 1))
+    scores = Scores("rmse", tuple("abcdefgh"), tuple(names), values)
+    found = {"RMSE": scores, "log-loss": scores}
+    monkeypatch.setattr(petitjean_sweeps, "_run", lambda *_: found)
+    bench = Workbench(None, None, n_rows={"a": 10}, n_features={"a": 3})
+    table = Dataset("a", pa.table({"x": ["a"], "class": ["b"]}))
+    flagship = {"TAN": "tan", "SkDB": "skdb"}
+    block, claims = petitjean_sweeps.sweep_block(bench, flagship, [table])
+    assert [claim.verdict for claim in claims] == ["holds", "holds"]
+    assert ("TAN, single: against 50,000 sweeps", "0–0–8", "0–0–8", "") in block.rows
+    assert ("SkDB, parent: against level", "0–0–8", "0–0–8", "0–0–8") in block.rows
+    assert [p.name for p in block.pictures] == [
+        "figure-4-rmse", "figure-5-rmse", "figure-4-log-loss", "figure-5-log-loss",
+    ]  # fmt: skip
+    assert block.pictures[0].data["margins"]["TAN, level"] == [-8, -8]
