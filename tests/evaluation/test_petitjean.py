@@ -35,7 +35,7 @@ def test_joined_runs_have_the_places_of_both(table):
 
 
 def test_the_sampler_stands_beside_the_paper_s_counts(table, tmp_path):
-    bench = Workbench(None, tmp_path, rounds=1, n_rows={"small": 60})
+    bench = Workbench(None, tmp_path, rounds=1, quick=True, n_rows={"small": 60})
     uses = {f"{name}-{kind}": f"naive/{use}" for name in STRUCTURES
             for kind, use in (("m", "m-estimate"), ("HDP", "hdp"))}  # fmt: skip
     contenders = bench.available({**uses, "RF": "random-forest(n_estimators=2)"})

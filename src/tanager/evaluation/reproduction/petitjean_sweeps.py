@@ -32,6 +32,11 @@ COUNTS = {False: (500, 5000, 50_000), True: (50, 200, 1000)}
 ROWS = {False: 1000, True: 250}
 FEATURES = 25
 
+TIED_REASON = (
+    "The tables here are small, and a single concentration has most to learn from; the paper's "
+    "go up to 67,557 rows."
+)
+
 Counts = tuple[int, ...]
 
 
@@ -116,7 +121,7 @@ def _claims(
     ]
     return [
         claim_of_records(texts[0], records, _sweeps_reason(rmse, structures, counts)),
-        claim_of_records(texts[1], tied),
+        claim_of_records(texts[1], tied, TIED_REASON),
     ]
 
 
