@@ -144,6 +144,7 @@ def verdict(case: Case, structure: str, parameters: str) -> tuple[str, str]:
     probe: Callable[[Any], Any] = lambda X: X[:200]  # noqa: E731
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             warnings.simplefilter("error", RuntimeWarning)
             model = BayesNetClassifier(structure, parameters, random_state=0)
             model.fit(case.X, case.y, sample_weight=case.weights)

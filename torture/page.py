@@ -159,6 +159,8 @@ versions, `make floors`.
   sheet gave an error of another library; one cell at the far end of a sheet took minutes.
 - JSON lines that are not utf-8, and a Parquet file of more rows than its groups have, gave errors
   of other libraries. A run file or a checkpoint on a pipe waited for ever.
+- CSV: a header with an open quote or a very long name, and encodings that are none of text, gave
+  errors of other libraries.
 - Characters that no XML may hold came into pictures; wide letters hid formulas in CSV.
 """
 

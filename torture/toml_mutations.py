@@ -52,6 +52,7 @@ _VALUES = (
     *('"this.x"', '"os.system"', '"tan/hdp"', '"naive"', '"naive/"', '"/"', '"tan/laplace("'),
     *('"tan/laplace(alpha=' + "-" * 1500 + '1)"', '"tan/laplace(alpha=[' + "[" * 300 + '])"'),
     *('"tan/laplace(alpha=1e400)"', '"kdb(k=99999999)/ml"', '"kdb(k=-1)/ml"', '"naive/ml()()"'),
+    *('"rot13"', '"utf-16"', '"undefined"', '["x=1,2"]', '["a=+1"]', '["a=p,q"]', '[""]', '","'),
     *('"tan/laplace(alpha=None)"', '"naive/laplace(alpha=-1)"', '"tan(score=1)/ml"', '"x@y"'),
     "[" * 200 + "]" * 200,
     "[" * 5000 + "]" * 5000,
@@ -61,6 +62,7 @@ _KEYS = (
     *("name", "seed", "bins", "metrics", "keep", "protocol", "datasets", "classifiers", "rounds"),
     *("folds", "sizes", "path", "target", "drop", "train_rows", "use", "missing", "n_jobs", "x"),
     *('"A"', "''", '"\\n"', ".".join("a" * 40), ".".join("b" * 4000), "engine", "verbose"),
+    *("encoding", "decimal", "na_values", "dates", "ordered", "monotonic", "categorical"),
     *("categorical_features", "class_weight", "random_state", "structure", "parameters"),
 )
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tanager import BayesNetClassifier
-from tanager.errors import DataError, TanagerError
+from tanager import BayesNetClassifier, open_table
+from tanager.errors import ConfigurationError, DataError, TanagerError
 from tanager.evaluation import Dataset, Experiment
 from tanager.sources import open_source
 
@@ -50,6 +50,40 @@ def test_a_dictionary_code_that_points_outside_is_an_error():
     column = pa.DictionaryArray.from_arrays(codes, pa.array(["p"]), safe=False)
     with pytest.raises(DataError, match="'a' is damaged"):
         fit(pa.table({"a": column, "y": ["u", "v"]}))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"encoding": e} for e in ("rot13", "zlib", "\0", "", "x" * 9999, "../x", 5, None)),
+        *({"na_values": n} for n in (5, None, [5], ["\ud800"])),
+        *({"drop": d} for d in (5, None, "z")),
+        {"decimal": "x"},
+    ],
+    ids=lambda one: str(one)[:30],
+)
+def test_ways_of_reading_that_make_no_sense_are_told_of(tmp_path, options):
+    (tmp_path / "t.csv").write_text("a,y\n" + "p,u\nq,v\n" * 9)
+    with pytest.raises(ConfigurationError):
+        open_table(tmp_path / "t.csv", **options)
+
+
+@pytest.mark.parametrize("encoding", ["undefined", "punycode", "utf-16"])
+def test_an_encoding_that_is_not_the_files_is_told_of(tmp_path, encoding):
+    (tmp_path / "t.csv").write_text("a,y\n" + "p,u\nq,v\n" * 9)
+    with pytest.raises(DataError, match=r"t\.csv is not written in"):
+        open_table(tmp_path / "t.csv", encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 200_000 + ",y\np,u\n", '"a,y\n' + "p,u\n" * 50_000, "a,y\n" + "p" * 200_000 + ",u,v\n"],
+    ids=["a long name", "an open quote", "a long cell too many"],
+)
+def test_long_cells_of_a_csv_give_no_error_of_another_library(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=r"t\.csv"):
+        open_source(str(tmp_path / "t.csv"))
 
 
 @pytest.mark.parametrize("make", [list, np.array, lambda y: np.array(y, dtype="<U9")])

@@ -48,13 +48,15 @@ class reading:  # noqa: N801
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, pa.ArrowException | OSError | UnicodeDecodeError):
+        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
             if isinstance(error, DataError):
                 return
             text = " ".join(str(error).split()).rstrip(".")
-            if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text:
+            if isinstance(error, UnicodeError) or "invalid UTF8" in text:
+                known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text
+                encoding = "utf-8" if known else "that encoding"
                 raise DataError(
-                    f"{self._path} is not written in utf-8 ({text}). "
+                    f"{self._path} is not written in {encoding} ({text}). "
                     "Name its encoding, for example latin-1 or cp1252."
                 ) from error
             raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,9 +115,9 @@ def open_table(
     """
     from tanager.sources.text import TextStyle
 
-    missing = (na_values,) if isinstance(na_values, str) else tuple(na_values)
+    missing = _listed(na_values, "na_values")
     source = open_source(X, style=TextStyle(missing, encoding, decimal))
-    left_out = [drop] if isinstance(drop, str) else list(drop)
+    left_out = _listed(drop, "drop")
     absent = [name for name in left_out if name not in source.names]
     if absent:
         raise ConfigurationError(
@@ -126,6 +126,15 @@ def open_table(
         )
     kept = [name for name in source.names if name not in left_out]
     return source if len(kept) == len(source.names) else open_source(source, columns=kept)
+
+
+def _listed(given: Any, name: str) -> tuple[str, ...]:
+    """Return one text or several as several."""
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"{name}={given!r}. Allowed: a text, or a list of texts.")
+    return tuple(given)
 
 
 def _reads_style(X: Any) -> bool:

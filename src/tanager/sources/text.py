@@ -9,6 +9,7 @@ import io
 import re
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,11 +64,19 @@ class TextStyle:
                 f"decimal={self.decimal!r} is not known. Allowed: '.' and ','."
             )
         try:
-            codecs.lookup(self.encoding)
-        except LookupError as error:
+            io.TextIOWrapper(io.BytesIO(), encoding=codecs.lookup(self.encoding).name)
+        except (LookupError, ValueError, TypeError) as error:  # also of codecs that give no text
             raise ConfigurationError(
                 f"encoding={self.encoding!r} is not known. Try 'utf-8', 'latin-1' or 'cp1252'."
             ) from error
+        strange = [text for text in self.na_values if not _is_text(text)]
+        if strange:
+            raise ConfigurationError(f"na_values has {strange[0]!r}. Allowed: texts.")
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text that a file can hold."""
+    return isinstance(value, str) and value.encode("utf-8", "replace").decode() == value
 
 
 class CsvTable(TableFile):
@@ -187,10 +196,19 @@ def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
             raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
         with _open_text(path, style) as handle:
             return next(csv.reader(handle, delimiter=delimiter)), delimiter
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
+        why = (
+            f"{error.reason} at byte {error.start}"
+            if isinstance(error, UnicodeDecodeError)
+            else str(error)
+        )
         raise DataError(
-            f"{path} is not written in {style.encoding} ({error.reason} at byte {error.start}). "
+            f"{path} is not written in {style.encoding} ({why}). "
             "Name its encoding, for example latin-1 or cp1252."
+        ) from error
+    except csv.Error as error:
+        raise DataError(
+            f"{path}: the header cannot be read ({error}). Look for a quote that does not end."
         ) from error
     except (zlib.error, EOFError, pa.ArrowException, OSError) as error:
         raise DataError(
@@ -204,13 +222,14 @@ def _ragged(path: Path, delimiter: str, style: TextStyle) -> DataError:
     with _open_text(path, style) as handle:
         reader = csv.reader(handle, delimiter=delimiter)
         expected = len(next(reader))
-        for row in reader:
-            if row and len(row) != expected:
-                return DataError(
-                    f"{path}, line {reader.line_num}: {len(row)} cells where the header has "
-                    f"{expected}. Quote cells that hold the delimiter {delimiter!r}, or mend the "
-                    "line."
-                )
+        with suppress(csv.Error):  # of a cell too long for this reader
+            for row in reader:
+                if row and len(row) != expected:
+                    return DataError(
+                        f"{path}, line {reader.line_num}: {len(row)} cells where the header has "
+                        f"{expected}. Quote cells that hold the delimiter {delimiter!r}, or mend "
+                        "the line."
+                    )
     return DataError(
         f"{path} has a row whose number of cells differs from the header's {expected}."
     )
