@@ -29,6 +29,7 @@ class Dialect:
     has_lists = False
     holds_nul = True
     max_columns = 1000
+    max_terms = 1 << 15  # of all sums over unknown features: planners take seconds for as many
     name_bytes = 10_000
 
     def literal(self, text: str) -> str:
@@ -212,6 +213,7 @@ class DuckDB(Dialect):
 
     double = "DOUBLE"
     has_lists = True
+    max_terms = 1 << 20  # about 20 MB of text
 
     def join(self, parts: Sequence[str]) -> str:
         return f"({' || '.join(parts)})"
@@ -229,27 +231,21 @@ class DuckDB(Dialect):
         return f"CAST(epoch({column}) AS DOUBLE)"
 
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
-        return f"{self._list(numbers)}[{index}+1]"
-
-    def top_of(self, name: str, n: int) -> str:  # noqa: ARG002  (a list knows its length)
-        return f"list_max({name})"
-
-    def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
-        return [(name, f"[{','.join(items)}]")]
+        shown = ["NULL" if x is None else self.constant(x) for x in numbers]
+        return f"({self.numbers(shown)})[{index}+1]"
 
     def item(self, name: str, at: int) -> str:
         return f"{name}[{at + 1}]"
 
-    def dot(self, name: str, weights: Sequence[float]) -> str:
-        return f"list_dot_product({name},{self._list(weights)})"
+    def numbers(self, values: Sequence[Any], kind: str = "DOUBLE") -> str:
+        """Return a list, or a list of lists, as one constant.
 
-    def _list(self, numbers: Sequence[float | None]) -> str:
-        """Return a constant list of doubles, which all are if one of them is."""
-        shown = ["NULL" if x is None else self.constant(x) for x in numbers]
-        first = next((at for at, x in enumerate(numbers) if x is not None), None)
-        if first is not None and "e" not in shown[first]:
-            shown[first] += "e0"
-        return f"[{','.join(shown)}]"
+        The engine reads it as a text, once: a list of expressions takes it far longer.
+        """
+        depth, inner = 1, values
+        while isinstance(inner[0], list | tuple):
+            depth, inner = depth + 1, inner[0]
+        return f"'{_bracketed(values)}'::{kind}{'[]' * depth}"
 
 
 DIALECTS: dict[str, type[Dialect]] = {
@@ -258,6 +254,12 @@ DIALECTS: dict[str, type[Dialect]] = {
     "postgres": Postgres,
     "case": Dialect,
 }
+
+
+def _bracketed(values: Any) -> str:
+    if isinstance(values, list | tuple):
+        return f"[{','.join(map(_bracketed, values))}]"
+    return str(values)
 
 
 def balanced_sum(parts: Sequence[str]) -> str:

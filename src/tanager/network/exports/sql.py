@@ -24,9 +24,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
+from tanager.network.exports.dialects import (
+    DIALECTS,
+    Dialect,
+    DuckDB,
+    balanced_sum,
+    name_quoted,
+)
 from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
-from tanager.network.exports.sql_messages import group_column, message_stages
+from tanager.network.exports.sql_lists import ListMessages
+from tanager.network.exports.sql_messages import Messages, group_column, message_stages
 from tanager.network.exports.variables import distinct
 
 if TYPE_CHECKING:
@@ -34,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["to_sql"]
 
-MAX_TERMS = 1 << 14  # of all sums over unknown features: planners take seconds for as many
 _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
@@ -73,16 +79,16 @@ def to_sql(
         raise ConfigurationError(
             f"dialect={dialect!r} is not known. Allowed: {', '.join(DIALECTS)}."
         )
-    recipe = make_recipe(network)
+    recipe, engine = make_recipe(network), DIALECTS[dialect]()
     if unknowns:
-        _check(recipe)
+        _check(recipe, engine)
     names = [table] if isinstance(table, str) else list(table)
     kept = [given.name for given in recipe.inputs] if keep is None else list(keep)
-    writer = _Writer(recipe, DIALECTS[dialect](), kept)
+    writer = _Writer(recipe, engine, kept)
     return writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
 
 
-def _check(recipe: Recipe) -> None:
+def _check(recipe: Recipe, dialect: Dialect) -> None:
     """Refuse what one statement cannot sum out."""
     if all(not family.parents for family in recipe.families):
         return
@@ -93,12 +99,12 @@ def _check(recipe: Recipe) -> None:
             f"values out of them. {remedy}"
         )
     n_terms = sum(map(recipe.step_size, recipe.steps)) * recipe.n_classes
-    if n_terms > MAX_TERMS:
-        recipe.check_width(MAX_TERMS, remedy)
+    if n_terms > dialect.max_terms:
+        recipe.check_width(dialect.max_terms, remedy)
         raise MemoryBoundError(
             f"Summing out unknown features takes {n_terms:,} terms, beyond the bound of "
-            f"{MAX_TERMS:,} that databases plan in good time. {remedy} ONNX, C and JavaScript do "
-            "it for all."
+            f"{dialect.max_terms:,} that this dialect plans in good time. {remedy} DuckDB takes up "
+            f"to {DuckDB.max_terms:,}; ONNX, C and JavaScript have no such bound."
         )
 
 
@@ -139,7 +145,10 @@ class _Writer:
         source, filled = "plain", [*keeps, *terms, *odds]
         if spread and odds:
             shares = {c: f"a{c}" for c in classes} if self._inside() else {}
-            self.stages += message_stages(recipe, self.dialect, [*keeps, *terms], shares)
+            messages = Messages(recipe, self.dialect)
+            if isinstance(self.dialect, DuckDB):
+                messages = ListMessages(recipe, self.dialect)
+            self.stages += message_stages(messages, [*keeps, *terms], shares)
             parts = [
                 f"SELECT {', '.join(filled)} FROM plain WHERE l1 IS NOT NULL",
                 f"SELECT {', '.join(filled)} FROM summed",

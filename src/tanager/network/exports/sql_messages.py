@@ -9,6 +9,9 @@ K are the step's tables, T the messages it receives where the values agree with
 what is known, and t the largest of T, so that nothing underflows. Steps that
 wait for no one else share their stages; in engines without lists, where every
 number is a column and columns are few, each has its own, class by class.
+
+Here every number is an expression of its own, which any engine knows. `sql_lists`
+has one expression for all numbers of a step, for engines that can.
 """
 
 from __future__ import annotations
@@ -23,13 +26,13 @@ from tanager.errors import MemoryBoundError
 from tanager.network.exports.dialects import Dialect, balanced_sum
 from tanager.network.exports.recipe import Recipe, Step
 
-__all__ = ["group_column", "message_stages"]
+__all__ = ["FLOOR", "OUT", "SMALLEST", "Messages", "group_column", "message_stages"]
 
 # What is less likely than this by comparison counts as this, in messages and in
 # tables: the product of both stays within a double.
-_FLOOR = "-250.0"
-_SMALLEST = 1e-190
-_OUT = "-1e300"  # instead of a message's value that does not agree with what is known
+FLOOR = "-250.0"
+SMALLEST = 1e-190
+OUT = "-1e300"  # instead of a message's value that does not agree with what is known
 
 
 def group_column(recipe: Recipe, i: int) -> str:
@@ -38,14 +41,15 @@ def group_column(recipe: Recipe, i: int) -> str:
 
 
 def message_stages(
-    recipe: Recipe, dialect: Dialect, carried: Sequence[str], shares: Mapping[int, str]
+    messages: Messages, carried: Sequence[str], shares: Mapping[int, str]
 ) -> list[str]:
     """Return the stages from ``plain`` to ``summed``: the carried columns, and l1, l2 and so on.
 
     `shares` has for each class the column of what the known codes add to their groups.
     """
-    messages = _Messages(recipe, dialect)
-    for rank, (steps, classes) in enumerate(_rounds(recipe, dialect)):
+    messages.open("known")
+    messages.agree()
+    for rank, (steps, classes) in enumerate(_rounds(messages.recipe, messages.dialect)):
         messages.now = classes
         for part in (messages.gather, messages.peak, messages.weigh, messages.send):
             messages.open(f"{part.__name__}{rank}")
@@ -65,7 +69,7 @@ class _Stage:
     reads: set[str] = field(default_factory=set)
 
 
-class _Messages:
+class Messages:
     """Collects stages; `gather`, `peak`, `weigh` and `send` add one step's columns each."""
 
     def __init__(self, recipe: Recipe, dialect: Dialect) -> None:
@@ -83,7 +87,11 @@ class _Messages:
         ]
 
     def open(self, name: str) -> None:
+        """Begin a stage."""
         self.stages.append(_Stage(name))
+
+    def agree(self) -> None:
+        """Add what tells which groups agree with what is known, where steps read it."""
 
     def gather(self, s: int) -> None:
         """T: the sum of what arrives, where it agrees with what is known."""
@@ -97,7 +105,7 @@ class _Messages:
                     groups[step.input] = v
                     parts = [self._message(m, groups, c) for m in step.messages]
                     agrees = " AND ".join([*beside, self._agrees(step.input, [v])])
-                    items.append(f"CASE WHEN {agrees} THEN {balanced_sum(parts)} ELSE {_OUT} END")
+                    items.append(f"CASE WHEN {agrees} THEN {balanced_sum(parts)} ELSE {OUT} END")
                 self._add_pack(f"g{s}_{c}_{at}", items)
 
     def peak(self, s: int) -> None:
@@ -125,7 +133,7 @@ class _Messages:
             for at in range(len(self._grid(s))):
                 top = self._read(f"t{s}_{c}")
                 items = [
-                    f"EXP({self.dialect.greatest}({item}-{top},{_FLOOR}))"
+                    f"EXP({self.dialect.greatest}({item}-{top},{FLOOR}))"
                     for item in self._items(f"g{s}_{c}_{at}", step.input)
                 ]
                 self._add_pack(f"w{s}_{c}_{at}", items)
@@ -133,7 +141,7 @@ class _Messages:
     def send(self, s: int) -> None:
         """m: the message of a step."""
         step = self.recipe.steps[s]
-        table = np.maximum(np.exp(self.recipe.step_table(step)), _SMALLEST)
+        table = np.maximum(np.exp(self.recipe.step_table(step)), SMALLEST)
         places = {tuple(other.values()): at for at, other in enumerate(self._grid(s))}
         for c in self.now:
             items = []
@@ -199,10 +207,13 @@ class _Messages:
         return self._agrees(i, [group for group, found in enumerate(view) if found == place])
 
     def _message(self, s: int, groups: dict[int, int], c: int) -> str:
+        return self._item(f"m{s}_{c}", self._message_place(s, groups))
+
+    def _message_place(self, s: int, groups: dict[int, int]) -> int:
         step, at = self.recipe.steps[s], 0
         for i, view, size in zip(step.separator, step.views, step.shape, strict=True):
             at = at * size + view[groups[i]]
-        return self._item(f"m{s}_{c}", at)
+        return at
 
     def _items(self, name: str, i: int) -> list[str]:
         return [self._item(name, at) for at in range(self.recipe.inputs[i].n_groups)]
