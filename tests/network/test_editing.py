@@ -197,6 +197,11 @@ def test_files_without_a_history_are_read_and_forged_ones_are_not(fitted, tmp_pa
         ("job", {"effect": {"clerk": "high"}}, "'high'"),
         ("job", {"effect": {"clerk": {"maybe": 1.0}}}, "'maybe'"),
         ("job", {"effect": {"clerk": float("nan")}}, "between -100 and 100"),
+        ("job", {"effect": {"clerk": {"yes": "high"}}}, "'high'"),
+        ("job", {"effect": np.zeros(3)}, "effect=array"),
+        ("age", {"smooth": 0}, "smooth=0"),
+        ("age", {"forbid": True, "reason": 5}, "reason=5"),
+        ("age", {"forbid": True, "author": None}, "author=None"),
     ],
 )
 def test_wrong_edits_are_named(fitted, feature, request_, words):

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import prod
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +44,10 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
 
     `request` holds one action with what it asks for; `note` the reason and the author.
     """
-    asked = {name: value for name, value in request.items() if value not in (None, False)}
+    for name in ("reason", "author", "when"):
+        if not isinstance(getattr(note, name), str):
+            raise ConfigurationError(f"{name}={getattr(note, name)!r}. Allowed: a text.")
+    asked = {k: value for k, value in request.items() if value is not None and value is not False}
     if len(asked) != 1:
         raise ConfigurationError(
             f"One change at a time is made; given: {', '.join(asked) or 'none'}. "
@@ -151,8 +155,10 @@ def _read_odds(network: Network, given: Any) -> Floats:
     odds = np.zeros(len(classes))
     if isinstance(given, Mapping):
         for label, value in given.items():
+            if not isinstance(value, Real):
+                raise ConfigurationError(f"The effect {value!r} of {label!r} is not a number.")
             odds[find_class(classes, label)] = value
-    elif len(classes) == 2 and isinstance(given, int | float):
+    elif len(classes) == 2 and isinstance(given, Real):
         odds[1] = given
     else:
         raise ConfigurationError(
@@ -205,4 +211,4 @@ def _plain(value: Any) -> Any:
     """Return what was asked for as JSON has it."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    return float(value) if isinstance(value, int | float) else str(value)
+    return float(value) if isinstance(value, Real) else str(value)
