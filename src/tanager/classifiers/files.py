@@ -147,8 +147,6 @@ def _to_plain(value: Any, where: str) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else {"$float": repr(value)}
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
     if isinstance(value, list):
         return [_to_plain(item, where) for item in value]
     if isinstance(value, tuple):
@@ -165,7 +163,8 @@ def _to_plain(value: Any, where: str) -> Any:
             "hold: it takes numbers, texts, lists, mappings and Tanager's own learners. "
             "Save the network alone with estimator.network_.save(path)."
         )
-    parameters = {key: _to_plain(item, f"{where}__{key}") for key, item in _facts(value).items()}
+    facts = _without_paths(_facts(value))
+    parameters = {key: _to_plain(item, f"{where}__{key}") for key, item in facts.items()}
     return {"$object": name, "parameters": parameters}
 
 
@@ -198,11 +197,8 @@ def _from_plain(data: Any, depth: int = 0) -> Any:
 
 
 def _make(kind: Any, parameters: Mapping[str, Any]) -> Any:
-    # A path to write to is no property of a model: a file from elsewhere must not
-    # choose where the next fit writes.
-    kept = {key: None if key == "checkpoint" else value for key, value in parameters.items()}
     try:
-        return kind(**kept)
+        return kind(**_without_paths(parameters))
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"{kind.__name__} does not take the stored parameters ({error}). "
@@ -215,6 +211,15 @@ def _facts(value: Any) -> dict[str, Any]:
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     parameters: dict[str, Any] = value.get_params(deep=False)
     return parameters
+
+
+def _without_paths(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters without the path of a checkpoint.
+
+    Where a fit writes is no property of a model: whoever gets the file need not know it, and a
+    file from elsewhere must not choose where the next fit writes.
+    """
+    return {key: None if key == "checkpoint" else value for key, value in facts.items()}
 
 
 def _public_name(kind: type) -> str | None:
@@ -244,13 +249,13 @@ def _facts_of_stage(record: Any) -> dict[str, Any]:
     return _scalars({key: value for key, value in record.items() if key not in RUN_FACTS})
 
 
-def _scalars(info: Mapping[str, Any]) -> dict[str, Any]:
+def _scalars(info: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return the numbers, short lists of numbers, texts and flags of nested reports."""
     kept: dict[str, Any] = {}
     for key, value in info.items():
         plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         if isinstance(plain, Mapping):
-            kept[str(key)] = _scalars(plain)
+            kept[str(key)] = _scalars(plain, depth + 1) if depth < MAX_DEPTH else {}
         elif isinstance(plain, str) or plain is None or _is_number(plain) or _is_short(plain):
             kept[str(key)] = plain
     return kept
