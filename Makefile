@@ -51,7 +51,7 @@ docs: setup  ## the documentation, into docs/_build/html; warnings are errors
 
 pictures: setup  ## draw the pictures of the documentation again, by the code of its pages
 	$(BIN)/python docs/draw_pictures.py
-	$(BIN)/python docs/photograph_pages.py
+	TANAGER_KEEL=$(KEEL) $(BIN)/python docs/photograph_pages.py
 
 peers: setup  ## read exported networks with pgmpy and pyAgrum
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'

@@ -1,10 +1,10 @@
 """How long the page of a model takes to make and to open, and how large it is.
 
-Run: python benchmarks/model_page.py [--write] [--pictures]
+Run: python benchmarks/model_page.py [--write]
 
 Opening is measured in headless Chromium: from the start of the navigation until
-every chart stands, as the page itself notes it. `--pictures` makes the pictures
-of docs/report.md instead.
+every chart stands, as the page itself notes it. The table of the MAGIC telescope is in
+the folder that TANAGER_KEEL names.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.measuring import ROOT, markdown, publish
+from benchmarks.measuring import markdown, publish
 from tanager import BayesNetClassifier
 from tanager.report import render_model_report
 from tanager.structure import Fixed
 
-PICTURES = ROOT / "docs" / "pictures"
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 
@@ -48,6 +47,18 @@ def tumours() -> tuple[str, BayesNetClassifier, pa.Table, np.ndarray]:
     labels = data.target_names[data.target].astype(object)
     clf = BayesNetClassifier("tan", "hdp").fit(table, labels)
     return "breast cancer: 30 features, 2 classes", clf, table, labels
+
+
+def rays() -> tuple[str, BayesNetClassifier, pa.Table, np.ndarray]:
+    """Return the default model of more than 5,000 rows, whose numbers have 255 intervals."""
+    from tanager.cli.demo import load_example
+
+    example = load_example()
+    order = np.random.default_rng(0).permutation(example.table.num_rows)
+    train, test = order[:12_000], order[12_000:]
+    clf = BayesNetClassifier().fit(example.table.take(train), example.labels[train])
+    title = f"{example.title}: the default, {example.table.num_columns} numbers of 255 intervals"
+    return title, clf, example.table.take(test), example.labels[test]
 
 
 def wide(n_features: int, n_classes: int, n_values: int) -> tuple[str, Any, pa.Table, np.ndarray]:
@@ -86,37 +97,13 @@ def measure(browser: Any, case: tuple[str, Any, pa.Table, np.ndarray], folder: P
     return Line(name, made, len(text.encode()), min(times))
 
 
-def take_pictures(browser: Any, folder: Path) -> None:
-    """Photograph the sections of one page for the documentation."""
-    _, clf, table, labels = tumours()
-    text = render_model_report(clf, table, labels, title="Is a tumour benign?")
-    file = folder / "page.html"
-    file.write_text(text, encoding="utf-8")
-    page = browser.new_page(viewport={"width": 1240, "height": 1000})
-    page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready]")
-    plain = "nav{position:static!important} section{padding:12px;margin:0!important}"
-    page.add_style_tag(content=plain)
-    page.evaluate(
-        "asking.setAll({'mean concave points': 0.05, 'worst perimeter': 110, 'worst texture': 26})"
-    )
-    page.wait_for_timeout(600)
-    PICTURES.mkdir(exist_ok=True)
-    for section in ("glance", "structure", "features", "ask", "trust"):
-        page.locator(f"#{section}").screenshot(path=str(PICTURES / f"report-{section}.png"))
-    page.close()
-
-
 def main() -> None:
     """Measure, print, and write where asked."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as name:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        if "--pictures" in sys.argv:
-            take_pictures(browser, Path(name))
-            return
-        cases = [tumours(), wide(60, 5, 50), wide(300, 50, 10_000)]
+        cases = [tumours(), rays(), wide(60, 5, 50), wide(300, 50, 10_000)]
         lines = [measure(browser, case, Path(name)) for case in cases]
     rows = [
         (x.name, f"{x.made:.2f} s", f"{x.size / 1000:,.0f} kB", f"{x.opened:.2f} s") for x in lines

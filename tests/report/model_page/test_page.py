@@ -17,7 +17,7 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
 from tanager.report import render_model_report, write_model_report
-from tanager.report.model_page.asked import asked_network
+from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
 from tanager.report.model_page.rows import read_rows
@@ -130,6 +130,25 @@ def test_a_smaller_network_answers_as_the_whole_with_the_rest_unknown(many):
         codes[feature] = arities[feature]
     assert small.log_joint_of_codes(codes) == pytest.approx(network.log_joint_of_codes(codes))
     assert asked_network(network, order) is network
+
+
+def test_a_large_network_is_written_with_nine_decimals():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(5000, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    clf = BayesNetClassifier(Fixed({"x1": ["x0"]}), "laplace", bins="fine").fit(X, y)
+    whole, written = clf.network_.to_json(unknowns=False), scorer_json(clf.network_)
+    assert len(written) < 0.8 * len(whole)
+    for one, other in zip(
+        json.loads(whole)["features"], json.loads(written)["features"], strict=True
+    ):
+        assert one.keys() == other.keys()
+        logs = [key for key in one if key.startswith("log_")]
+        for key in logs:
+            assert np.array(one[key]) == pytest.approx(np.array(other[key]), abs=6e-10)
+        assert {k: v for k, v in one.items() if k not in logs} == {
+            k: v for k, v in other.items() if k not in logs
+        }
 
 
 def test_reliability_bins_hold_every_row_once_and_never_split_equal_predictions():

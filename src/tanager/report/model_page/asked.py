@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,10 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MAX_ASKED", "MAX_CELLS", "asked_network"]
+__all__ = ["MAX_ASKED", "MAX_CELLS", "asked_network", "scorer_json"]
 
-MAX_CELLS = 60_000  # probabilities of the scorer: about 1.2 MB of text
+MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
+LARGE_TEXT = 500_000  # characters of a scorer from which on nine decimals do
 MAX_ASKED = 80  # features; more controls nobody would fill in
 
 
@@ -64,6 +66,22 @@ def asked_network(
     return Network(
         network.codebook, smaller, Tables(network.log_prior, families, network.tables.normalized)
     )
+
+
+def scorer_json(network: Network) -> str:
+    """Return the network for the page's scorer; the logarithms of a large one with nine decimals.
+
+    A probability then differs from the model's by some billionths, which nobody sees.
+    """
+    text = network.to_json(unknowns=False)
+    if len(text) < LARGE_TEXT:
+        return text
+    model = json.loads(text)
+    for feature in model["features"]:
+        for part in ("log_prob", "log_group", "log_within"):
+            if part in feature:
+                feature[part] = [v if v is None else round(v, 9) for v in feature[part]]
+    return json.dumps(model, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _n_cells(table: FamilyTable) -> int:

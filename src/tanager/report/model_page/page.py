@@ -27,7 +27,7 @@ from tanager.network import Network, NetworkInformation
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
-from tanager.report.model_page.asked import asked_network
+from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import card_html, describe_model, render_notes
 from tanager.report.model_page.classes import ShownClasses, show_classes
 from tanager.report.model_page.features import describe_features, short_numbers
@@ -211,7 +211,6 @@ def _compose(
 ) -> str:
     network, held, rows = subject.network, subject.held, subject.rows
     asked = asked_network(network, subject.order)
-    model_text = asked.to_json(unknowns=False)
     measured = ""
     if held is not None and rows is not None:
         edited = bool(network.history)
@@ -254,7 +253,7 @@ def _compose(
             "card": card_html(groups),
             "footer": "This file is whole: it asks no server and loads nothing. "
             + ("It holds rows, as asked." if loadable_rows else "It holds no row of any data."),
-            "model": model_text,
+            "model": scorer_json(asked),
             "data": _json(data),
             "js": script,
         },
