@@ -48,6 +48,7 @@ def test_words_are_plain_and_different():
     words = _words(["<= 2.5", "(2.5, -3e-05]", "> -3", "missing", "a b", "a_b", "A-b", "", "1"])
     assert words[:4] == ["le_2_5", "v2_5_to_minus_3e_05", "gt_minus_3", "missing"]
     assert len({w.lower() for w in words}) == len(words)
+    assert _words(["<=50K", ">50K", ">= 3", "<x>"]) == ["le_50K", "gt_50K", "ge_3", "lt_x"]
     assert all(w.isidentifier() and w.isascii() for w in words)
 
 

@@ -19,6 +19,7 @@ _RESERVED = {
     *("network", "variable", "probability", "property"),
     *("type", "discrete", "table", "default"),
 }
+_SIGNS = {"<=": "le_", ">=": "ge_", "<": "lt_", ">": "gt_"}
 _WORD = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -57,8 +58,8 @@ def _words(texts: Iterable[str]) -> list[str]:
     words = []
     for text in texts:
         spelled = re.sub(r"(?<![\w.])-(?=\d)", "minus_", text)
-        spelled = re.sub(r"^<= (?=\S)", "le_", spelled)
-        spelled = re.sub(r"^> (?=\S)", "gt_", spelled)
+        for sign, word in _SIGNS.items():
+            spelled = re.sub(rf"^{sign} ?(?=[^\s<>=])", word, spelled)
         spelled = re.sub(r"^\((\S+), (\S+)\]$", r"\1_to_\2", spelled)
         word = _WORD.sub("_", spelled).strip("_") or "x"
         word = f"v{word}" if word[0].isdigit() else word

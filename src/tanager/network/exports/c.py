@@ -46,7 +46,8 @@ def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> s
         recipe.check_width(MAX_STACK_CELLS, remedy)
         _check_stack(recipe, remedy)
     parts = [_head(recipe), _row(recipe), _arrays(recipe)]
-    parts.append(_source("scorer.h"))
+    grouped = any(given.groups is not None for given in recipe.inputs)
+    parts += [_source("scorer.h"), _source("scorer_groups.h" if grouped else "scorer_plain.h")]
     parts.append(_coding(recipe))
     if spread:
         parts += [_steps(recipe), _source("scorer_sums.h")]
@@ -110,31 +111,38 @@ def _arrays(recipe: Recipe) -> str:
         for family in families
         for p, view in zip(family.parents, family.views, strict=True)
     ]
-    groups, group_start = _pool([given.groups for given in inputs])
     views, view_start = _pool([view for _, view in links])
-    within = [() if f.log_within is None else f.log_within.ravel().tolist() for f in families]
-    return "\n".join(
-        [
-            "/* Of each feature: its codes, its groups of codes (the codes themselves where the",
-            " * start is -1), its parents, and where its tables start: by groups, and by the code",
-            " * in its group. A table that knows a parent's groups by fewer places has a view. */",
-            _integers("arity", [given.arity for given in inputs]),
-            _integers("n_groups", [given.n_groups for given in inputs]),
-            _integers("group_start", group_start),
-            _integers("groups", groups),
-            _integers("parent_start", _starts(len(family.parents) for family in families)),
-            _integers("parents", [p for family in families for p in family.parents]),
-            _integers("n_places", [count for count, _ in links]),
-            _integers("view_start", view_start),
-            _integers("views", views),
-            _integers("order", recipe.order),
-            _doubles("log_prior", recipe.log_prior.tolist()),
-            _integers("table_start", _starts(f.log_prob.size for f in families), kind="long"),
-            _doubles("tables", logs, digits=15),
-            _integers("within_start", _starts(map(len, within)), kind="long"),
-            _doubles("within", [x for part in within for x in part], digits=15),
-        ]
-    )
+    arrays = [
+        "/* Of each feature: its codes, its groups of codes, its parents, and where its table by",
+        " * groups starts. A table that knows a parent's groups by fewer places has a view. */",
+        _integers("arity", [given.arity for given in inputs]),
+        _integers("n_groups", [given.n_groups for given in inputs]),
+        _integers("parent_start", _starts(len(family.parents) for family in families)),
+        _integers("parents", [p for family in families for p in family.parents]),
+        _integers("n_places", [count for count, _ in links]),
+        _integers("view_start", view_start),
+        _integers("views", views),
+        _integers("order", recipe.order),
+        _doubles("log_prior", recipe.log_prior.tolist()),
+        _integers("table_start", _starts(f.log_prob.size for f in families), kind="long"),
+        _doubles("tables", logs, digits=15),
+    ]
+    return "\n".join(arrays + _group_arrays(recipe))
+
+
+def _group_arrays(recipe: Recipe) -> list[str]:
+    """Return the groups of codes, and what codes add to them; nothing where there are none."""
+    groups, group_start = _pool([given.groups for given in recipe.inputs])
+    if not groups:
+        return []
+    within = [() if f.log_within is None else f.log_within.ravel() for f in recipe.families]
+    return [
+        "/* The group of each code, and what the code adds to it; -1 where codes are groups. */",
+        _integers("group_start", group_start),
+        _integers("groups", groups),
+        _integers("within_start", _starts(map(len, within)), kind="long"),
+        _doubles("within", [float(x) for part in within for x in part], digits=15),
+    ]
 
 
 def _coding(recipe: Recipe) -> str:
