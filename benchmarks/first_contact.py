@@ -16,7 +16,12 @@ from typing import Any
 
 from benchmarks.measuring import in_new_process, markdown, publish
 
-WIDE = (("tan", "hdp", 1000), ("tan", "hdp", 3000), ("auto", "layered", 1000))
+WIDE = (
+    ("tan", "hdp", 1000),
+    ("tan", "hdp", 3000),
+    ("auto", "layered", 1000),
+    ("auto", "layered", 3000),
+)
 WIDE_CODE = """
 import json, resource, time
 import numpy as np
