@@ -243,3 +243,36 @@ def test_the_optimiser_finds_the_minimum_of_a_convex_function():
     assert found.converged
     assert np.abs(objective(found.at)[1]).max() < 1e-5
     assert minimise(objective, np.zeros(12), max_iter=2, tol=0.0).iterations == 2
+
+
+def test_a_descent_goes_on_from_the_curvature_of_another():
+    generator = np.random.default_rng(5)
+    bends = np.exp(generator.normal(size=60) * 2)
+
+    def objective(x):
+        return float((bends * x * x).sum()) / 2, bends * x
+
+    start = generator.normal(size=60)
+    first = minimise(objective, start, max_iter=12, tol=0.0)
+    assert first.curvature.steps.shape == (10, 60)
+    np.testing.assert_allclose(first.curvature.changes, bends * first.curvature.steps)
+    told = minimise(objective, first.at, max_iter=8, tol=0.0, curvature=first.curvature)
+    whole = minimise(objective, start, max_iter=20, tol=0.0)
+    np.testing.assert_allclose(told.at, whole.at, rtol=1e-9)  # as if it had never stopped
+
+
+def test_what_a_fit_knows_of_the_loss_holds_for_other_strengths():
+    domain, codes, labels = make_problem(3)
+    terms, rows = make_terms(domain, codes, labels, FAMILIES)
+    shares, few = shares_of(labels, 3), Settings(12, 0.0)
+    fit = fit_scores(terms, rows, [1.0, 1.0, 1.0], shares, settings=few)
+    steps, changes = fit.curvature
+    here = fit.free.ravel()
+    for step, change in zip(steps[-1:], changes[-1:], strict=True):  # the last step ended here
+        before = rows.evaluate((here - step).reshape(fit.free.shape))[1].ravel()
+        after = rows.evaluate(fit.free)[1].ravel()
+        np.testing.assert_allclose(change, after - before, atol=1e-7)
+    others = [10.0, 3.0, 0.1]
+    exact = fit_scores(terms, rows, others, shares, settings=EXACT)
+    near = fit_scores(terms, rows, others, shares, start=fit, settings=EXACT)
+    np.testing.assert_allclose(near.objective, exact.objective, rtol=1e-9)

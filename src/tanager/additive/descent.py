@@ -11,13 +11,27 @@ from numpy.typing import NDArray
 
 from tanager import native
 
-__all__ = ["Descent", "minimise"]
+__all__ = ["Curvature", "Descent", "minimise"]
 
 Floats = NDArray[np.float64]
 
 REMEMBERED = 10  # steps, and the changes of the gradient along them
 ENOUGH = 1e-4  # of the improvement that the gradient promises
 MOST_TRIES = 20  # of shorter steps
+
+
+class Curvature(NamedTuple):
+    """What is known of the second derivatives: the last steps, the oldest first.
+
+    Attributes
+    ----------
+    steps : ndarray of float64, shape (n_known, n)
+    changes : ndarray of float64, shape (n_known, n)
+        How the gradient changed along each.
+    """
+
+    steps: Floats
+    changes: Floats
 
 
 class Descent(NamedTuple):
@@ -31,6 +45,8 @@ class Descent(NamedTuple):
     evaluations : int
     converged : bool
         Whether the improvement became small before the iterations ended.
+    curvature : Curvature or None
+        What was found on the way.
     """
 
     at: Floats
@@ -38,6 +54,7 @@ class Descent(NamedTuple):
     iterations: int
     evaluations: int
     converged: bool
+    curvature: Curvature | None = None
 
 
 def minimise(
@@ -47,6 +64,7 @@ def minimise(
     max_iter: int,
     tol: float,
     first_step: float = 1.0,
+    curvature: Curvature | None = None,
 ) -> Descent:
     """Minimise a convex function of a vector.
 
@@ -61,6 +79,9 @@ def minimise(
         larger of it and one.
     first_step : float
         The length of the first step, in units of the gradient.
+    curvature : Curvature or None
+        Of a function whose second derivatives are about the same: the first step is
+        then as good as the last of its descent.
 
     Notes
     -----
@@ -81,17 +102,19 @@ def minimise(
     """
     at = start
     value, gradient = objective(at)
-    steps, changes = np.zeros((2, REMEMBERED, at.size))
-    products = np.zeros(REMEMBERED)
-    evaluations, n_known, newest = 1, 0, -1
+    memory = _Memory(at.size, curvature)
+    evaluations = 1
+
+    def stopped(iterations: int, converged: bool) -> Descent:
+        return Descent(at, value, iterations, evaluations, converged, memory.curvature())
+
     for iteration in range(max_iter):
-        direction = np.empty(at.size)
-        native.descend(steps, changes, products, n_known, newest, gradient, direction)
-        if n_known == 0:
+        direction = memory.direction(gradient)
+        if memory.n_known == 0:
             direction *= first_step
         slope = float(np.dot(gradient, direction))
         if not slope < 0.0:
-            return Descent(at, value, iteration, evaluations, True)
+            return stopped(iteration, True)
         length, found = 1.0, None
         for _ in range(MOST_TRIES):
             there = at + length * direction
@@ -105,16 +128,43 @@ def minimise(
             lowest = -slope * length / (2.0 * bend) if isfinite(bend) else 0.0
             length *= min(max(lowest, 0.1), 0.5)
         if found is None:
-            return Descent(at, value, iteration, evaluations, True)
-        newest = (newest + 1) % REMEMBERED
-        np.subtract(found, at, out=steps[newest])
-        np.subtract(new_gradient, gradient, out=changes[newest])
-        products[newest] = np.dot(steps[newest], changes[newest])
-        n_known = min(n_known + 1, REMEMBERED)
-        if not products[newest] > 0.0:
-            n_known = 0  # rounding has hidden the curvature: begin anew
+            return stopped(iteration, True)
+        memory.add(found - at, new_gradient - gradient)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = found, new_value, new_gradient
         if gained <= tol * size:
-            return Descent(at, value, iteration + 1, evaluations, True)
-    return Descent(at, value, max_iter, evaluations, False)
+            return stopped(iteration + 1, True)
+    return stopped(max_iter, False)
+
+
+class _Memory:
+    """The last steps and changes of the gradient, in rows that are used in turn."""
+
+    def __init__(self, size: int, curvature: Curvature | None) -> None:
+        self._steps, self._changes = np.zeros((2, REMEMBERED, size))
+        self._products = np.zeros(REMEMBERED)
+        self.n_known, self._newest = 0, -1
+        if curvature is not None:
+            for step, change in zip(*curvature, strict=True):
+                self.add(step, change)
+
+    def direction(self, gradient: Floats) -> Floats:
+        """Return the step of limited-memory BFGS."""
+        out = np.empty(gradient.size)
+        known = self._steps, self._changes, self._products, self.n_known, self._newest
+        native.descend(*known, gradient, out)
+        return out
+
+    def add(self, step: Floats, change: Floats) -> None:
+        """Remember a step."""
+        self._newest = at = (self._newest + 1) % REMEMBERED
+        self._steps[at], self._changes[at] = step, change
+        self._products[at] = np.dot(step, change)
+        self.n_known = min(self.n_known + 1, REMEMBERED)
+        if not self._products[at] > 0.0:
+            self.n_known = 0  # rounding has hidden the curvature: begin anew
+
+    def curvature(self) -> Curvature:
+        """Return what is known, the oldest first."""
+        rows = np.arange(self._newest - self.n_known + 1, self._newest + 1) % REMEMBERED
+        return Curvature(self._steps[rows], self._changes[rows])

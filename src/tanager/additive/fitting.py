@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive.descent import minimise
+from tanager.additive.descent import Curvature, minimise
 from tanager.additive.rows import LocatedTable
 from tanager.additive.steps import minimise_within
 from tanager.additive.terms import Terms
@@ -43,6 +43,8 @@ class Fit(NamedTuple):
     passes : int
         Evaluations of the objective, each one pass over the rows.
     converged : bool
+    curvature : Curvature or None
+        Of the loss alone, by the parameters: it does not depend on the strengths.
     """
 
     free: Floats
@@ -50,6 +52,7 @@ class Fit(NamedTuple):
     iterations: int
     passes: int
     converged: bool
+    curvature: Curvature | None = None
 
 
 @one_blas_thread()
@@ -59,7 +62,7 @@ def fit_scores(
     strengths: Sequence[float],
     class_shares: Floats,
     *,
-    start: Floats | None = None,
+    start: Floats | Fit | None = None,
     settings: Settings | None = None,
 ) -> Fit:
     """Fit the parameters of terms by penalised conditional likelihood.
@@ -72,8 +75,9 @@ def fit_scores(
         Precision of the Gaussian prior of the layers with 0, 1, ... parents.
     class_shares : ndarray of float64, shape (n_classes,)
         About the classes' shares: they scale the parameters.
-    start : ndarray of float64, shape (n_cells, n_columns), or None
-        Where the optimiser starts; None is zero.
+    start : ndarray of float64, shape (n_cells, n_columns), Fit or None
+        Where the optimiser starts; None is zero. From a fit of the same terms it also
+        takes what that found about the second derivatives of the loss.
     settings : Settings or None
         When to stop; None is the defaults.
 
@@ -100,17 +104,46 @@ def fit_scores(
         slopes += pull
         return loss + 0.5 * float(np.vdot(pull, given)), slopes.ravel()
 
+    curvature = None
+    if isinstance(start, Fit):
+        curvature = _penalised(start.curvature, precision, scale)
+        start = start.free
     first = np.zeros(shape) if start is None else start / scale
     # A step that is safe for one table is too long for the sum of many.
     first_step = 1.0 / (1.0 + len(terms.families)) ** 0.5
     if terms.steps is None:
-        found = minimise(objective, first.ravel(), **settings._asdict(), first_step=first_step)
+        found = minimise(
+            objective,
+            first.ravel(),
+            **settings._asdict(),
+            first_step=first_step,
+            curvature=curvature,
+        )
     else:
         # The bounds are zero or infinite, and so are those of scaled parameters.
         bounds = terms.steps.low, terms.steps.high
         found = minimise_within(objective, first.ravel(), *bounds, **settings._asdict())
     free = found.at.reshape(shape) * scale
-    return Fit(free, found.value, found.iterations, found.evaluations, found.converged)
+    curvature = _of_loss(found.curvature, precision, scale)
+    return Fit(free, found.value, found.iterations, found.evaluations, found.converged, curvature)
+
+
+def _penalised(loss: Curvature | None, precision: Floats, scale: Floats) -> Curvature | None:
+    """Return the curvature of the objective by scaled parameters, from that of the loss."""
+    if loss is None:
+        return None
+    flat, per = scale.ravel(), np.broadcast_to(precision, scale.shape).ravel()
+    changes = (loss.changes + per * loss.steps) * flat
+    return Curvature(loss.steps / flat, changes)
+
+
+def _of_loss(objective: Curvature | None, precision: Floats, scale: Floats) -> Curvature | None:
+    """Return the curvature of the loss by parameters: the inverse of `_penalised`."""
+    if objective is None:
+        return None
+    flat, per = scale.ravel(), np.broadcast_to(precision, scale.shape).ravel()
+    steps = objective.steps * flat
+    return Curvature(steps, objective.changes / flat - per * steps)
 
 
 def _curvature(terms: Terms, class_shares: Floats) -> Floats:

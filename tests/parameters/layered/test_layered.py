@@ -117,6 +117,21 @@ def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
     assert part.interactions(3) == [*alone, (3, (0,)), (3, (2, 1, 0))]
 
 
+def test_members_without_a_share_are_not_fitted(monkeypatch):
+    fitted = []
+    shares = lambda members, trial: (np.eye(len(members))[1], [0.5] * (len(members) + 1))  # noqa: E731
+    monkeypatch.setattr("tanager.parameters.layered.learner._shares", shares)
+    monkeypatch.setattr("tanager.parameters.layered.learner._worthwhile", lambda m, t: m)
+    own = Smooth.scores
+    monkeypatch.setattr(Smooth, "scores", lambda self, part: fitted.append(self) or own(self, part))
+    X = np.random.default_rng(0).integers(0, 3, (200, 4))
+    clf = BayesNetClassifier(categorical_features="all").fit(X, (X[:, 0] == X[:, 1]).astype(int))
+    assert [member.depth for member in fitted] == [1]
+    assert clf.structure_.max_parents == 1
+    members = clf.info_["parameters"]["members"]
+    assert [m.get("converged") is None for m in members][:2] == [True, False]
+
+
 def test_scores_are_divided_into_those_of_groups_and_those_within():
     generator = np.random.default_rng(0)
     scores, groups = generator.normal(size=(6, 3)), np.array([0, 0, 0, 1, 1, 2], np.uint16)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,9 +143,11 @@ class Layered(ParameterLearner):
         shares, losses = _shares(members, trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses)
+        heard = shares > 0.0
         if shorten:
-            part = part.shortened(max(member.depth for member in members))
-        tables = _pool(part, members, shares, context.progress)
+            depths = [member.depth for member in members]
+            part = part.shortened(int(np.max(depths, where=heard, initial=0)))
+        tables = _pool(part, list(compress(members, heard)), shares[heard], context.progress)
         record["members"] = [member.record() for member in members]
         return part.structure, tables
 

@@ -130,52 +130,52 @@ class Smooth(Member):
             self._before = [*shallower._before, STRENGTHS[shallower.place]]
         self.passes = 0
         self._shallower = shallower
-        self._converged = False
-        self._fits: list[tuple[Terms, Floats]] = []  # of the trial's parts
+        self._converged: bool | None = None  # where it is not heard there is no last fit
+        self._fits: list[tuple[Terms, Fit]] = []  # of the trial's parts
 
     def choose(self, trial: Trial) -> None:
         """Go from the first strength to better neighbours, as far as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
         rows = [part.located(self.depth) for part in trial.parts]
-        free = [self._first(one, at) for at, one in enumerate(terms)]
-        tried: dict[int, tuple[float, Floats, list[Floats | None]]] = {}
+        last: list[Fit | Floats | None] = [self._first(one, at) for at, one in enumerate(terms)]
+        tried: dict[int, tuple[float, Floats, list[Fit]]] = {}
 
         def loss(place: int) -> float:
             if place not in tried:
-                said = []
+                said, fits = [], []
                 for at, part in enumerate(trial.parts):
-                    fit = self._fit(part, rows[at], place, free[at], self.settings)
-                    free[at] = fit.free
+                    fit = self._fit(part, rows[at], place, last[at], self.settings)
+                    last[at] = fit
+                    fits.append(fit)
                     said.append(log_posterior(rows[at].log_joint(fit.free, left_out=True)))
                 together = np.concatenate(said)
-                tried[place] = trial.loss(together), together, free.copy()
+                tried[place] = trial.loss(together), together, fits
             return tried[place][0]
 
         least = LEAST_GAIN / float(trial.weights.sum())
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
         self.place = climb(loss, start, len(STRENGTHS), least)
         self.loss, self.held_out, found = tried[self.place]
-        self._fits = [(t, f) for t, f in zip(terms, found, strict=True) if f is not None]
+        self._fits = list(zip(terms, found, strict=True))
 
     def _first(self, terms: Terms, at: int) -> Floats | None:
         """Return where to start from in a part of the trial."""
         if self._shallower is None:
             return None
-        other, free = self._shallower._fits[at]
-        return terms.carry(free, other)
+        other, fit = self._shallower._fits[at]
+        return terms.carry(fit.free, other)
 
     def scores(self, part: Part) -> Scores:
         """Fit all rows, along the strengths from the next stronger ones."""
         terms, rows = part.terms(self.depth), part.located(self.depth)
-        free = next((free for known, free in self._fits if known is terms), None)
-        strongest = self.place if free is not None else min(self.place + 2, len(STRENGTHS) - 1)
+        fit = next((fit for known, fit in self._fits if known is terms), None)
+        strongest = self.place if fit is not None else min(self.place + 2, len(STRENGTHS) - 1)
         for place in range(strongest, self.place - 1, -1):
             settings = self.settings if place > self.place else self.settings.finer()
-            fit = self._fit(part, rows, place, free, settings)
-            free = fit.free
+            fit = self._fit(part, rows, place, fit, settings)
+        assert fit is not None
         self._converged = fit.converged
-        assert free is not None
-        cells = terms.scores(free)
+        cells = terms.scores(fit.free)
         families = terms.family_scores(cells)
         position = {feature: at for at, feature in enumerate(part.structure.selected)}
         values = families[: len(position)]
@@ -192,7 +192,7 @@ class Smooth(Member):
         part: Part,
         rows: LocatedTable,
         place: int,
-        start: Floats | None,
+        start: Floats | Fit | None,
         settings: Settings,
     ) -> Fit:
         own = STRENGTHS[place]
