@@ -1,7 +1,7 @@
 """Run the campaign: python -m torture [--full] [--parts a,b] [--seed S] [--write].
 
     python -m torture --full --record run.json --resume    in a frozen copy of the sources
-    python -m torture --page run.json                      the page, of that record
+    python -m torture --page run.json                      the page, with that record
 
 A record keeps every part as it ends. With --resume a run that was stopped goes on with the
 parts that the record does not have of this revision and seed.
@@ -82,11 +82,11 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="JSON file that keeps the results")
     parser.add_argument("--resume", action="store_true", help="leave out what the record has")
     parser.add_argument("--write", action="store_true", help="keep them in the documentation")
-    parser.add_argument("--page", type=Path, help="run nothing: write the page of a record")
+    parser.add_argument("--page", type=Path, help="run nothing: write the page with a record")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.page:
-        RECORD.write_bytes(given.page.read_bytes())
+        keep(RECORD, read_record(given.page))
         write_page(read_record(RECORD), RECORD.with_suffix(".md"))
         return 0
     names = given.parts.split(",")
@@ -107,7 +107,8 @@ def main() -> int:
         failed = failed or bool(result["failures"])
         _tell(name, result)
         if record is not None:
-            keep(record, {name: result, "environment": environment()})
+            about = {"revision": revision(), "environment": environment()}
+            keep(record, {name: result, **about})
     if given.write:
         write_page(read_record(RECORD), RECORD.with_suffix(".md"))
     return 1 if failed else 0

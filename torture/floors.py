@@ -80,7 +80,8 @@ def _try(python: str, arguments: list[str]) -> dict[str, Any]:
         return {"told": "cannot be installed", "outcomes": {}, "failures": ["pip install"]}
     outcomes, failures = _test(python, arguments)
     return {
-        "told": ", ".join(f"{n:,} {what}" for what, n in outcomes.items()),
+        "told": ", ".join(f"{n:,} {what}" for what, n in outcomes.items())
+        + (f" of {' '.join(arguments)}" if arguments else ""),
         "outcomes": outcomes,
         "failures": failures,
         "revision": revision(),

@@ -174,19 +174,40 @@ def read_record(record: Path | None) -> dict[str, Any]:
 
 
 def keep(record: Path, found: dict[str, Any]) -> None:
-    """Put results into a record, beside those that others put there."""
-    results = {**read_record(record), **found}
+    """Put results into a record, beside those that others put there.
+
+    Where a part tried more on another revision, that is kept in few words.
+    """
+    old = read_record(record)
+    earlier = {**old.get("earlier", {}), **found.get("earlier", {})}
+    for name in _TITLES:
+        before, now = old.get(name), found.get(name)
+        if before and now and before["revision"] != now["revision"]:
+            most = max(now["tried"], earlier.get(name, {}).get("tried", 0))
+            if before["tried"] > most:
+                earlier[name] = _in_few_words(before)
+    results = {**old, **found, "earlier": earlier}
     with replacing(record) as part:
         part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def _in_few_words(result: dict[str, Any]) -> dict[str, Any]:
+    told = {key: result[key] for key in ("tried", "outcomes", "seed", "revision")}
+    return {**told, "failed": len(result["failures"])}
+
+
 def write_page(results: dict[str, Any], path: Path) -> None:
-    """Write the page from the record of a campaign."""
+    """Write the page from the record of a campaign.
+
+    What the last campaign ran is told in full; parts of other revisions in few words.
+    """
+    results = _divided(results)
     parts = [
         "# Reliability",
         f"Made by `python -m torture --full --write`; `make torture` runs a shorter one. "
         f"{results.get('environment', '')}. {_whole(results)}",
         _summary(results),
+        _earlier(results),
         _floors(results),
         "## What failed",
         _failures(results),
@@ -199,19 +220,29 @@ def write_page(results: dict[str, Any], path: Path) -> None:
     path.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
 
 
+def _divided(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the record with parts of other revisions than the last one's among the earlier."""
+    last = results.get("revision")
+    others = {n for n in _TITLES if n in results and results[n]["revision"] != last}
+    earlier = {**{name: _in_few_words(results[name]) for name in others}, **results["earlier"]}
+    kept = {name: result for name, result in results.items() if name not in others}
+    if "promises" in others:
+        kept["promised"] = results["promises"]
+    return {**kept, "earlier": earlier}
+
+
 def _whole(results: dict[str, Any]) -> str:
     """Return whether all parts ran to their ends, on one revision."""
-    revisions = {results[name]["revision"] for name in _TITLES if name in results}
     lacking = [f"{title} (not run)" for name, title in _TITLES.items() if name not in results]
     for name, title in _TITLES.items():
         result = results.get(name, {"facts": {}})
         less = name in _COUNTED and result.get("tried", 0) < result.get("asked", 0)
         if less or "stopped" in result["facts"]:
             lacking.append(f"{title} (stopped before its end)")
-    told = "All parts ran on revision " + min(revisions, default="none")
-    if len(revisions) > 1:
-        told = "The parts ran on different revisions, as the table says"
-    return f"{told}. Not whole: {', '.join(lacking)}." if lacking else f"{told}, to their ends."
+    told = f"revision {results.get('revision')}"
+    if lacking:
+        return f"The parts in the first table ran on {told}. Not whole: {', '.join(lacking)}."
+    return f"All parts ran to their ends, on {told}."
 
 
 def _summary(results: dict[str, Any]) -> str:
@@ -223,16 +254,35 @@ def _summary(results: dict[str, Any]) -> str:
         if name not in results:
             continue
         result = results[name]
-        outcomes = ", ".join(
-            f"{n:,} {what}" for what, n in result["outcomes"].items() if what != "failed"
-        )
         lines.append(
-            f"| {title} | {result['tried']:,} | {len(result['failures'])} | {outcomes} "
+            f"| {title} | {result['tried']:,} | {len(result['failures'])} "
+            f"| {_told(result['outcomes'])} "
             f"| {result['seed']} | {result['revision']} | {_cpu_seconds(result)} |"
         )
     told = [f"- **{_TITLES[name]}**: {_WHAT[name]}{_facts(results[name])}"
             for name in _TITLES if name in results]  # fmt: skip
     return "\n".join(lines) + "\n\n" + "\n".join(told)
+
+
+def _earlier(results: dict[str, Any]) -> str:
+    """Return what was tried more often on other revisions."""
+    found = results.get("earlier", {})
+    lines = [
+        f"| {title} | {found[name]['tried']:,} | {found[name]['failed']} "
+        f"| {_told(found[name]['outcomes'])} | {found[name]['seed']} | {found[name]['revision']} |"
+        for name, title in _TITLES.items()
+        if name in found
+    ]
+    head = "| part | tried | failed | came out as | seed | revision |\n|---|---|---|---|---|---|\n"
+    title = (
+        "## Tried on other revisions\n\nWhere a part tried more before, or did not run on the last "
+        "revision. Attacks were fewer then.\n\n"
+    )
+    return title + head + "\n".join(lines) if lines else ""
+
+
+def _told(outcomes: dict[str, int]) -> str:
+    return ", ".join(f"{n:,} {what}" for what, n in outcomes.items() if what != "failed")
 
 
 def _cpu_seconds(result: dict[str, Any]) -> str:
@@ -275,7 +325,8 @@ def _failures(results: dict[str, Any]) -> str:
 
 
 def _promises(results: dict[str, Any]) -> str:
-    table = results.get("promises", {}).get("facts", {}).get("table", {})
+    found = results.get("promises", results.get("promised", {}))
+    table = found.get("facts", {}).get("table", {})
     if not table:
         return "This run did not measure it."
     columns = list(next(iter(table.values())))
@@ -283,7 +334,8 @@ def _promises(results: dict[str, Any]) -> str:
     lines += [
         f"| `{pair}` | {' | '.join(row[c] for c in columns)} |" for pair, row in table.items()
     ]
-    return _WHY + "\nMeasured, the worse of two tables:\n\n" + "\n".join(lines)
+    measured = f"\nMeasured on revision {found['revision']}, the worse of two tables:\n\n"
+    return _WHY + measured + "\n".join(lines)
 
 
 def _refused(results: dict[str, Any]) -> str:
