@@ -137,26 +137,28 @@ class Smooth(Member):
         """Go from the first strength to better neighbours, as far as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
         rows = [part.located(self.depth) for part in trial.parts]
-        last: list[Fit | Floats | None] = [self._first(one, at) for at, one in enumerate(terms)]
-        tried: dict[int, tuple[float, Floats, list[Fit]]] = {}
+        last: list[Fit | None] = [None] * len(terms)
+        tried: dict[int, tuple[float, Floats, list[Floats]]] = {}
 
         def loss(place: int) -> float:
             if place not in tried:
-                said, fits = [], []
+                said, found = [], []
                 for at, part in enumerate(trial.parts):
-                    fit = self._fit(part, rows[at], place, last[at], self.settings)
-                    last[at] = fit
-                    fits.append(fit)
+                    start = last[at] or self._first(terms[at], at)
+                    last[at] = fit = self._fit(part, rows[at], place, start, self.settings)
+                    found.append(fit.free)
                     said.append(log_posterior(rows[at].log_joint(fit.free, left_out=True)))
                 together = np.concatenate(said)
-                tried[place] = trial.loss(together), together, fits
+                tried[place] = trial.loss(together), together, found
             return tried[place][0]
 
         least = LEAST_GAIN / float(trial.weights.sum())
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
         self.place = climb(loss, start, len(STRENGTHS), least)
         self.loss, self.held_out, found = tried[self.place]
-        self._fits = list(zip(terms, found, strict=True))
+        # What the last fit knows of the loss holds at any strength.
+        fits = zip(terms, last, found, strict=True)
+        self._fits = [(one, fit._replace(free=free)) for one, fit, free in fits if fit is not None]
 
     def _first(self, terms: Terms, at: int) -> Floats | None:
         """Return where to start from in a part of the trial."""
