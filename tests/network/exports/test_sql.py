@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network
+from tanager.network.exports import sql_lists
 from tanager.network.exports.dialects import DuckDB, SQLite
 from tanager.parameters import Tables
 from tanager.structure import KDB, Fixed
@@ -22,6 +23,8 @@ from tests.network.exports.cases import (
     TABLES,
     all_cases,
     check,
+    fine_case,
+    grouped_case,
     make_case,
     nasty_case,
     punch,
@@ -103,6 +106,12 @@ def run_postgres(case, server, **options):
 @pytest.mark.parametrize(("structure", "parameters"), COMBINATIONS)
 def test_postgres_gives_the_same_posterior(structure, parameters, server):
     for case in sql_cases(structure, parameters):
+        check(case, run_postgres(case, server))
+
+
+def test_postgres_sums_large_networks_by_subqueries(server, monkeypatch):
+    monkeypatch.setattr(sql_lists, "FEW_TERMS", 0)
+    for case in (fine_case(), grouped_case("2-tree"), all_cases("tan", "hdp")[2]):
         check(case, run_postgres(case, server))
 
 
@@ -234,10 +243,11 @@ def test_what_one_statement_cannot_sum_out_is_refused():
     pairs = {f"x{i}": [f"x{i - 1}"] for i in range(1, 14)}
     chain = BayesNetClassifier(Fixed(pairs), "laplace", bins=60)
     wide = chain.fit(rng.normal(size=(400, 14)), rng.integers(0, 2, 400)).network_
-    for dialect in ("sqlite", "postgres", "case"):
+    for dialect in ("sqlite", "case"):
         with pytest.raises(MemoryBoundError, match="terms, beyond the bound of 32,768"):
             wide.to_sql(dialect=dialect)
-    assert wide.to_sql().startswith("WITH")
+    for dialect in ("duckdb", "postgres"):
+        assert wide.to_sql(dialect=dialect).startswith("WITH")
     assert wide.to_onnx() is not None
     scores = Tables(network.log_prior, network.tables.families, normalized=False)
     with pytest.raises(ConfigurationError, match="unknowns=False"):

@@ -181,6 +181,7 @@ class Postgres(Dialect):
     text = "TEXT"
     materialized = "MATERIALIZED "
     has_lists = True
+    max_terms = 1 << 20  # about 20 MB of text
     holds_nul = False  # no text of PostgreSQL has the character 0
     name_bytes = 63
 
@@ -197,9 +198,14 @@ class Postgres(Dialect):
 
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
         # An array without NULLs is indexed at once; past its end the answer is NULL.
-        shown = ["'NaN'" if x is None else self.constant(x) for x in numbers]
-        found = f"(ARRAY[{','.join(shown)}]::float8[])[{index}+1]"
+        shown = ["NaN" if x is None else self.constant(x) for x in numbers]
+        found = f"({self.numbers(shown)})[{index}+1]"
         return f"NULLIF({found}, 'NaN')" if None in numbers else found
+
+    @staticmethod
+    def numbers(values: Sequence[Any], kind: str = "float8") -> str:
+        """Return a constant array; as a text it is read at once."""
+        return f"'{{{','.join(map(str, values))}}}'::{kind}[]"
 
     def pack(self, name: str, items: Sequence[str]) -> list[tuple[str, str]]:
         return [(name, f"ARRAY[{','.join(items)}]::float8[]")]
@@ -237,7 +243,8 @@ class DuckDB(Dialect):
     def item(self, name: str, at: int) -> str:
         return f"{name}[{at + 1}]"
 
-    def numbers(self, values: Sequence[Any], kind: str = "DOUBLE") -> str:
+    @staticmethod
+    def numbers(values: Sequence[Any], kind: str = "DOUBLE") -> str:
         """Return a list, or a list of lists, as one constant.
 
         The engine reads it as a text, once: a list of expressions takes it far longer.

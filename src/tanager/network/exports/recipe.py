@@ -213,6 +213,11 @@ class Recipe:
         """Return the number of terms of a step's sums, for one class."""
         return prod(step.shape) * self.inputs[step.input].n_groups
 
+    @property
+    def n_terms(self) -> int:
+        """Number of terms of all sums, for all classes."""
+        return sum(map(self.step_size, self.steps)) * self.n_classes
+
     def step_table(self, step: Step) -> Floats:
         """Return the product of a step's tables as logs, (*step.shape, groups, n_classes)."""
         n_groups = self.inputs[step.input].n_groups

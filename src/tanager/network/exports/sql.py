@@ -32,8 +32,8 @@ from tanager.network.exports.dialects import (
     name_quoted,
 )
 from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
-from tanager.network.exports.sql_lists import ListMessages
-from tanager.network.exports.sql_messages import Messages, group_column, message_stages
+from tanager.network.exports.sql_lists import messages_of
+from tanager.network.exports.sql_messages import group_column, message_stages
 from tanager.network.exports.variables import distinct
 
 if TYPE_CHECKING:
@@ -98,13 +98,13 @@ def _check(recipe: Recipe, dialect: Dialect) -> None:
             "The tables of this network are scores, not probabilities, and SQL cannot sum unknown "
             f"values out of them. {remedy}"
         )
-    n_terms = sum(map(recipe.step_size, recipe.steps)) * recipe.n_classes
+    n_terms = recipe.n_terms
     if n_terms > dialect.max_terms:
         recipe.check_width(dialect.max_terms, remedy)
         raise MemoryBoundError(
             f"Summing out unknown features takes {n_terms:,} terms, beyond the bound of "
-            f"{dialect.max_terms:,} that this dialect plans in good time. {remedy} DuckDB takes up "
-            f"to {DuckDB.max_terms:,}; ONNX, C and JavaScript have no such bound."
+            f"{dialect.max_terms:,} that this dialect plans in good time. {remedy} DuckDB and "
+            f"PostgreSQL take up to {DuckDB.max_terms:,}; ONNX, C and JavaScript take any."
         )
 
 
@@ -145,9 +145,7 @@ class _Writer:
         source, filled = "plain", [*keeps, *terms, *odds]
         if spread and odds:
             shares = {c: f"a{c}" for c in classes} if self._inside() else {}
-            messages = Messages(recipe, self.dialect)
-            if isinstance(self.dialect, DuckDB):
-                messages = ListMessages(recipe, self.dialect)
+            messages = messages_of(recipe, self.dialect)
             self.stages += message_stages(messages, [*keeps, *terms], shares)
             parts = [
                 f"SELECT {', '.join(filled)} FROM plain WHERE l1 IS NOT NULL",
