@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["to_c"]
 
 MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
+MAX_STEP_CELLS = 1 << 22  # terms of one sum, which take time alone
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:;=<>+\-()\[\]!#&%]")
 
@@ -43,7 +44,7 @@ def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> s
     spread = unknowns and any(family.parents for family in recipe.families)
     if spread:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
-        recipe.check_width(MAX_STACK_CELLS, remedy)
+        recipe.check_width(MAX_STEP_CELLS, remedy)
         _check_stack(recipe, remedy)
     parts = [_head(recipe), _row(recipe), _arrays(recipe)]
     grouped = any(given.groups is not None for given in recipe.inputs)

@@ -5,8 +5,8 @@ Every step of the recipe sends one message,
 .. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
 
 as in `sql_messages`: a product of matrices where T depends on the step's own
-input alone, as on trees; otherwise element by element. Arrays are (classes,
-rows, places ...).
+input alone, as on trees; otherwise one for each combination of the places beside
+it. Arrays are (classes, rows, places ...).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager.network.exports.onnx_graph import Graph
 from tanager.network.exports.recipe import Codes, Recipe, Step
@@ -79,13 +80,39 @@ def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups:
         sums = graph.add("MatMul", weights, graph.reals(product))
         sums = graph.add("Add", graph.add("Log", sums), top)
         return graph.reshape(sums, 0, 0, *step.shape)
-    pairs = zip(step.separator, step.shape, strict=True)
-    widths = [size if i in beside else 1 for i, size in pairs]
-    weights = graph.reshape(weights, 0, 0, *widths, n_groups)
-    spread = graph.reals(np.expand_dims(table, 1))
-    sums = graph.reduce("ReduceSum", graph.add("Mul", weights, spread), 2 + len(step.shape))
-    top = graph.reshape(top, 0, 0, *(1 for _ in step.shape))
-    return graph.add("Add", graph.add("Log", sums), top)
+    return _sum_beside(graph, step, beside, table, weights, top)
+
+
+def _sum_beside(
+    graph: Graph,
+    step: Step,
+    beside: list[int],
+    table: NDArray[np.float64],
+    weights: str,
+    top: str,
+) -> str:
+    """Return the message of a step whose weights vary over places beside its input too.
+
+    One product of matrices for all these places: (rows, groups) by (groups, other places).
+    """
+    n_classes, n_groups = table.shape[0], table.shape[-1]
+    axes = [step.separator.index(i) for i in beside]
+    axes += [at for at in range(len(step.separator)) if at not in axes]
+    sizes = [step.shape[at] for at in axes]
+    n_beside = prod(sizes[: len(beside)])
+    last = len(step.shape) + 1
+    matrix = table.transpose(0, *(1 + at for at in axes), last)
+    matrix = matrix.reshape(n_classes, n_beside, -1, n_groups).transpose(0, 1, 3, 2)
+    weights = graph.reshape(weights, 0, 0, n_beside, n_groups)
+    weights = graph.add("Transpose", weights, perm=[0, 2, 1, 3])
+    sums = graph.add("MatMul", weights, graph.reals(matrix))
+    sums = graph.add("Transpose", sums, perm=[0, 2, 1, 3])
+    sums = graph.add("Add", graph.add("Log", sums), graph.add("Unsqueeze", top, graph.integers(3)))
+    sums = graph.reshape(sums, 0, 0, *sizes)
+    order = [axes.index(at) for at in range(len(axes))]
+    if order == sorted(order):
+        return sums
+    return graph.add("Transpose", sums, perm=[0, 1, *(2 + at for at in order)])
 
 
 def _align(graph: Graph, own: Mapping[int, Codes], what: str, scope: Mapping[int, Codes]) -> str:
