@@ -37,6 +37,13 @@ def test_the_page_s_classifiers_still_mean_the_same(paper, probes):
     )
 
 
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_claim_that_does_not_hold_in_full_says_why(paper):
+    page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
+    for claim in page["claims"]:
+        assert bool(claim["why"]) == (claim["verdict"] in ("holds in part", "does not hold"))
+
+
 def test_the_index_has_every_claim():
     index = (PAGES / "index.md").read_text(encoding="utf-8")
     for paper in PAPERS:
