@@ -253,7 +253,7 @@ def _slower_claim(every: Parts) -> Claim:
         for name, ratio in ratios.items()
     }
     number = ", ".join(f"{name} {ratio:.0f} times" for name, ratio in ratios.items())
-    why = "Borne out is a factor of 100; here the passes are compiled, and a fit takes a few dozen."
+    why = "Borne out is a factor of 100; here the passes over the rows are compiled."
     return claim_of_parts(text, parts, number, why)
 
 
