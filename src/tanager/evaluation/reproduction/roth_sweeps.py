@@ -310,7 +310,8 @@ def _comparison(text: str, best: Best, medians: Best, pairs: list[tuple[str, str
     parts = {}
     for slug, a, b in run:
         won = [found[slug, a] < found[slug, b] for found in (best, medians)]
-        name = f"{slug.removeprefix('figure-3').strip('-')} {a}".strip()
+        where = slug.removeprefix("figure-3").removeprefix("parents").strip("-")
+        name = f"{where} {a}".strip()
         parts[name] = "holds" if all(won) else "holds in part" if any(won) else "does not hold"
     wins = [sum(found[s, a] < found[s, b] for s, a, b in run) for found in (best, medians)]
     shown = [f"{best[slug, a]:.2f} against {best[slug, b]:.2f} %" for slug, a, b in run]
