@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from tanager.progress import LongWork
+from tanager.progress import LongWork, RichProgress
 
 SCRIPT = """
 from tanager import BayesNetClassifier
@@ -59,3 +59,13 @@ def test_compiling_is_told_of_once(tmp_path):
     ]
     assert said[0].count("Compiling the loops of this learner") == 1
     assert "Compiling" not in said[1]
+
+
+def test_a_notebook_without_widgets_is_told_nothing_of_them(monkeypatch, capsys):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("tanager.progress.find_spec", lambda _: None)
+    with RichProgress() as progress:
+        progress.start("codes", 3)
+        progress.advance(3)
+        progress.finish()
+    assert "codes" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from importlib.util import find_spec
 from threading import Timer
 from typing import Any
 
@@ -78,11 +79,11 @@ class LongWork(Progress):
 class RichProgress(Progress):
     """A live bar with rate and remaining time on a terminal or in a notebook.
 
-    Use it as a context manager; stages appear one below the other.
+    Use it as a context manager; stages appear one below the other. In a notebook without
+    ipywidgets, and wherever else nothing can move, they appear at the end.
     """
 
     def __init__(self, *, transient: bool = False) -> None:
-        from rich.console import Console
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -100,7 +101,7 @@ class RichProgress(Progress):
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[info]}", markup=False),
-            console=Console(stderr=True),
+            console=_console(),
             transient=transient,
         )
         self._task: Any = None
@@ -133,6 +134,16 @@ class RichProgress(Progress):
             task = self._bars.tasks[self._bars.task_ids.index(self._task)]
             self._bars.update(self._task, total=task.completed)
         self._task = None
+
+
+def _console() -> Any:
+    """Return where bars are drawn; of a notebook that cannot move them, the plain error stream."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_jupyter and find_spec("ipywidgets") is None:  # Rich would warn, and draw nothing
+        return Console(stderr=True, force_jupyter=False, force_terminal=False)
+    return console
 
 
 def _short(value: object) -> str:

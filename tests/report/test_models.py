@@ -1,5 +1,6 @@
 """Pictures of models: drawn for awkward names and many features, on any axis."""
 
+import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +17,7 @@ from tanager.report import (
     plot_explanation,
     plot_network,
     plot_table,
+    plot_training,
 )
 from tanager.report.effects import count_interval
 from tanager.structure import KDB
@@ -218,3 +220,17 @@ def test_a_large_table_is_a_heat_map_of_its_most_probable_contexts():
     assert sorted(map(tuple, shown)) == sorted(map(tuple, expected))
     boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
     assert not any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
+def test_a_notebook_shows_what_a_plot_returns(model, wide):
+    pictures = [
+        plot_network(model),
+        plot_table(model, model.structure_.features[0]),
+        plot_explanation(model, wide[0].slice(0, 1)),
+        plot_training({"trace": {"loss": [2.0, 1.0], "accuracy": [0.5, 0.7]}}),
+    ]
+    for shown in pictures:
+        assert shown._repr_svg_().startswith("<svg ")
+    ours = Figure().add_subplot()  # whoever gives axes shows them
+    assert not hasattr(plot_effect(model, model.structure_.features[0], ax=ours), "_repr_svg_")
+    assert pickle.loads(pickle.dumps(pictures[1])).get_title(loc="left")

@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
 from tanager.network.explanation import Explanation, explain_row
-from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, in_house_style, plain_text
+from tanager.report.style import (
+    CYCLE,
+    INK,
+    MUTED,
+    axes,
+    fitting,
+    in_house_style,
+    new_figure,
+    plain_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,8 +76,6 @@ def plot_explanation(
 
 
 def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.object_]:
-    from matplotlib.figure import Figure
-
     if ax is not None or isinstance(model, Explanation):
         raise ConfigurationError(
             'target="each" draws several panels from a model and a row: give those, and no ax.'
@@ -79,7 +86,7 @@ def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.obj
     columns = min(2, len(classes))
     rows = -(-len(classes) // columns)
     size = (5.4 * columns, rows * (1.0 + 0.24 * n_bars))
-    panels = Figure(figsize=size, layout="constrained").subplots(rows, columns, squeeze=False)
+    panels = new_figure(*size).subplots(rows, columns, squeeze=False)
     for panel, label in zip(panels.flat, classes, strict=False):
         _waterfall(explain_row(network, X, target=label), most, panel)
     for panel in panels.flat[len(classes) :]:

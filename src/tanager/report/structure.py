@@ -71,11 +71,12 @@ def plot_network(
     width = max([layout.width, *(row[-1].end + MARGIN for row in rows)])
     height = layout.height + LEGEND_ROW * len(rows) + (8 if rows else 0)
     if ax is None:
-        from matplotlib.figure import Figure
+        from tanager.report.shown import ShownAxes, ShownFigure
 
         # The drawing has margins of its own: it takes the whole figure.
-        figure = Figure(figsize=(width * POINT / 72, height * POINT / 72))
-        ax, point = figure.add_axes((0, 0, 1, 1)), POINT
+        figure = ShownFigure(figsize=(width * POINT / 72, height * POINT / 72))
+        ax = figure.add_axes((0, 0, 1, 1), axes_class=ShownAxes)
+        point = POINT
     else:
         box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
         point = min(POINT, box.width * 72 / width, box.height * 72 / height)

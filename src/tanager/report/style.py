@@ -25,6 +25,7 @@ __all__ = [
     "fitting",
     "in_house_style",
     "log_axis",
+    "new_figure",
     "one_line",
     "place_legend",
     "plain_text",
@@ -107,9 +108,16 @@ def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
     """Return the caller's axes, or those of a new figure of that size in inches."""
     if ax is not None:
         return ax
-    from matplotlib.figure import Figure
+    from tanager.report.shown import ShownAxes
 
-    return Figure(figsize=(width, height), layout="constrained").add_subplot()
+    return new_figure(width, height).add_subplot(axes_class=ShownAxes)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of that size in inches, which a notebook shows."""
+    from tanager.report.shown import ShownFigure
+
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def place_legend(ax: Axes) -> None:

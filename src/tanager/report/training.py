@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tanager.errors import ConfigurationError
-from tanager.report.style import CYCLE, MUTED, in_house_style
+from tanager.report.style import CYCLE, MUTED, in_house_style, new_figure
 
 __all__ = ["plot_training"]
 
@@ -41,10 +41,8 @@ def plot_training(info: Mapping[str, Any]) -> Any:
             "give clf.info_['structure'] after structure='differentiable', or "
             "clf.info_['parameters'] after parameters='hybrid'."
         )
-    from matplotlib.figure import Figure
-
     searched = "entropy" in trace
-    figure = Figure(figsize=(10 if searched else 5.5, 4), layout="constrained")
+    figure = new_figure(10 if searched else 5.5, 4)
     panels = figure.subplots(1, 2 if searched else 1, squeeze=False)[0]
     _pair(panels[0], trace["loss"], "loss", trace["accuracy"], "accuracy", logarithmic=False)
     if "validation_error" in trace:

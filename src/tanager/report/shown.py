@@ -1,0 +1,30 @@
+"""Figures and axes that a notebook shows when they are the last line of a cell.
+
+They are matplotlib's own. Those that pyplot makes are shown by its notebook backend;
+these are made without pyplot, which keeps every figure alive until it is closed.
+"""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tanager.report.style import standalone_svg, to_svg
+
+__all__ = ["ShownAxes", "ShownFigure"]
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows."""
+
+    def _repr_svg_(self) -> str:
+        title = next((ax.get_title(loc="left") for ax in self.axes), "")
+        return standalone_svg(to_svg(self, title=title or "A picture"))
+
+
+class ShownAxes(Axes):
+    """Axes whose figure a notebook shows."""
+
+    def _repr_svg_(self) -> str | None:
+        figure = self.get_figure()
+        return figure._repr_svg_() if isinstance(figure, ShownFigure) else None
