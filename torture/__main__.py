@@ -3,8 +3,8 @@
     python -m torture --full --record run.json --resume    in a frozen copy of the sources
     python -m torture --page run.json                      the page, with that record
 
-A record keeps every part as it ends. With --resume a run that was stopped goes on with the
-parts that the record does not have of this revision and seed.
+A record keeps every part as it ends, also one that is stopped (SIGTERM). With --resume a run
+that was stopped goes on with the parts that the record does not have of this revision and seed.
 """
 
 from __future__ import annotations
@@ -107,8 +107,9 @@ def main() -> int:
         failed = failed or bool(result["failures"])
         _tell(name, result)
         if record is not None:
-            about = {"revision": revision(), "environment": environment()}
-            keep(record, {name: result, **about})
+            keep(record, {name: result, "environment": environment()})
+        if "stopped" in result["facts"]:
+            break
     if given.write:
         write_page(read_record(RECORD), RECORD.with_suffix(".md"))
     return 1 if failed else 0
@@ -132,14 +133,17 @@ def _run_apart(name: str, given: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "torture", "--alone", "--parts", name]
     command += ["--minutes", str(given.minutes), "--seed", str(given.seed), "--only", given.only]
     command += ["--cases", str(_cases(name, given))]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
-    if done.returncode:
-        what = f"the part ended with code {done.returncode}"
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())  # it still answers
+    out, _ = process.communicate()
+    signal.signal(signal.SIGTERM, before)
+    if process.returncode:
+        what = f"the part ended with code {process.returncode}"
         tally = Tally()
         tally.fail(what)
         tally.facts["stopped"] = "before its end"
         return {**tally.to_json(), "revision": revision(), "seconds": 0.0, "seed": given.seed}
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
     return found
 
 

@@ -84,8 +84,20 @@ _WHAT = {
     "files: text, and nothing else. Every writer on a link into another folder, on a pipe, and "
     "over a file that only its owner may read.",
 }
-# Parts whose cases are counted one by one.
-_COUNTED = ("models", "inputs", "experiments", "kills", "interrupts")
+# What a full campaign tries at least, of the parts that can also be short.
+FULL = {
+    "same": 1_800,
+    "promises": 700,
+    "fine": 180,
+    "roads": 800,
+    "numbers": 230,
+    "models": 10_000,
+    "inputs": 10_000,
+    "experiments": 1_000,
+    "kills": 100,
+    "interrupts": 100,
+    "security": 1_000,
+}
 _WHY = """\
 **exact**: bit for bit. **rounding**: one probability of one row moves by less than 1e-9, because
 sums are added in another order. **tolerance**: by less than 2e-3, because an optimiser stops within
@@ -186,7 +198,9 @@ def keep(record: Path, found: dict[str, Any]) -> None:
             most = max(now["tried"], earlier.get(name, {}).get("tried", 0))
             if before["tried"] > most:
                 earlier[name] = _in_few_words(before)
-    results = {**old, **found, "earlier": earlier}
+    ran = [found[name]["revision"] for name in _TITLES if name in found]
+    about = {"revision": ran[-1]} if ran else {}  # of the part that was put there last
+    results = {**old, **found, **about, "earlier": earlier}
     with replacing(record) as part:
         part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -224,7 +238,10 @@ def _divided(results: dict[str, Any]) -> dict[str, Any]:
     """Return the record with parts of other revisions than the last one's among the earlier."""
     last = results.get("revision")
     others = {n for n in _TITLES if n in results and results[n]["revision"] != last}
-    earlier = {**{name: _in_few_words(results[name]) for name in others}, **results["earlier"]}
+    earlier = {
+        **{name: _in_few_words(results[name]) for name in others},
+        **results.get("earlier", {}),
+    }
     kept = {name: result for name, result in results.items() if name not in others}
     if "promises" in others:
         kept["promised"] = results["promises"]
@@ -235,9 +252,11 @@ def _whole(results: dict[str, Any]) -> str:
     """Return whether all parts ran to their ends, on one revision."""
     lacking = [f"{title} (not run)" for name, title in _TITLES.items() if name not in results]
     for name, title in _TITLES.items():
-        result = results.get(name, {"facts": {}})
-        less = name in _COUNTED and result.get("tried", 0) < result.get("asked", 0)
-        if less or "stopped" in result["facts"]:
+        if name not in results:
+            continue
+        if results[name]["tried"] < FULL.get(name, 0):
+            lacking.append(f"{title} ({results[name]['tried']:,} of at least {FULL[name]:,})")
+        elif "stopped" in results[name]["facts"]:
             lacking.append(f"{title} (stopped before its end)")
     told = f"revision {results.get('revision')}"
     if lacking:
