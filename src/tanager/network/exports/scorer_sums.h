@@ -28,12 +28,8 @@ static inline void @_sum(const int *known, double *joint)
             groups[around[k]] = low[around[k]];
         }
         for (;;) {
-            double top[@_N_CLASSES], total[@_N_CLASSES];
+            double top[@_N_CLASSES] = {0.0}, total[@_N_CLASSES] = {0.0};
             double *out = joint;
-            for (c = 0; c < @_N_CLASSES; c++) {
-                top[c] = -1e308;
-                total[c] = 0.0;
-            }
             for (v = low[f]; v < high[f]; v++) {
                 double term[@_N_CLASSES];
                 groups[f] = v;
@@ -53,7 +49,10 @@ static inline void @_sum(const int *known, double *joint)
                         term[c] += cell[c];
                 }
                 for (c = 0; c < @_N_CLASSES; c++) {
-                    if (term[c] <= top[c]) {
+                    if (v == low[f]) {
+                        top[c] = term[c];
+                        total[c] = 1.0;
+                    } else if (term[c] <= top[c]) {
                         total[c] += exp(term[c] - top[c]);
                     } else {
                         total[c] = total[c] * exp(top[c] - term[c]) + 1.0;

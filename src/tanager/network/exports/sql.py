@@ -6,6 +6,7 @@ The statement is a chain of common table expressions::
     coded    one code a feature; code `arity` is unknown
     grouped  where tables know codes by groups: the group of each, and what the
              code adds to its group
+    placed   where each feature's table has the number for the row
     looked   each feature's log-odds of every class against the first, one look-up
              a feature; NULL where a known feature has an unknown parent
     plain    their sums
@@ -173,6 +174,10 @@ class _Writer:
             ]
             self._stage("viewed", added, [*keeps, *groups, *shares], source)
             source = "viewed"
+        placed = [(f"i{at}", self._place(at)) for at, f in enumerate(recipe.families) if f.parents]
+        if placed:
+            self._stage("placed", placed, [*keeps, *groups, *shares], source)
+            source = "placed"
         looked = [
             (f"f{at}_{c}", self._term(at, c)) for at in range(len(recipe.inputs)) for c in classes
         ]
@@ -289,21 +294,27 @@ class _Writer:
         odds = np.append(logs[:, c] - logs[:, 0], 0.0)
         return self.dialect.look_up(odds.tolist(), f"c{at}")
 
-    def _term(self, at: int, c: int) -> str:
-        """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
+    def _place(self, at: int) -> str:
+        """Return where a feature's table has the number for some groups; unknown is one more."""
         recipe, family = self.recipe, self.recipe.families[at]
         columns = [
             group_column(recipe, parent) if view is None else self.views[parent, view]
             for parent, view in zip(family.parents, family.views, strict=True)
         ]
+        place, *others = [*columns, group_column(recipe, at)]
+        for column, size in zip(others, family.log_prob.shape[1:-1], strict=True):
+            place = f"({place}*{size + 1}+{column})"
+        return place
+
+    def _term(self, at: int, c: int) -> str:
+        """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
+        family = self.recipe.families[at]
         sizes = family.log_prob.shape[:-1]
         odds = np.full([size + 1 for size in sizes], np.nan)
         known = tuple(slice(size) for size in sizes)
         odds[known] = family.log_prob[..., c] - family.log_prob[..., 0]
         odds[..., -1] = 0.0
-        index, *others = [*columns, group_column(recipe, at)]
-        for column, size in zip(others, sizes[1:], strict=True):
-            index = f"({index}*{size + 1}+{column})"
+        place = f"i{at}" if family.parents else group_column(self.recipe, at)
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
-        found = self.dialect.look_up(numbers, index)
+        found = self.dialect.look_up(numbers, place)
         return found if family.log_within is None else f"{found} + a{at}_{c}"
