@@ -66,12 +66,9 @@ class PolyaTree(Generative):
 
     def scores(self, part):
         """Return the tables' logarithms."""
-        prior, out = super().scores(part)
-        within = self._within(part)
-        for at, feature in enumerate(part.structure.selected):
-            if feature in within:
-                out[at] = out[at] + within[feature]
-        return prior, out
+        scores, within = super().scores(part), self._within(part)
+        known = zip(part.structure.selected, scores.values, strict=True)
+        return scores._replace(values=[within.get(feature, values) for feature, values in known])
 
     def _within(self, part) -> dict[int, np.ndarray]:
         """Return log P(x | group, y) of each feature's values, (arity, n_classes)."""

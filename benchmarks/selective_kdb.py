@@ -22,7 +22,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.structure import Structure
 from tanager.structure.kdb import dependence_parents, information_order
-from tanager.structure.leave_one_out import LeaveOneOut
+from tanager.structure.leave_one_out import LeaveOneOut, Task, Tries, mean_losses
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "measurements" / "selective_kdb.md"
 N_FEATURES, MAX_K = 30, 5
@@ -55,18 +55,11 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
     full = Structure.from_parents(rows.domain.names, parents)
     trees = counts.trees(full)
     times.append(time.process_time())
-    losses = LeaveOneOut(
-        rows.domain,
-        [(int(f), full.parent_indices[f]) for f in order],
-        [trees[f] for f in order],
-        counts.classes,
-        MAX_K,
-        "rmse",
-        "back-off",
-        weighted=False,
-    )
+    families = [(int(f), full.parent_indices[f]) for f in order]
+    task = Task(rows.domain, counts.classes, MAX_K, "rmse", "back-off", binary=n_classes == 2)
+    losses = LeaveOneOut(task, Tries.build(task, families, [trees[f] for f in order]))
     times.append(time.process_time())
-    surface = context.engine.run(losses, rows, context.progress, "leave-one-out")
+    sums, _ = context.engine.run(losses, rows, context.progress, "leave-one-out")
     times.append(time.process_time())
     stages = np.diff(times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -75,7 +68,7 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
         str(n_classes),
         *(f"{1000 * stage:.0f}" for stage in stages),
         f"{n_rows / stages[-1]:,.0f}",
-        f"{surface.min():.4f}",
+        f"{mean_losses(task, sums).min():.4f}",
         f"{peak:.0f}",
     )
 
