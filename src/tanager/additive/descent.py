@@ -166,5 +166,9 @@ class _Memory:
 
     def curvature(self) -> Curvature:
         """Return what is known, the oldest first."""
-        rows = np.arange(self._newest - self.n_known + 1, self._newest + 1) % REMEMBERED
-        return Curvature(self._steps[rows], self._changes[rows])
+        first = self._newest - self.n_known + 1
+        if first >= 0:
+            rows = slice(first, self._newest + 1)
+            return Curvature(self._steps[rows], self._changes[rows])
+        order = np.arange(first, self._newest + 1) % REMEMBERED
+        return Curvature(self._steps[order], self._changes[order])

@@ -32,6 +32,31 @@ class Settings(NamedTuple):
         return Settings(2 * self.max_iter, self.tol / 30)
 
 
+class Bends(NamedTuple):
+    """The curvature of an objective by scaled parameters, with its prior and the scale.
+
+    Attributes
+    ----------
+    curvature : Curvature
+    precision : ndarray of float64, shape (n_cells, 1)
+    scale : ndarray of float64, shape (n_cells, n_columns)
+    """
+
+    curvature: Curvature
+    precision: Floats
+    scale: Floats
+
+    def under(self, precision: Floats, scale: Floats) -> Curvature:
+        """Return the curvature under another prior and scale: that of the loss stays.
+
+        The loss's gradient changes along a step as it did, the prior's by its precision.
+        """
+        ratio = (self.scale / scale).ravel()
+        stiffer = ((precision - self.precision) * self.scale * scale).ravel()
+        steps, changes = self.curvature
+        return Curvature(steps * ratio, changes / ratio + stiffer * steps)
+
+
 class Fit(NamedTuple):
     """Fitted parameters.
 
@@ -43,8 +68,8 @@ class Fit(NamedTuple):
     passes : int
         Evaluations of the objective, each one pass over the rows.
     converged : bool
-    curvature : Curvature or None
-        Of the loss alone, by the parameters: it does not depend on the strengths.
+    bends : Bends or None
+        What was found about the second derivatives.
     """
 
     free: Floats
@@ -52,7 +77,7 @@ class Fit(NamedTuple):
     iterations: int
     passes: int
     converged: bool
-    curvature: Curvature | None = None
+    bends: Bends | None = None
 
 
 @one_blas_thread()
@@ -106,7 +131,7 @@ def fit_scores(
 
     curvature = None
     if isinstance(start, Fit):
-        curvature = _penalised(start.curvature, precision, scale)
+        curvature = None if start.bends is None else start.bends.under(precision, scale)
         start = start.free
     first = np.zeros(shape) if start is None else start / scale
     # A step that is safe for one table is too long for the sum of many.
@@ -124,26 +149,8 @@ def fit_scores(
         bounds = terms.steps.low, terms.steps.high
         found = minimise_within(objective, first.ravel(), *bounds, **settings._asdict())
     free = found.at.reshape(shape) * scale
-    curvature = _of_loss(found.curvature, precision, scale)
-    return Fit(free, found.value, found.iterations, found.evaluations, found.converged, curvature)
-
-
-def _penalised(loss: Curvature | None, precision: Floats, scale: Floats) -> Curvature | None:
-    """Return the curvature of the objective by scaled parameters, from that of the loss."""
-    if loss is None:
-        return None
-    flat, per = scale.ravel(), np.broadcast_to(precision, scale.shape).ravel()
-    changes = (loss.changes + per * loss.steps) * flat
-    return Curvature(loss.steps / flat, changes)
-
-
-def _of_loss(objective: Curvature | None, precision: Floats, scale: Floats) -> Curvature | None:
-    """Return the curvature of the loss by parameters: the inverse of `_penalised`."""
-    if objective is None:
-        return None
-    flat, per = scale.ravel(), np.broadcast_to(precision, scale.shape).ravel()
-    steps = objective.steps * flat
-    return Curvature(steps, objective.changes / flat - per * steps)
+    bends = None if found.curvature is None else Bends(found.curvature, precision, scale)
+    return Fit(free, found.value, found.iterations, found.evaluations, found.converged, bends)
 
 
 def _curvature(terms: Terms, class_shares: Floats) -> Floats:
