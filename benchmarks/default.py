@@ -104,9 +104,6 @@ def choices() -> dict[str, Program]:
         "tables of two numbers not smooth": made()._replace(
             instead=("tanager.additive.terms.MOST_SMOOTH", 1)
         ),
-        "32 bins, whatever the rows": made()._replace(
-            instead=("tanager.codes.cuts.FINE_BINS", ((0, 32),))
-        ),
         "tree by conditional information": made(KDB(k=2, moral=True), "layered"),
         "without generative tables": made("auto", Layered(generative=None)),
         "bins by class and frequency, not fine": made("auto", "layered", bins=5),
