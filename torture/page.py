@@ -173,6 +173,7 @@ versions, `make floors`.
   of other libraries. A run file or a checkpoint on a pipe waited for ever.
 - CSV: a header with an open quote or a very long name, and encodings that are none of text, gave
   errors of other libraries.
+- A date or a time as a classifier's option in an experiment file gave an error of Python.
 - Characters that no XML may hold came into pictures; wide letters hid formulas in CSV.
 """
 

@@ -256,3 +256,14 @@ def test_messages_about_many_or_long_names_stay_short():
         fit(table)
     assert "and 30 more" in str(caught.value)
     assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.parametrize("value", ["07:32:00", "1979-05-27", "[07:32:00]", "{a = 1979-05-27}"])
+def test_a_time_is_no_option_of_a_classifier(tmp_path, value):
+    pq.write_table(TABLE, tmp_path / "t.parquet")
+    (tmp_path / "e.toml").write_text(
+        f'[datasets]\nt = {{path = "t.parquet", target = "y"}}\n'
+        f'[classifiers]\nnb = {{use = "naive/laplace", class_weight = {value}}}\n'
+    )
+    with pytest.raises(ConfigurationError, match="class_weight"):
+        Experiment.from_toml(tmp_path / "e.toml")

@@ -260,4 +260,17 @@ def _contender(entry: _Keys, name: str) -> Contender:
     use = facts.scalar("use", "text", None)
     if use is None:
         raise ConfigurationError(f"{entry.where}: classifier {name!r} does not say what to `use`.")
-    return Contender(name, use, {key: v for key, v in facts.values.items() if key != "use"})
+    options = {key: value for key, value in facts.values.items() if key != "use"}
+    for key, value in options.items():
+        if not _is_plain(value):
+            facts.refuse(key, value, "texts, numbers, true or false, and lists and tables of them")
+    return Contender(name, use, options)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value can stand in a run file, which TOML's dates and times cannot."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    return isinstance(value, str | int | float)
