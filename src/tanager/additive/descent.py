@@ -103,6 +103,7 @@ def minimise(
     at = start
     value, gradient = objective(at)
     memory = _Memory(at.size, curvature)
+    del curvature  # large, and copied
     evaluations = 1
 
     def stopped(iterations: int, converged: bool) -> Descent:

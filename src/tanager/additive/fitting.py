@@ -129,9 +129,9 @@ def fit_scores(
         slopes += pull
         return loss + 0.5 * float(np.vdot(pull, given)), slopes.ravel()
 
-    curvature = None
+    bends = None
     if isinstance(start, Fit):
-        curvature = None if start.bends is None else start.bends.under(precision, scale)
+        bends = start.bends
         start = start.free
     first = np.zeros(shape) if start is None else start / scale
     # A step that is safe for one table is too long for the sum of many.
@@ -142,7 +142,7 @@ def fit_scores(
             first.ravel(),
             **settings._asdict(),
             first_step=first_step,
-            curvature=curvature,
+            curvature=None if bends is None else bends.under(precision, scale),
         )
     else:
         # The bounds are zero or infinite, and so are those of scaled parameters.

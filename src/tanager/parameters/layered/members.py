@@ -177,7 +177,7 @@ class Smooth(Member):
             settings = self.settings if place > self.place else self.settings.finer()
             fit = self._fit(part, rows, place, fit, settings)
         assert fit is not None
-        self._converged = fit.converged
+        self._converged, self._fits = fit.converged, []
         cells = terms.scores(fit.free)
         families = terms.family_scores(cells)
         position = {feature: at for at, feature in enumerate(part.structure.selected)}
