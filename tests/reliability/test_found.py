@@ -162,6 +162,12 @@ def test_a_cell_at_the_far_corner_does_not_fill_the_memory(tmp_path):
         fit(path)
 
 
+def test_a_row_at_the_far_end_of_a_sheet_is_no_way_around_it(tmp_path):
+    far = b'<row r="1048576"><c r="A1048576"><v>1</v></c></row></sheetData>'
+    with pytest.raises(DataError, match="far more cells"):
+        fit(write_excel(tmp_path / "t.xlsx", replace=(b"</sheetData>", far)))
+
+
 def test_rows_beyond_what_a_sheet_says_of_its_size_are_read(tmp_path):
     path = write_excel(
         tmp_path / "t.xlsx",

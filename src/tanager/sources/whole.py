@@ -24,6 +24,7 @@ __all__ = ["read_whole", "save_stdin"]
 
 MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
 MOST_CELLS_OF_A_BYTE = 100
+ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
 
 
 def read_whole(paths: Sequence[Path], kind: str) -> Source:
@@ -91,7 +92,7 @@ def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     left = max(MOST_CELLS, MOST_CELLS_OF_A_BYTE * path.stat().st_size)
     for row in sheets[0].iter_rows(values_only=True):
-        left -= len(row) + 1
+        left -= len(row) + ROW_COST
         if left < 0:
             raise DataError(
                 f"{path} has far more cells than a file of its size can fill. Delete empty rows "
