@@ -239,10 +239,10 @@ def _divided(results: dict[str, Any]) -> dict[str, Any]:
     """Return the record with parts of other revisions than the last one's among the earlier."""
     last = results.get("revision")
     others = {n for n in _TITLES if n in results and results[n]["revision"] != last}
-    earlier = {
-        **{name: _in_few_words(results[name]) for name in others},
-        **results.get("earlier", {}),
-    }
+    earlier = dict(results.get("earlier", {}))
+    for name in others:
+        if results[name]["tried"] >= earlier.get(name, {}).get("tried", 0):
+            earlier[name] = _in_few_words(results[name])
     kept = {name: result for name, result in results.items() if name not in others}
     if "promises" in others:
         kept["promised"] = results["promises"]
@@ -251,7 +251,12 @@ def _divided(results: dict[str, Any]) -> dict[str, Any]:
 
 def _whole(results: dict[str, Any]) -> str:
     """Return whether all parts ran to their ends, on one revision."""
-    lacking = [f"{title} (not run)" for name, title in _TITLES.items() if name not in results]
+    before = results.get("earlier", {})
+    lacking = [
+        f"{title} ({'on another revision' if name in before else 'not run'})"
+        for name, title in _TITLES.items()
+        if name not in results
+    ]
     for name, title in _TITLES.items():
         if name not in results:
             continue

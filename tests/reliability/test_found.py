@@ -256,6 +256,14 @@ def test_a_nested_target_is_refused(kind):
         fit(pa.table({"a": ["p", "q"], "y": pa.array([value, value], kind)}))
 
 
+def test_a_message_about_a_long_text_among_numbers_stays_short():
+    numbers = pa.table({"x": [1.0, 2.0], "y": ["u", "v"]})
+    model = BayesNetClassifier("naive", "laplace").fit(numbers, "y")
+    with pytest.raises(DataError, match="holds text now") as caught:
+        model.predict(pa.table({"x": ["a" * 5_000]}))
+    assert len(str(caught.value)) < 500
+
+
 def test_messages_about_many_or_long_names_stay_short():
     table = pa.table({("x" * 5_000) + str(i): ["a"] for i in range(50)})
     with pytest.raises(DataError) as caught:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.reading import is_text, parse_texts
 from tanager.errors import DataError
+from tanager.escaping import abridged
 from tanager.sources.plain import plain_numbers
 
 __all__ = [
@@ -196,7 +197,8 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
             return texts.cast(pa.float64())
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"Column {name!r} held numbers or booleans in training and holds text now: {error}. "
+            f"Column {name!r} held numbers or booleans in training and holds text now: "
+            f"{abridged(str(error), 200)}. "
             "Name texts that mean missing (na_values), convert the column back, or fit again."
         ) from error
 
