@@ -219,7 +219,8 @@ def write_page(results: dict[str, Any], path: Path) -> None:
     results = _divided(results)
     parts = [
         "# Reliability",
-        f"Made by `python -m torture --full --write`; `make torture` runs a shorter one. "
+        f"Made by `python -m torture --full --record FILE` and `--page FILE`; `make torture` runs "
+        f"a shorter one. "
         f"{results.get('environment', '')}. {_whole(results)}",
         _summary(results),
         _earlier(results),

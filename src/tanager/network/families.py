@@ -99,8 +99,7 @@ class FamilyParts(NamedTuple):
 
 def mutual_information(joint: Floats) -> float:
     """Return I(X; Y) of a joint distribution (arity, n_classes)."""
-    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
-    return _divergence(joint, apart)
+    return _dependence(joint, 0, 1)
 
 
 def conditional_information(joint: Floats, axis: int) -> float:
@@ -108,10 +107,7 @@ def conditional_information(joint: Floats, axis: int) -> float:
 
     The groups say all that X says about a parent.
     """
-    rest = joint.sum(axis=(axis, -2), keepdims=True)
-    product = joint.sum(axis=-2, keepdims=True) * joint.sum(axis=axis, keepdims=True)
-    apart = np.divide(product, rest, out=np.zeros(joint.shape), where=rest > 0)
-    return _divergence(joint, apart)
+    return _dependence(joint, axis, -2)
 
 
 def information_beyond(joint: Floats, parts: FamilyParts) -> float:
@@ -126,10 +122,7 @@ def information_beyond(joint: Floats, parts: FamilyParts) -> float:
               - \sum_{u,x} m_{ux} \log m_{ux} + \sum_{u,g} P(u, g) \log P(u, g).
     """
     flat = joint.reshape(-1, *joint.shape[-2:])
-    rest = flat.sum(axis=(1, 2), keepdims=True)
-    product = flat.sum(axis=1, keepdims=True) * flat.sum(axis=2, keepdims=True)
-    apart = np.divide(product, rest, out=np.zeros(flat.shape), where=rest > 0)
-    found = _divergence(flat, apart)
+    found = _dependence(flat, 1, 2)
     if len(parts.own) == flat.shape[1]:
         return found
     by_class, beyond = flat.sum(axis=0), 0.0
@@ -145,7 +138,11 @@ def _x_log_x(p: Floats) -> Floats:
     return p * np.log(np.maximum(p, np.finfo(np.float64).tiny))
 
 
-def _divergence(joint: Floats, apart: Floats) -> float:
+def _dependence(joint: Floats, one: int, other: int) -> float:
+    """Return the mutual information of two axes, given all the rest."""
+    rest = joint.sum(axis=(one, other), keepdims=True)
+    product = joint.sum(axis=one, keepdims=True) * joint.sum(axis=other, keepdims=True)
+    apart = np.divide(product, rest, out=np.zeros(joint.shape), where=rest > 0)
     # A product of two probabilities may be too small for a number; what it adds is as small.
     seen = (joint > 0) & (apart > 0)
     return max(0.0, float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()))

@@ -7,6 +7,7 @@ that the engine plans a large network in no time.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import product
 
@@ -34,7 +35,7 @@ def messages_of(recipe: Recipe, dialect: Dialect) -> Messages:
     return Messages(recipe, dialect)
 
 
-class _Lists(Messages):
+class _Lists(Messages, ABC):
     """Collects stages, with one expression a step and class; the engine's own are below."""
 
     def __init__(self, recipe: Recipe, dialect: Dialect) -> None:
@@ -45,9 +46,13 @@ class _Lists(Messages):
         """Add for each input and view 0 for the places that agree with what is known, else OUT."""
         for s, step in enumerate(self.recipe.steps):
             for i, view in self._scope(s).items() if step.messages else ():
-                if (i, view) not in self.known:
-                    self.known[i, view] = f"e{len(self.known)}"
-                    self._add(self.known[i, view], self._agreement(i, view, "0.0", OUT))
+                self._know(i, view)
+
+    def _know(self, i: int, view: Codes) -> None:
+        """Add the column of what agrees for an input and a view, once."""
+        if (i, view) not in self.known:
+            self.known[i, view] = f"e{len(self.known)}"
+            self._add(self.known[i, view], self._agreement(i, view, "0.0", OUT))
 
     def gather(self, s: int) -> None:
         """T: a number for every place beside the step's input, and every group of it."""
@@ -129,25 +134,29 @@ class _Lists(Messages):
         case = f"CASE WHEN {group}={len(view)} OR p={place} THEN {yes} ELSE {no} END"
         return self._for_places(case, max(view) + 1)
 
+    @abstractmethod
     def _constant(self, values: Sequence[object], *, whole: bool = False) -> str:
         """Return a constant list of numbers; the engine reads it as a text, at once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _for_places(self, what: str, n: int) -> str:
         """Return a list of what is said of p, for p from zero on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _gathered(self, s: int, read: Sequence[str], places: list[list[list[int]]]) -> str:
-        raise NotImplementedError
+        """Return T, from the lists it reads and the places of each of its numbers in them."""
 
+    @abstractmethod
     def _largest(self, s: int, given: str) -> str:
-        raise NotImplementedError
+        """Return the largest number of T."""
 
+    @abstractmethod
     def _weights(self, s: int, weight: str, given: str) -> str:
-        raise NotImplementedError
+        """Return the weight of every number x of T."""
 
+    @abstractmethod
     def _sums(self, s: int, top: str, weights: str, rows: NDArray[np.float64]) -> str:
-        raise NotImplementedError
+        """Return the message: for every row of a table the log of its product with the weights."""
 
 
 class _Comprehensions(_Lists):
@@ -194,9 +203,7 @@ class _Subqueries(_Lists):
         super().agree()
         for step in self.recipe.steps:
             for i, view in zip(step.separator, step.views, strict=True):
-                if (i, view) not in self.known:
-                    self.known[i, view] = f"e{len(self.known)}"
-                    self._add(self.known[i, view], self._agreement(i, view, "0.0", OUT))
+                self._know(i, view)
 
     def _constant(self, values: Sequence[object], *, whole: bool = False) -> str:
         return Postgres.numbers(values, "int" if whole else "float8")

@@ -64,8 +64,8 @@ class Layered(ParameterLearner):
         Iterations of the optimiser for one fit that is judged by held-out rows;
         twice as many for one that is kept.
     tol : float
-        Relative improvement of the objective at which it stops; a
-        thirtieth of it for a fit that is kept.
+        Relative improvement of the objective at which it stops; a thirtieth of
+        it for a fit that is kept.
 
     Notes
     -----

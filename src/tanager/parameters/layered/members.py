@@ -156,10 +156,12 @@ class Smooth(Member):
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
         self.place = climb(loss, start, len(STRENGTHS), least)
         self.loss, self.held_out, found = tried[self.place]
-        fits = zip(terms, last, found, strict=True)
-        self._fits = [(one, fit._replace(free=free)) for one, fit, free in fits if fit is not None]
-        if len(trial.parts) > 1:  # none has the terms of all rows, to go on from its curvature
-            self._fits = [(one, fit._replace(bends=None)) for one, fit in self._fits]
+        alone = len(terms) == 1  # of several parts none has the terms of all rows, to go on from
+        self._fits = [
+            (one, fit._replace(free=free, bends=fit.bends if alone else None))
+            for one, fit, free in zip(terms, last, found, strict=True)
+            if fit is not None
+        ]
 
     def _first(self, terms: Terms, at: int) -> Floats | None:
         """Return where to start from in a part of the trial."""
