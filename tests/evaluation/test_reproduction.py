@@ -97,6 +97,13 @@ def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder, few_sites):
     assert {c["use"] for c in findings.made_with["classifiers"]} == set(carvalho_2013.USES.values())
     again = reproduce_paper("carvalho-2013", folder, folder / "runs", quick=True, minutes=0)
     assert again.to_json()["blocks"] == findings.to_json()["blocks"]
+    # Every fit is in one table, from which a mean of the page comes out again.
+    cells = findings.cells.to_pylist()
+    assert {c["use"] for c in cells} <= set(carvalho_2013.USES.values())
+    run = Results.read(folder / "runs" / f"{cells[0]['run']}.run.jsonl")
+    mine = [c for c in cells if c["run"] == cells[0]["run"]]
+    mean = np.mean([c["log_loss"] for c in mine if c["classifier"] == mine[0]["classifier"]])
+    assert run.mean("log_loss").of(mine[0]["classifier"]).mean() == pytest.approx(mean)
 
 
 def test_reproduce_on_the_command_line(folder, few_sites):

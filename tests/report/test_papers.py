@@ -7,6 +7,8 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings, Picture
 from tanager.report.comparison import lower_hull
@@ -62,6 +64,15 @@ def test_pages_hold_together(tmp_path):
     assert "http" not in text.replace("http://www.w3.org", "")
     HTMLParser().feed(text)
     assert json.loads(data.read_text())["blocks"][0]["rows"] == [["1 | 2", "<b>"]]
+    assert "cells.parquet" not in page
+
+
+def test_a_page_comes_with_every_fit(tmp_path):
+    with_cells = findings()
+    with_cells.cells = pa.table({"run": ["one"], "log_loss": [0.25]})
+    markdown, *_ = write_findings(with_cells, tmp_path)
+    assert "[cells.parquet](some-2020/cells.parquet)" in markdown.read_text()
+    assert parquet.read_table(tmp_path / "some-2020" / "cells.parquet").equals(with_cells.cells)
 
 
 def test_the_index_gathers_claims_of_all_pages(tmp_path):

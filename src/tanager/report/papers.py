@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tanager.atomic import write_text
+from tanager.atomic import replacing, write_text
 from tanager.evaluation.curves import Curves
-from tanager.evaluation.reproduction.findings import VERDICTS, Findings, Picture
+from tanager.evaluation.reproduction.findings import CELLS, VERDICTS, Findings, Picture
 from tanager.evaluation.reproduction.verdicts import RULE
 from tanager.evaluation.statistics import nemenyi
 from tanager.report.comparison import plot_bars, plot_envelopes, plot_margins, plot_scatters
@@ -72,14 +72,14 @@ def draw_picture(picture: Picture) -> str:
 
 
 def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
-    """Write a paper's page: Markdown with its figures, HTML that needs nothing else, and JSON.
+    """Write a paper's page: Markdown with its figures, HTML that needs nothing else, and data.
 
     Parameters
     ----------
     findings : Findings
     folder : path
-        Receives ``PAPER.md``, ``PAPER/*.svg``, ``PAPER.html`` and ``PAPER.json``. Figures of
-        an earlier page go.
+        Receives ``PAPER.md``, ``PAPER/*.svg``, ``PAPER.html``, ``PAPER.json`` and, where
+        anything was run, ``PAPER/cells.parquet`` with every fit. Figures of an earlier page go.
 
     Returns
     -------
@@ -95,6 +95,11 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
             old.unlink()
     for name, svg in drawn.items():
         write_text(figures / f"{name}.svg", standalone_svg(svg))
+    if findings.cells is not None:
+        from pyarrow import parquet
+
+        with replacing(figures / CELLS) as part:
+            parquet.write_table(findings.cells, part, compression="zstd")
     files = {name: f"{findings.paper}/{name}.svg" for name in drawn}
     pages = [target / f"{findings.paper}.{ending}" for ending in ("md", "html", "json")]
     write_text(pages[0], findings.to_markdown(files))

@@ -10,8 +10,10 @@ import numpy as np
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["VERDICTS", "Block", "Claim", "Findings", "Picture"]
+__all__ = ["CELLS", "VERDICTS", "Block", "Claim", "Findings", "Picture"]
 
+# The file of `Findings.cells`, in the folder of the paper's figures.
+CELLS = "cells.parquet"
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be tested here")
 
 
@@ -110,6 +112,8 @@ class Findings:
         What was not run, and why.
     made_with : dict
         The version, and for each classifier its text and what it said of the probe.
+    cells : pyarrow.Table or None
+        Every fit behind the numbers: what was fitted to what, its losses and its cost.
     """
 
     paper: str
@@ -120,6 +124,7 @@ class Findings:
     blocks: list[Block] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     made_with: dict[str, Any] = field(default_factory=dict)
+    cells: Any = None
 
     @property
     def pictures(self) -> list[Picture]:
@@ -172,6 +177,9 @@ class Findings:
                 lines.append("")
         if self.absent:
             lines += ["## Not run", "", *(f"- {line}" for line in self.absent), ""]
+        if self.cells is not None:
+            lines += [f"Every fit with its losses and its cost: [{CELLS}]({self.paper}/{CELLS}).",
+                      ""]  # fmt: skip
         lines += [f"Made with tanager {self.made_with.get('tanager', 'of an unknown version')} by "
                   f"`{self.command} --write docs/reproduction`.", ""]  # fmt: skip
         return "\n".join(lines)

@@ -13,6 +13,7 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation.datasets import DATA_VARIABLE, data_folder
 from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.keel import KEEL_VARIABLE, keel_folder
+from tanager.evaluation.reproduction.cells import join_cells
 from tanager.evaluation.reproduction.findings import Findings
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.progress import Progress
@@ -94,6 +95,7 @@ def reproduce_paper(
     )
     findings.absent = [*findings.absent, *bench.absent]
     findings.made_with = {"tanager": __version__, "classifiers": list(bench.made_with.values())}
+    findings.cells = join_cells(bench.gathered)
     return findings
 
 

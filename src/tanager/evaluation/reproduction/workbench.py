@@ -70,6 +70,8 @@ class Workbench:
         Of the tables found.
     made_with : dict of str to dict
         Each classifier's text and its probe.
+    gathered : list of Results
+        Of every experiment that was run.
     """
 
     folder: Path | None
@@ -87,6 +89,7 @@ class Workbench:
     cpu_seconds: float = 0.0
     n_cells: int = 0
     follow: Callable[[Experiment], Progress | None] | None = None
+    gathered: list[Results] = field(default_factory=list)
 
     @property
     def late(self) -> bool:
@@ -241,6 +244,7 @@ class Workbench:
             where = f"{failure['classifier']} on {failure['dataset']}"
             self.leave_out(f"failed: {where}: {failure['error'].splitlines()[-1][:160]}")
         self._add_up(results)
+        self.gathered.append(results)
         return experiment, _whole_places(results, len(contenders))
 
     def kept(self, name: str, key: str, compute: Callable[[], Any]) -> Any | None:

@@ -1,0 +1,35 @@
+"""Every fit behind a paper's page as one table, so that its numbers can be computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tanager.evaluation.results import Results
+
+__all__ = ["join_cells"]
+
+# What the same run on another day changes most, and nobody needs to check a number.
+_LEFT_OUT = ("fit_seconds", "predict_seconds", "version")
+
+
+def join_cells(gathered: Iterable[Results]) -> Any:
+    """Return the cells of several experiments as a pyarrow table, None where there are none.
+
+    The columns of `Results.table`, with the experiment's name (`run`) and the classifier's text
+    (`use`). An experiment without a metric has no value there.
+    """
+    import pyarrow as pa
+
+    parts = [_named(results) for results in gathered if results.records]
+    return pa.concat_tables(parts, promote_options="default") if parts else None
+
+
+def _named(results: Results) -> Any:
+    import pyarrow as pa
+
+    table = results.table().drop_columns(list(_LEFT_OUT))
+    uses = {c["name"]: c["use"] for c in results.description["classifiers"]}
+    texts = pa.array([uses[name] for name in table["classifier"].to_pylist()], pa.string())
+    runs = pa.array([results.description["name"]] * table.num_rows, pa.string())
+    return table.add_column(2, "use", texts).add_column(0, "run", runs)
