@@ -1,43 +1,74 @@
-"""TAN and its kin, fitted and applied by other programs from PyPI, on the same rows.
+"""TAN and its kin, fitted and applied by other programs, on the same codes.
 
-Needs the extra ``peers`` (``make peers``); a program that is not installed is
-listed as such. Run ``python benchmarks/peers.py`` (several minutes, nearly all
-of them spent in the peers).
+Needs the extra ``peers`` (``make peers``), and Java for Weka, whose classes are inside the package
+python-weka-wrapper3; a program that is not installed is listed as such. bnclassify is a package of
+R's own archive, and has no place in PyPI. Run ``python benchmarks/peers.py`` (several minutes,
+nearly all of them spent in the peers).
 """
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import log_loss
-from sklearn.naive_bayes import CategoricalNB
 
-from benchmarks.foundation import random_tan
-from benchmarks.measuring import markdown, publish
-from tanager import BayesNetClassifier
+from benchmarks.measuring import ROOT, in_new_process, markdown, publish
+from tanager.engines.memory import peak_memory_mb
 
-TRAIN, TEST = 20_000, 2_000
+TRAIN, TEST = 20_000, 10_000
+OURS = "Tanager, TAN, Laplace"
+
+
+class Measured(NamedTuple):
+    """What one program did: CPU seconds, seconds a row, MB of its process, log-loss."""
+
+    fit: float
+    row: float
+    memory: float
+    loss: float
+
+
+class Codes(NamedTuple):
+    """Integer codes from zero on, and classes likewise."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
 
 
 def tanager(structure: str, parameters: str) -> Callable[..., Any]:
     def run(X: np.ndarray, y: np.ndarray) -> Any:
-        return BayesNetClassifier(structure, parameters, categorical_features="all").fit(X, y)
+        from tanager import BayesNetClassifier
+
+        BayesNetClassifier(structure, parameters, categorical_features="all").fit(X[:50], y[:50])
+        return lambda: BayesNetClassifier(
+            structure, parameters, categorical_features="all", n_jobs=1
+        ).fit(X, y)
 
     return run
 
 
 def scikit_learn(X: np.ndarray, y: np.ndarray) -> Any:
-    return CategoricalNB(min_categories=8).fit(X, y)
+    from sklearn.naive_bayes import CategoricalNB
+
+    return lambda: CategoricalNB(min_categories=X.max(axis=0) + 1).fit(X, y)
 
 
 def scikit_bayes(X: np.ndarray, y: np.ndarray) -> Any:
     from skbn.ande import AnDE
 
-    return AnDE(n_dependence=1).fit(X, y)
+    return lambda: AnDE(n_dependence=1).fit(X, y)
 
 
 def pyagrum_tan(X: np.ndarray, y: np.ndarray) -> Any:
@@ -48,7 +79,7 @@ def pyagrum_tan(X: np.ndarray, y: np.ndarray) -> Any:
     peer = BNClassifier(
         type_processor=kinds, learningMethod="TAN", prior="Smoothing", priorWeight=1.0
     )
-    return peer.fit(X, y)
+    return lambda: peer.fit(X, y)
 
 
 class PgmpyTan:
@@ -76,51 +107,184 @@ class PgmpyTan:
         return self.model.predict_probability(frame).to_numpy()
 
 
-PEERS: dict[str, tuple[Callable[..., Any], int]] = {
-    "Tanager, TAN, Laplace": (tanager("tan", "laplace"), TEST),
-    "Tanager, TAN, HDP": (tanager("tan", "hdp"), TEST),
-    "Tanager, selective kDB, HDP": (tanager("skdb", "hdp"), TEST),
-    "scikit-learn, CategoricalNB": (scikit_learn, TEST),
-    "scikit-bayes, AODE": (scikit_bayes, TEST),
-    "pyAgrum, TAN": (pyagrum_tan, 200),
-    "pgmpy, TAN": (PgmpyTan, 50),
+def pgmpy_tan(X: np.ndarray, y: np.ndarray) -> Any:
+    import pgmpy.estimators  # noqa: F401
+
+    return lambda: PgmpyTan(X, y)
+
+
+# Each prepares what is not timed (imports, a fit of few rows that loads compiled loops) and
+# returns the fit.
+PEERS: dict[str, Callable[..., Any]] = {
+    OURS: tanager("tan", "laplace"),
+    "Tanager, TAN, HDP": tanager("tan", "hdp"),
+    "Tanager, selective kDB, HDP": tanager("skdb", "hdp"),
+    "scikit-learn, CategoricalNB": scikit_learn,
+    "scikit-bayes, AODE": scikit_bayes,
+    "pyAgrum, TAN": pyagrum_tan,
+    "pgmpy, TAN": pgmpy_tan,
 }
+TREE = "weka.classifiers.bayes.net.search.local.TAN -- -S BAYES"
+SMOOTHED = "weka.classifiers.bayes.net.estimate.SimpleEstimator -- -A 1.0"
+WEKA = {
+    "Weka, TAN": f"weka.classifiers.bayes.BayesNet -D -Q {TREE} -E {SMOOTHED}",
+    "Weka, naive Bayes": "weka.classifiers.bayes.NaiveBayes",
+}
+# A small process that starts another: a child's peak counts what its parent had at the time.
+WATCHED = """
+import json, resource, subprocess
+done = subprocess.run({command!r}, capture_output=True, text=True)
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+print(json.dumps([done.stdout + done.stderr, peak]))
+"""
 
 
-def measure(make: Callable[..., Any], n_test: int, data: tuple[np.ndarray, ...]) -> list[str]:
-    """Return fit time, microseconds a row and log-loss on the first `n_test` test rows."""
-    X, y, X_test, y_test = data
+def child(name: str, path: str) -> None:
+    """Measure one program in this process; prints what was measured as JSON."""
+    data = _read(Path(path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        fit = PEERS[name](data.X, data.y)
         start = time.process_time()
-        fitted = make(X, y)
-        fit = time.process_time() - start
+        fitted = fit()
+        fit_seconds = time.process_time() - start
         start = time.process_time()
-        proba = np.asarray(fitted.predict_proba(X_test[:n_test]))
-        predict = (time.process_time() - start) / n_test
-    loss = log_loss(y_test[:TEST], proba) if n_test == TEST else None
-    return [f"{fit:.3f}", f"{predict * 1e6:,.1f}", "" if loss is None else f"{loss:.4f}"]
+        proba = np.asarray(fitted.predict_proba(data.X_test))
+        row = (time.process_time() - start) / len(proba)
+    print(json.dumps([fit_seconds, row, peak_memory_mb(), _loss(proba, data.y_test)]))
+
+
+def measure(name: str, path: Path) -> Measured:
+    """Measure one program in a process of its own."""
+    code = f"from benchmarks.peers import child; child({name!r}, {str(path)!r})"
+    return Measured(*in_new_process(code, PYTHONPATH=str(ROOT)))
+
+
+def measure_weka(name: str, path: Path) -> Measured:
+    """Measure Weka by its own clock, which leaves out the start of Java and the reading."""
+    java, jar = shutil.which("java"), _weka_jar()
+    if java is None:
+        raise ModuleNotFoundError(name="java")
+    data = _read(path)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        _write_arff(place / "train.arff", data.X, data.y, data)
+        _write_arff(place / "test.arff", data.X_test, data.y_test, data)
+        rows = ["-t", f"{place}/train.arff", "-T", f"{place}/test.arff"]
+        # One thread, so that wall time is CPU time.
+        command = [java, "-XX:ActiveProcessorCount=1", "-cp", jar, *WEKA[name].split(" ")]
+        # The classifier's own options come last, behind those of the evaluation.
+        head, tail = command[:5], command[5:]
+        told, memory = in_new_process(WATCHED.format(command=[*head, *rows, "-v", *tail]))
+        if "build model" not in told:
+            raise RuntimeError(told)
+        form = "weka.classifiers.evaluation.output.prediction.CSV -distribution -decimals 9"
+        said = subprocess.run(
+            [*head, *rows, "-classifications", form, *tail], capture_output=True, text=True
+        ).stdout
+    times = [float(t) for t in re.findall(r"model.*?: ([\d.]+) seconds", told)]
+    lines = [line.split(",") for line in said.splitlines() if re.match(r"\d+,", line)]
+    proba = np.array([[float(p.lstrip("*")) for p in line[4:]] for line in lines])
+    return Measured(times[0], times[-1] / len(proba), memory, _loss(proba, data.y_test))
+
+
+def _weka_jar() -> str:
+    try:
+        found = [f for f in files("python-weka-wrapper3") or () if f.name == "weka.jar"]
+    except PackageNotFoundError:
+        raise ModuleNotFoundError(name="python-weka-wrapper3") from None
+    return str(found[0].locate())
+
+
+def _write_arff(path: Path, X: np.ndarray, y: np.ndarray, data: Codes) -> None:
+    """Write codes as nominal attributes, with the values of all rows declared."""
+    n_values = np.maximum(data.X.max(axis=0), data.X_test.max(axis=0)) + 1
+    n_classes = max(data.y.max(), data.y_test.max()) + 1
+    domains = [*enumerate(n_values), ("y", n_classes)]
+    head = [f"@attribute x{i} {{{','.join(map(str, range(n)))}}}" for i, n in domains]
+    body = [",".join(map(str, row)) for row in np.column_stack([X, y]).tolist()]
+    path.write_text("\n".join(["@relation codes", *head, "@data", *body]) + "\n")
+
+
+def _loss(proba: np.ndarray, y: np.ndarray) -> float:
+    return float(-np.log(np.maximum(proba[np.arange(len(y)), y], 1e-15)).mean())
+
+
+def _read(path: Path) -> Codes:
+    with np.load(path) as arrays:
+        return Codes(*(arrays[name] for name in Codes._fields))
+
+
+def tables() -> dict[str, Codes]:
+    """Return what is learned from: rows of a random TAN, and letters cut by MDL."""
+    from benchmarks.foundation import random_tan
+    from tanager import MDLDiscretizer
+    from tanager.evaluation.keel import find_keel
+
+    X, y = random_tan(TRAIN + TEST)
+    title = f"{TRAIN:,} rows × {X.shape[1]} features of 2 to 8 values, 2 classes, of a random TAN"
+    found = {title: Codes(X[:TRAIN], y[:TRAIN], X[TRAIN:], y[TRAIN:])}
+    letter = find_keel("LetterRecognition")
+    if letter is None:
+        print("letter is not here: make setup, and TANAGER_KEEL=.keel")
+        return found
+    data = letter.load()
+    order = np.random.default_rng(0).permutation(len(data.labels))
+    train, test = order[:-TEST], order[-TEST:]
+    numbers = np.column_stack([column.to_numpy() for column in data.features.columns])
+    cut = MDLDiscretizer().fit(numbers[train], data.labels[train])
+    parts = [np.asarray(cut.transform(numbers[rows])).astype(np.int64) for rows in (train, test)]
+    title = f"Letter, {len(train):,} rows × {numbers.shape[1]} features cut by MDL, 26 classes"
+    found[title] = Codes(parts[0], data.labels[train], parts[1], data.labels[test])
+    return found
+
+
+def compare(data: Codes) -> list[Sequence[str]]:
+    """Measure every program on one table, Tanager's plain TAN first."""
+    rows: list[Sequence[str]] = []
+    ours: Measured | None = None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "codes.npz"
+        np.savez(path, **data._asdict())
+        for name in (*PEERS, *WEKA):
+            try:
+                found = measure_weka(name, path) if name in WEKA else measure(name, path)
+            except (ModuleNotFoundError, RuntimeError) as error:
+                missing = re.search(r"No module named '([\w.]+)'", str(error))
+                if not (missing or isinstance(error, ModuleNotFoundError)):
+                    raise
+                what = missing[1] if missing else error.name
+                rows.append([name, f"not installed ({what})", *[""] * 5])
+                continue
+            ours = ours or found
+            rows.append(_row(name, found, ours))
+            print(" | ".join(rows[-1]), flush=True)
+    return rows
+
+
+def _row(name: str, found: Measured, ours: Measured) -> list[str]:
+    return [
+        name,
+        f"{found.fit:.3f}",
+        f"{found.fit / ours.fit:,.1f}×",
+        f"{1e6 * found.row:,.1f}",
+        f"{found.row / ours.row:,.1f}×",
+        f"{found.memory:,.0f}",
+        f"{found.loss:.4f}",
+    ]
 
 
 def main() -> None:
-    X, y = random_tan(TRAIN + TEST)
-    data = (X[:TRAIN], y[:TRAIN], X[TRAIN:], y[TRAIN:])
-    rows = []
-    for name, (make, n_test) in PEERS.items():
-        try:
-            if name.startswith("Tanager"):
-                measure(make, n_test, data)  # compiles, or loads what was compiled
-            result = measure(make, n_test, data)
-        except ImportError as missing:
-            result = [f"not installed ({missing.name})", "", ""]
-        rows.append([name, *result])
-    text = (
-        f"{TRAIN:,} training rows × {X.shape[1]} integer codes (2–8 values, 2 classes) from a "
-        f"random TAN; {TEST:,} test rows (pyAgrum 200 and pgmpy 50, whose inference is general, "
-        "so without a log-loss); CPU seconds on one thread.\n\n"
-        + markdown(["Program", "Fit, s", "Predict, µs a row", "Log-loss"], rows)
-    )
-    publish("peers", "Other programs on the same rows", text)
+    head = ["Program", "Fit, s", "", "Predict, µs a row", "", "Peak memory, MB", "Log-loss"]
+    parts = [
+        "Every program has the same integer codes and a process of its own; CPU seconds on one "
+        "thread, after imports (Weka's by its own clock, without Java's start and the reading of "
+        f"files), and how many times those of {OURS}. Memory is that of the whole process. "
+        f"{TEST:,} test rows."
+    ]
+    for title, data in tables().items():
+        parts += [f"## {title}", markdown(head, compare(data))]
+    publish("peers", "Other programs on the same rows", "\n\n".join(parts))
 
 
 if __name__ == "__main__":
