@@ -32,6 +32,7 @@ from tanager.evaluation.reproduction.listed import BIG, PETITJEAN, ZAIDI
 from tanager.evaluation.reproduction.probe import differs, probe, stamp
 from tanager.evaluation.reproduction.verdicts import Comparison, claim_of_records, judge
 from tanager.evaluation.reproduction.workbench import _whole_places
+from tanager.evaluation.results import Scores
 from tanager.evaluation.statistics import WinDrawLoss
 
 
@@ -223,7 +224,7 @@ def test_unknown_papers_are_refused():
 def test_worked_example_of_m_estimates_is_exact():
     block = petitjean_sampler.worked_example()
     for _, estimate, printed, ours in block.rows:
-        if estimate == "m = 1":
+        if estimate in ("m = 1", "maximum likelihood"):
             assert ours == printed
 
 
@@ -245,6 +246,24 @@ def test_constants_are_the_closed_forms():
     rows = {row[0]: row[2] for row in carvalho_2013._constants().rows}
     assert rows["uniform, 2 classes"] == f"{(np.pi**2 - 18) / 24:.6f}"
     assert rows["uniform, 3 classes"] == "-0.200173"
+
+
+def test_draws_of_the_uniform_assumption_give_beta_to_fewer_decimals_than_the_paper_says():
+    claim = carvalho_2013._draws_claim()
+    assert claim.verdict == "does not hold"
+    assert "2.8e-03 with 20,000 draws" in claim.number
+    assert carvalho_2013._error_of_draws(2, 2000) > 2 * carvalho_2013._error_of_draws(2, 20_000)
+
+
+def test_the_better_assumption_of_the_paper_changes_with_the_classes():
+    names = ("aCLL, Dirichlet", "aCLL, uniform")
+    scores = Scores("log_loss", tuple("abcdefgh"), names, np.tile([0.1, 0.2], (8, 1)))
+    two, three = (
+        carvalho_2013._assumption_claim({"training": scores}, n, "(table)") for n in (2, 3)
+    )
+    assert (two.verdict, two.number) == ("holds", "training 8–0–0*")
+    assert (three.verdict, three.number) == ("does not hold", "training 0–0–8*")
+    assert three.text.startswith("The uniform assumption is better than the Dirichlet one")
 
 
 def test_tables_of_keel_are_read_without_the_package(tmp_path, monkeypatch):
