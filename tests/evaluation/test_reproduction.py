@@ -222,7 +222,8 @@ def test_unknown_papers_are_refused():
 
 
 def test_worked_example_of_m_estimates_is_exact():
-    block = petitjean_sampler.worked_example()
+    block, claim = petitjean_sampler.worked_example()
+    assert claim.verdict == "holds"
     for _, estimate, printed, ours in block.rows:
         if estimate in ("m = 1", "maximum likelihood"):
             assert ours == printed
