@@ -18,7 +18,7 @@ from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import paired_t
 
-__all__ = ["reproduce"]
+__all__ = ["order_claim", "reproduce", "two_tree_claim"]
 
 TITLE = (
     "Pernkopf, F. and Bilmes, J. (2008). Order-based discriminative structure learning for "
@@ -137,9 +137,9 @@ NOTES = (
 def reproduce(bench: Workbench) -> Findings:
     """Run what the tables at hand allow."""
     findings = Findings("pernkopf-2008", TITLE)
-    block, claim = synthetic_block(bench, CL)
+    block, claims = synthetic_block(bench, CL)
     findings.blocks.append(block)
-    findings.claims.append(claim)
+    findings.claims += claims
     datasets = friedman_tables(bench)
     protocol = CrossValidation(bench.rounds, 5)
     results = bench.run(
@@ -156,10 +156,16 @@ def reproduce(bench: Workbench) -> Findings:
     scores = results.mean("zero_one_loss")
     notes = (note, MADE_OTHERWISE, *bench.caveats(datasets))
     findings.blocks.append(_rates(rates, random, mnist, scores, notes))
-    findings.blocks.append(_tests(scores, _first_round(results), random))
-    block, claim = _times(timed.records, mnist_records)
+    first_round = _first_round(results)
+    findings.blocks.append(_tests(scores, first_round, random))
+    block, time_claims = _times(timed.records, mnist_records)
     findings.blocks.append(block)
-    findings.claims += [*_claims(scores, random), claim]
+    findings.claims += [
+        *_claims(scores, random),
+        order_claim(first_round, random),
+        two_tree_claim(rates, mnist),
+        *time_claims,
+    ]
     block, claim = missing_block(bench, {name: USES[name] for name in FIGURE_3})
     findings.blocks += [block, TABLE_3]
     findings.claims += [claim, _mnist_claim(mnist)]
@@ -272,7 +278,7 @@ def _arrow(first: np.ndarray, second: np.ndarray) -> str:
 
 def _times(
     records: Sequence[Mapping[str, Any]], mnist: Sequence[Mapping[str, Any]]
-) -> tuple[Block, Claim]:
+) -> tuple[Block, list[Claim]]:
     """Table 4, from the time of the structure alone, and from the families it scores."""
     rows: list[tuple[str, ...]] = []
     spent, digits = _spent(records), _spent(mnist)
@@ -311,7 +317,23 @@ def _times(
             for where, found in shares.items()
         }
         claim = claim_of_parts(text, verdicts, number, TIME_REASON)
-    return Block("Table 4: time to learn the structure", columns, rows, notes), claim
+    block = Block("Table 4: time to learn the structure", columns, rows, notes)
+    return block, [claim, _cmi_claim({"UCI": spent, "MNIST": digits})]
+
+
+def _cmi_claim(spent: Mapping[str, Mapping[str, _Spent]]) -> Claim:
+    text = "TAN-CMI is 3 to 10 times as fast as the order-based search (section 5.2)"
+    ratios = {
+        where: found["TAN-OMI-CR-ML"].seconds / found["TAN-CMI-ML"].seconds
+        for where, found in spent.items()
+        if {"TAN-OMI-CR-ML", "TAN-CMI-ML"} <= set(found)
+    }
+    parts = {
+        where: "holds" if ratio >= 3 else "holds in part" if ratio > 1 else "does not hold"
+        for where, ratio in ratios.items()
+    }
+    number = ", ".join(f"{where} {ratio:.1f} times" for where, ratio in ratios.items())
+    return claim_of_parts(text, parts, number)
 
 
 class _Spent(NamedTuple):
@@ -380,15 +402,70 @@ def _tree_claims(losses: Mapping[str, np.ndarray], n_tables: int) -> list[Claim]
     claims = [claim_of_parts(text, parts, number, why if ahead else "")]
     p = paired_t(losses["TAN-CR-ML"], losses["TAN-OMI-CR-ML"], "less").p_value
     text = "The greedy search is not significantly better than the order-based one (table 2)"
-    claims.append(Claim(text, "holds" if p > 0.05 else "does not hold", f"p {p:.3f}"))
-    gains = {
-        n: 100 * float((losses[f"{n}-ML"] - losses[f"{n}-CL"]).mean())
-        for n in ("NB", "TAN-CMI", "TAN-OMI-CR", "TAN-OMISP-CR", "TAN-CR")
-    }
-    text = "Discriminative parameters are slightly better than ML on these structures (table 1)"
-    parts = {n: "holds" if gain > 0 else "does not hold" for n, gain in gains.items()}
-    number = ", ".join(f"{gain:+.2f}" for gain in gains.values())
-    return [*claims, claim_of_parts(text, parts, f"points of rate: {number}")]
+    parts = {"TAN-CR against TAN-OMI-CR": "holds" if p > 0.05 else "does not hold"}
+    claims.append(claim_of_parts(text, parts, f"p {p:.3f}"))
+    return [*claims, _parameters_claim(losses)]
+
+
+def _parameters_claim(losses: Mapping[str, np.ndarray]) -> Claim:
+    text = (
+        "Discriminative parameters are slightly, not significantly, better than ML on these "
+        "structures (table 1)"
+    )
+    parts, told = {}, []
+    for n in ("NB", "TAN-CMI", "TAN-OMI-CR", "TAN-OMISP-CR", "TAN-CR", "2-tree-OMI-CR"):
+        trained, plain = losses[f"{n}-CL"], losses[f"{n}-ML"]
+        gain = 100 * float((plain - trained).mean())
+        p = paired_t(trained, plain, "less").p_value
+        better = "holds" if p > 0.05 else "holds in part"
+        parts[n] = better if gain > 0 else "does not hold"
+        told.append(f"{n} {gain:+.2f} (p {p:.3f})")
+    why = (
+        "They are better by more than in the paper where they are significantly so: 20 iterations "
+        "of L-BFGS go further than 20 of gradient descent."
+    )
+    clear = "holds in part" in parts.values()
+    return claim_of_parts(text, parts, f"points of rate: {', '.join(told)}", why if clear else "")
+
+
+def order_claim(first_round: Scores, random: Mapping[str, Any]) -> Claim:
+    """Judge whether the orders by information are better than random ones, on the same rows."""
+    text = "Orders by mutual information do better than random orders (table 1, section 5.2)"
+    names = random.get("tables", ())
+    places = [first_round.datasets.index(name) for name in names if name in first_round.datasets]
+    if len(places) < 3 or len(places) != len(names):
+        return untested(text, "not run")
+    parts, told = {}, []
+    for tree in ("TAN-OMI-CR-ML", "TAN-OMISP-CR-ML"):
+        ours = first_round.of(tree)[places]
+        for pick in ("Mean", "Max"):
+            other = 1 - random[f"TAN-RO-CR-ML, {pick}"]
+            name = f"{tree.split('-')[1]} against {pick}"
+            gain = 100 * float((other - ours).mean())
+            parts[name] = "holds" if gain > 0 else "does not hold"
+            p = paired_t(ours, other, "less").p_value
+            told.append(f"{name} {gain:+.2f} (p {p:.3f})")
+    why = "In the paper, too, OMISP is behind the mean of random orders, 85.56 against 85.59."
+    why = why if parts["OMISP against Mean"] != "holds" else ""
+    return claim_of_parts(text, parts, f"points of rate: {', '.join(told)}", why)
+
+
+def two_tree_claim(rates: Mapping[str, np.ndarray], mnist: Mapping[str, float]) -> Claim:
+    """Judge whether the best rate is one of a discriminative 2-tree."""
+    text = "Of all classifiers the discriminative 2-tree performs best (table 1)"
+    found = {"UCI": {n: float(v.mean()) for n, v in rates.items() if len(v)}, "MNIST": dict(mnist)}
+    parts, told = {}, []
+    for where, by_name in found.items():
+        trees = {n: r for n, r in by_name.items() if n in TABLE_1 and n.startswith("2-tree")}
+        others = {n: r for n, r in by_name.items() if n in TABLE_1 and n not in trees}
+        if trees and others:
+            best, other = (max(some, key=lambda n: some[n]) for some in (trees, others))
+            ahead = trees[best] > others[other]
+            parts[where] = "holds" if ahead else "does not hold"
+            told.append(
+                f"{where} {best} {100 * trees[best]:.2f} %, {other} {100 * others[other]:.2f} %"
+            )
+    return claim_of_parts(text, parts, "; ".join(told))
 
 
 def _mnist_claim(mnist: Mapping[str, float]) -> Claim:
@@ -397,10 +474,10 @@ def _mnist_claim(mnist: Mapping[str, float]) -> Claim:
         return untested(text, "MNIST was not run")
     plain = {n: rate for n, rate in mnist.items() if n.endswith("ML")}
     trees = {n: rate for n, rate in plain.items() if "-CR" in n}
-    parts = [rate > plain["TAN-CMI-ML"] for rate in trees.values()]
+    won = {n: rate > plain["TAN-CMI-ML"] for n, rate in trees.items()}
     if SMOOTHED in mnist:  # the highest rate of all in the paper
-        parts.append(mnist[SMOOTHED] > max(plain.values()))
-    verdict = "holds" if all(parts) else "holds in part" if any(parts) else "does not hold"
+        won[SMOOTHED] = mnist[SMOOTHED] > max(plain.values())
+    parts = {name: "holds" if better else "does not hold" for name, better in won.items()}
     told = {**plain, **{n: mnist[n] for n in (SMOOTHED,) if n in mnist}}
     number = ", ".join(f"{name} {100 * rate:.2f} %" for name, rate in told.items())
-    return Claim(text, verdict, number)
+    return claim_of_parts(text, parts, number)
