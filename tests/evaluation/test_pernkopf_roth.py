@@ -8,8 +8,16 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.evaluation import Contender, Dataset
 from tanager.evaluation.generators import corral
-from tanager.evaluation.reproduction import Workbench, pernkopf_orders, roth_orders, roth_sweeps
+from tanager.evaluation.reproduction import (
+    Workbench,
+    pernkopf_2008,
+    pernkopf_examples,
+    pernkopf_orders,
+    roth_orders,
+    roth_sweeps,
+)
 from tanager.evaluation.reproduction.pernkopf_tables import friedman_tables
+from tanager.evaluation.results import Scores
 from tanager.structure import Fixed
 
 
@@ -128,12 +136,13 @@ def write_arrays(path, rng):
 def test_pseudo_tans_and_the_chow_liu_tree_are_run_and_kept(tmp_path):
     write_arrays(tmp_path / "satimage.npz", np.random.default_rng(0))
     bench = Workbench(tmp_path, tmp_path / "runs", quick=True)
-    block, claim = roth_orders.pseudo_block(bench)
+    block, (claim, similar) = roth_orders.pseudo_block(bench)
     assert claim.verdict == "cannot be tested here"  # letter is not there
+    assert similar.number.startswith("satimage ")
     (row,) = block.rows
     assert row[0] == "satimage"
     assert all(0 <= float(error) <= 100 for error in row[2:])
-    recovered, claim = roth_orders.recovery_block(bench)
+    recovered, (claim,) = roth_orders.recovery_block(bench)
     assert recovered.rows[0][2].endswith("%")
     assert claim.verdict in ("holds", "holds in part")
     late = Workbench(tmp_path, tmp_path / "runs", quick=True, until=0.0)
@@ -150,3 +159,80 @@ def test_tables_that_are_made_of_others_have_the_paper_s_sizes(shared):
     assert shuttle.load().features.shape == (5800, 9)
     assert shuttle.train_rows == 3866
     assert "letter" not in by_name
+
+
+def test_parameters_that_are_significantly_better_are_more_than_the_paper_says():
+    rng = np.random.default_rng(0)
+    names = ("NB", "TAN-CMI", "TAN-OMI-CR", "TAN-OMISP-CR", "TAN-CR", "2-tree-OMI-CR")
+    plain = 0.3 + 0.1 * rng.random(12)
+    noise = rng.normal(size=12)
+    noise = 0.02 * (noise - noise.mean())
+    losses = {f"{n}-ML": plain for n in names}
+    losses |= {f"{n}-CL": plain - 0.002 + noise for n in names}
+    assert pernkopf_2008._parameters_claim(losses).verdict == "holds"
+    claim = pernkopf_2008._parameters_claim({**losses, "NB-CL": plain - 0.05 + noise})
+    assert claim.verdict == "holds in part"
+    assert "NB +5.00 (p 0.000)" in claim.number
+    assert "a lead only: NB. They are better by more" in claim.why
+
+
+def test_orders_by_information_are_compared_where_random_ones_were_run():
+    trees = ("TAN-OMI-CR-ML", "TAN-OMISP-CR-ML")
+    values = np.array([[0.1, 0.3]] * 4) + 0.01 * np.arange(4)[:, None]
+    scores = Scores("zero_one_loss", tuple("abcd"), trees, values)
+    noise = np.array([0.0, 0.01, -0.01])
+    picks = {f"TAN-RO-CR-ML, {pick}": 0.8 + noise for pick in ("Mean", "Max")}
+    claim = pernkopf_2008.order_claim(scores, {"tables": ("a", "c", "d"), **picks})
+    assert claim.verdict == "holds in part"
+    assert "OMI against Mean +8.33" in claim.number
+    assert "not: OMISP against Mean; OMISP against Max. In the paper, too" in claim.why
+    none = pernkopf_2008.order_claim(scores, {"tables": ()})
+    assert none.verdict == "cannot be tested here"
+
+
+def test_the_best_rate_is_that_of_a_two_tree_or_not():
+    rates = {"NB-CL": np.array([0.8, 0.9]), "2-tree-OMI-CR-ML": np.array([0.9, 0.9])}
+    mnist = {"TAN-CR-CL": 0.95, "2-tree-OMI-CR-CL": 0.94, pernkopf_2008.SMOOTHED: 0.99}
+    claim = pernkopf_2008.two_tree_claim(rates, mnist)
+    assert claim.verdict == "holds in part"
+    assert claim.number == (
+        "UCI 2-tree-OMI-CR-ML 90.00 %, NB-CL 85.00 %; MNIST 2-tree-OMI-CR-CL 94.00 %, "
+        "TAN-CR-CL 95.00 %"
+    )
+    assert pernkopf_2008.two_tree_claim({}, {}).verdict == "cannot be tested here"
+
+
+def test_what_is_beside_the_point_of_the_synthetic_example_is_judged():
+    rates = {"SVM": 64.9, "NB-ML": 50.5, "TAN-CMI-ML": 57.4, "TAN-CMI-CL": 57.4}
+    rates |= {"TAN-OMI-CR-ML": 64.3, "TAN-OMI-CR-CL": 64.8}
+    assert pernkopf_examples._others_claim(rates).verdict == "holds"
+    assert pernkopf_examples._others_claim({**rates, "SVM": 70.0}).verdict == "holds in part"
+
+
+def test_claims_on_figures_two_and_three_follow_the_errors():
+    errors = {1: 6.0, 2: 5.0, 5: 4.0, 8: 3.8}
+    best = {
+        ("figure-3-mnist", f"{order}, K = {k}"): error + 0.1 * place
+        for k, error in errors.items()
+        for place, order in enumerate("CBA")
+    }
+    best |= {("figure-2d", "TAN Subset"): 3.85, ("figure-2d", "TAN Random"): 5.0}
+    best |= {("figure-2d", "Chow–Liu, hybrid"): 3.0}
+    best |= {("figure-3d", f"K = {k} #{i + 1}"): 9 + i / k for k in (2, 8) for i in range(5)}
+    claims = {claim.text: claim for claim in roth_sweeps._claims(best, best)}
+    verdicts = {text.split(" (")[0]: claim.verdict for text, claim in claims.items()}
+    assert verdicts["Ordering C is slightly better than B, and B than A"] == "holds"
+    assert verdicts["On images going from K = 5 to 8 gains little"] == "holds"
+    any_order = claims["On mnist any ordering of the pixels beats random ones (section 4.4)"]
+    assert any_order.why == "1 of 3 comparisons borne out; not: A; B."
+    wide = "TAN Subset is ahead over a wide range of settings, not only with the best"
+    assert verdicts[wide] == "holds in part"
+    subsets = "Some parent subsets clearly beat others; with K = 8 by less than with 2"
+    assert verdicts[subsets] == "holds"
+    untried = {claim.verdict for claim in roth_sweeps._claims({}, {})}
+    assert untried == {"cannot be tested here"}
+
+
+def test_cycles_are_similar_below_the_papers_own_improvement():
+    assert roth_orders._similar_claim({"order": 9.0, "cycles": 8.5}).verdict == "holds"
+    assert roth_orders._similar_claim({"order": 9.0, "cycles": 8.1}).verdict == "does not hold"

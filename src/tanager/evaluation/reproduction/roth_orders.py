@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +21,7 @@ RECOVERY = "Ours has 20 epochs, the paper 500."
 LOSS = {"lambda_": 30.0, "gamma": 20.0, "eta": 10.0}
 
 
-def pseudo_block(bench: Workbench) -> tuple[Block, Claim]:
+def pseudo_block(bench: Workbench) -> tuple[Block, list[Claim]]:
     """Section 4.5: parents that may form cycles, which is no Bayesian network."""
     text = "Parents without an order, cycles allowed, help on letter: 7.98 % (section 4.5)"
     title = "Section 4.5: pseudo TAN, which is no network"
@@ -45,23 +45,38 @@ def pseudo_block(bench: Workbench) -> tuple[Block, Claim]:
         found[name] = errors
     notes = (
         f"One training of {epochs} epochs each, every (earlier) feature a candidate; loss and "
-        "steps as in the figures, λ = 30, γ = 20, η = 10.",
+        "steps as in the figures, λ = 30, γ = 20, η = 10. usps and mnist, of which the paper says "
+        "that errors remain similar, have hundreds of features, and were not run.",
         "With cycles the product of the tables does not sum to one over the features: a score, "
         "not a probability, from which no feature can be summed out. So it is an experiment "
         "here and no learner; `Differentiable(ordering='free')` draws arborescences instead.",
     )
     block = Block(title, ("table, error %", "with cycles, paper", *kinds.values()), rows, notes)
     errors = found.get("letter", {})
+    similar = _similar_claim(found.get("satimage", {}))
     if not {"order", "cycles"} <= set(errors):
-        return block, untested(text, "letter was not run")
+        return block, [untested(text, "letter was not run"), similar]
     verdict = "holds" if errors["cycles"] < errors["order"] else "does not hold"
     number = f"{errors['cycles']:.2f} % with cycles, {errors['order']:.2f} % in order"
     if "arborescence" in errors:
         number += f", {errors['arborescence']:.2f} % by arborescences"
-    return block, Claim(text, verdict, number)
+    return block, [claim_of_parts(text, {"letter": verdict}, number), similar]
 
 
-def recovery_block(bench: Workbench) -> tuple[Block, Claim]:
+def _similar_claim(errors: Mapping[str, float]) -> Claim:
+    """Judge section 4.5 on satimage, one of the tables on which cycles change little."""
+    text = "On the other tables errors with cycles remain similar (section 4.5)"
+    if not {"order", "cycles"} <= set(errors):
+        return untested(text, "satimage was not run")
+    # The paper calls 0.75 points on letter an improvement.
+    near = abs(errors["cycles"] - errors["order"]) < 0.75
+    parts = {"satimage": "holds" if near else "does not hold"}
+    number = f"satimage {errors['cycles']:.2f} % with cycles, {errors['order']:.2f} % in order"
+    why = "Borne out is a difference below that on letter in the paper, 0.75 points."
+    return claim_of_parts(text, parts, number, why)
+
+
+def recovery_block(bench: Workbench) -> tuple[Block, list[Claim]]:
     """Section 4.6: with the likelihood alone as loss the Chow–Liu tree is found."""
     text = "With the generative loss the Chow–Liu structure is recovered (section 4.6)"
     rows, shares = [], {}
@@ -77,20 +92,21 @@ def recovery_block(bench: Workbench) -> tuple[Block, Claim]:
             shares[name] = share
     notes = (
         f"{epochs} epochs under the likelihood, all earlier features of an order of the tree as "
-        "candidates, started from the frequencies.",
+        "candidates, started from the frequencies. The paper does not say on which tables; usps "
+        "and mnist were not run.",
     )
     block = Block(
         "Section 4.6: the Chow–Liu structure found again", ("table", "edges, paper", "ours"), rows,
         notes,
     )  # fmt: skip
     if not shares:
-        return block, untested(text, "not run")
+        return block, [untested(text, "not run")]
     parts = {
         name: "holds" if share == 1 else "holds in part" if share > 0.5 else "does not hold"
         for name, share in shares.items()
     }
     number = ", ".join(f"{name} {100 * share:.0f} % of the edges" for name, share in shares.items())
-    return block, claim_of_parts(text, parts, number, RECOVERY)
+    return block, [claim_of_parts(text, parts, number, RECOVERY)]
 
 
 def _arrays(bench: Workbench, name: str) -> Path | None:
