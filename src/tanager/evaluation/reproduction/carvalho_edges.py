@@ -16,7 +16,7 @@ from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.reproduction.carvalho_sites import gain_of, too_sure
 from tanager.evaluation.reproduction.duels import record_text
 from tanager.evaluation.reproduction.findings import Block, Claim, Picture
-from tanager.evaluation.reproduction.verdicts import duel_record, untested
+from tanager.evaluation.reproduction.verdicts import claim_of_parts, duel_record, untested
 from tanager.evaluation.reproduction.workbench import Workbench
 
 __all__ = ["edges_block"]
@@ -169,10 +169,13 @@ def _claim(grid: Sequence[_Place]) -> Claim:
     if not all(place in gains for place in wanted):
         return untested(text, "not run")
     competing, alone, evident = (gains[place] for place in wanted)
-    gained = competing > max(alone, 0.0)
-    verdict = "holds" if gained and evident > 0 else "holds in part" if gained else "does not hold"
+    found = {
+        "no position tells": competing > max(alone, 0.0),
+        "positions tell by themselves": evident > 0,
+    }
+    parts = {name: "holds" if gained else "does not hold" for name, gained in found.items()}
     number = (
         f"{competing:+.1f} with shared dependence 0.5, {alone:+.1f} without; {evident:+.1f} with "
         "it where positions tell by themselves (0.001 nats a row held out)"
     )
-    return Claim(text, verdict, number)
+    return claim_of_parts(text, parts, number)
