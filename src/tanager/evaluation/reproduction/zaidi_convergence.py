@@ -459,6 +459,8 @@ def _synthetic(bench: Workbench) -> tuple[Block, Claim]:
     notes = (
         f"The paper says: the advantage of w grows with α. {datasets[0].train_rows:,} rows here, "
         "10,000 there.",
+        "Features count as -1 and 1; the paper's formula does not say, and lacks the one in its "
+        "denominator.",
     )
     text = "The worse the problem's scaling, the more the weighted form helps (figure 3)"
     claim = untested(text, "not run")
