@@ -10,7 +10,7 @@ from tanager.evaluation import Contender, Dataset
 from tanager.evaluation.generators import corral
 from tanager.evaluation.reproduction import (
     Workbench,
-    pernkopf_2008,
+    pernkopf_claims,
     pernkopf_examples,
     pernkopf_orders,
     roth_orders,
@@ -169,8 +169,8 @@ def test_parameters_that_are_significantly_better_are_more_than_the_paper_says()
     noise = 0.02 * (noise - noise.mean())
     losses = {f"{n}-ML": plain for n in names}
     losses |= {f"{n}-CL": plain - 0.002 + noise for n in names}
-    assert pernkopf_2008._parameters_claim(losses).verdict == "holds"
-    claim = pernkopf_2008._parameters_claim({**losses, "NB-CL": plain - 0.05 + noise})
+    assert pernkopf_claims._parameters_claim(losses).verdict == "holds"
+    claim = pernkopf_claims._parameters_claim({**losses, "NB-CL": plain - 0.05 + noise})
     assert claim.verdict == "holds in part"
     assert "NB +5.00 (p 0.000)" in claim.number
     assert "a lead only: NB. They are better by more" in claim.why
@@ -182,24 +182,24 @@ def test_orders_by_information_are_compared_where_random_ones_were_run():
     scores = Scores("zero_one_loss", tuple("abcd"), trees, values)
     noise = np.array([0.0, 0.01, -0.01])
     picks = {f"TAN-RO-CR-ML, {pick}": 0.8 + noise for pick in ("Mean", "Max")}
-    claim = pernkopf_2008.order_claim(scores, {"tables": ("a", "c", "d"), **picks})
+    claim = pernkopf_claims.order_claim(scores, {"tables": ("a", "c", "d"), **picks})
     assert claim.verdict == "holds in part"
     assert "OMI against Mean +8.33" in claim.number
     assert "not: OMISP against Mean; OMISP against Max. In the paper, too" in claim.why
-    none = pernkopf_2008.order_claim(scores, {"tables": ()})
+    none = pernkopf_claims.order_claim(scores, {"tables": ()})
     assert none.verdict == "cannot be tested here"
 
 
 def test_the_best_rate_is_that_of_a_two_tree_or_not():
     rates = {"NB-CL": np.array([0.8, 0.9]), "2-tree-OMI-CR-ML": np.array([0.9, 0.9])}
-    mnist = {"TAN-CR-CL": 0.95, "2-tree-OMI-CR-CL": 0.94, pernkopf_2008.SMOOTHED: 0.99}
-    claim = pernkopf_2008.two_tree_claim(rates, mnist)
+    mnist = {"TAN-CR-CL": 0.95, "2-tree-OMI-CR-CL": 0.94, pernkopf_claims.SMOOTHED: 0.99}
+    claim = pernkopf_claims.two_tree_claim(rates, mnist)
     assert claim.verdict == "holds in part"
     assert claim.number == (
         "UCI 2-tree-OMI-CR-ML 90.00 %, NB-CL 85.00 %; MNIST 2-tree-OMI-CR-CL 94.00 %, "
         "TAN-CR-CL 95.00 %"
     )
-    assert pernkopf_2008.two_tree_claim({}, {}).verdict == "cannot be tested here"
+    assert pernkopf_claims.two_tree_claim({}, {}).verdict == "cannot be tested here"
 
 
 def test_what_is_beside_the_point_of_the_synthetic_example_is_judged():

@@ -10,6 +10,14 @@ import numpy as np
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.reproduction.findings import Block, Claim, Findings
+from tanager.evaluation.reproduction.pernkopf_claims import (
+    SMOOTHED,
+    TABLE_1,
+    mnist_claim,
+    order_claim,
+    tree_claims,
+    two_tree_claim,
+)
 from tanager.evaluation.reproduction.pernkopf_examples import missing_block, synthetic_block
 from tanager.evaluation.reproduction.pernkopf_orders import random_orders
 from tanager.evaluation.reproduction.pernkopf_tables import MADE_OTHERWISE, friedman_tables
@@ -18,7 +26,7 @@ from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import paired_t
 
-__all__ = ["order_claim", "reproduce", "two_tree_claim"]
+__all__ = ["reproduce"]
 
 TITLE = (
     "Pernkopf, F. and Bilmes, J. (2008). Order-based discriminative structure learning for "
@@ -40,29 +48,6 @@ USES = {
     "TAN-CR-CL": f"greedy/{CL}",
     "2-tree-OMI-CR-ML": "order(order='cmi', max_parents=2)/ml",
     "2-tree-OMI-CR-CL": f"order(order='cmi', max_parents=2)/{CL}",
-}
-
-# Table 1: classification rates in per cent, mean over 25 UCI tables, and MNIST. For random
-# orders of 2-trees the paper has rates of speech data alone.
-TABLE_1 = {
-    "NB-ML": (83.82, 83.73),
-    "NB-CL": (84.10, 83.77),
-    "TAN-CMI-ML": (85.00, 91.28),
-    "TAN-CMI-CL": (85.09, 91.28),
-    "TAN-RO-CR-ML, Mean": (85.59, None),
-    "TAN-RO-CR-ML, Min": (85.51, None),
-    "TAN-RO-CR-ML, Max": (85.42, None),
-    "TAN-OMI-CR-ML": (85.72, 92.01),
-    "TAN-OMI-CR-CL": (85.74, 92.01),
-    "TAN-OMISP-CR-ML": (85.56, 92.10),
-    "TAN-OMISP-CR-CL": (85.61, 92.10),
-    "TAN-CR-ML": (85.79, 92.58),
-    "TAN-CR-CL": (85.78, 92.58),
-    "2-tree-RO-CR-ML, Mean": (None, None),
-    "2-tree-RO-CR-ML, Min": (None, None),
-    "2-tree-RO-CR-ML, Max": (None, None),
-    "2-tree-OMI-CR-ML": (85.74, 92.69),
-    "2-tree-OMI-CR-CL": (85.83, 92.69),
 }
 
 RO = "TAN-RO-CR-ML, Max"
@@ -109,7 +94,6 @@ TABLE_3 = Block(
 # MNIST, cheapest first: of 195 features only those that share most with a feature given the class
 # are tried as its parents, as section 4 of the paper suggests for many features.
 N_CANDIDATES = 20
-SMOOTHED = "2-tree-OMI-CR, smoothed"
 MNIST_STRUCTURES = {
     "NB": "naive",
     "TAN-CMI": "tan(root='first', adjusted=False)",
@@ -161,14 +145,14 @@ def reproduce(bench: Workbench) -> Findings:
     block, time_claims = _times(timed.records, mnist_records)
     findings.blocks.append(block)
     findings.claims += [
-        *_claims(scores, random),
+        *tree_claims(scores, random),
         order_claim(first_round, random),
         two_tree_claim(rates, mnist),
         *time_claims,
     ]
     block, claim = missing_block(bench, {name: USES[name] for name in FIGURE_3})
     findings.blocks += [block, TABLE_3]
-    findings.claims += [claim, _mnist_claim(mnist)]
+    findings.claims += [claim, mnist_claim(mnist)]
     bench.leave_out(
         "TIMIT (columns of tables 1 and 4, table 3, figure 3): the speech corpus is not free"
     )
@@ -359,125 +343,3 @@ def _spent(records: Sequence[Mapping[str, Any]]) -> dict[str, _Spent]:
             n_scored = scored + info.get("families_scored", 0)
             found[r["classifier"]] = _Spent(seconds + info["cpu_seconds"], n_scored)
     return found
-
-
-def _claims(scores: Scores, random: Mapping[str, Any]) -> list[Claim]:
-    losses = _columns(scores)
-    claims = _tree_claims(losses, len(scores.datasets)) if len(scores.datasets) > 2 else []
-    text = "Of random orders the best on training rows is no better on test rows (table 1)"
-    if "TAN-RO-CR-ML, Max" not in random or len(random["tables"]) < 3:
-        return [*claims, untested(text, "not run")]
-    picks = {n: random[f"TAN-RO-CR-ML, {n}"] for n in ("Mean", "Min", "Max")}
-    better = {n: paired_t(-picks["Max"], -picks[n], "less").p_value for n in ("Mean", "Min")}
-    parts = {
-        "no better than the mean order": "holds" if better["Mean"] > 0.05 else "does not hold",
-        "no better than the worst on training rows": "holds"
-        if picks["Max"].mean() <= picks["Min"].mean()
-        else "does not hold",
-    }
-    rates = ", ".join(f"{name} {100 * float(v.mean()):.2f}" for name, v in picks.items())
-    told = ", ".join(f"{name} p {p:.3f}" for name, p in better.items())
-    worst = picks["Min"].mean() < min(picks["Mean"].mean(), picks["Max"].mean())
-    why = (
-        "Here the worst structure on training rows is the worst on test rows too." if worst else ""
-    )
-    return [*claims, claim_of_parts(text, parts, f"{rates}; Max better than {told}", why)]
-
-
-def _tree_claims(losses: Mapping[str, np.ndarray], n_tables: int) -> list[Claim]:
-    """Judge what section 5.2 says of discriminative structure and parameters."""
-    text = "Discriminative trees classify better than TAN by mutual information (table 2)"
-    trees = ("TAN-OMI-CR-ML", "TAN-OMISP-CR-ML", "TAN-CR-ML")
-    plain = losses["TAN-CMI-ML"]
-    tests = {n: paired_t(losses[n], plain, "less").p_value for n in trees}
-    parts = {
-        n.split("-")[1]: "holds" if p <= 0.05
-        else "holds in part" if losses[n].mean() < plain.mean()
-        else "does not hold"
-        for n, p in tests.items()
-    }  # fmt: skip
-    number = ", ".join(f"{name.split('-')[1]} p {p:.3f}" for name, p in tests.items())
-    why = f"All lead on average, on {n_tables} tables instead of 25."
-    ahead = all(losses[n].mean() < plain.mean() for n in trees)
-    claims = [claim_of_parts(text, parts, number, why if ahead else "")]
-    p = paired_t(losses["TAN-CR-ML"], losses["TAN-OMI-CR-ML"], "less").p_value
-    text = "The greedy search is not significantly better than the order-based one (table 2)"
-    parts = {"TAN-CR against TAN-OMI-CR": "holds" if p > 0.05 else "does not hold"}
-    claims.append(claim_of_parts(text, parts, f"p {p:.3f}"))
-    return [*claims, _parameters_claim(losses)]
-
-
-def _parameters_claim(losses: Mapping[str, np.ndarray]) -> Claim:
-    text = (
-        "Discriminative parameters are slightly, not significantly, better than ML on these "
-        "structures (table 1)"
-    )
-    parts, told = {}, []
-    for n in ("NB", "TAN-CMI", "TAN-OMI-CR", "TAN-OMISP-CR", "TAN-CR", "2-tree-OMI-CR"):
-        trained, plain = losses[f"{n}-CL"], losses[f"{n}-ML"]
-        gain = 100 * float((plain - trained).mean())
-        p = paired_t(trained, plain, "less").p_value
-        better = "holds" if p > 0.05 else "holds in part"
-        parts[n] = better if gain > 0 else "does not hold"
-        told.append(f"{n} {gain:+.2f} (p {p:.3f})")
-    why = (
-        "They are better by more than in the paper where they are significantly so: 20 iterations "
-        "of L-BFGS go further than 20 of gradient descent."
-    )
-    clear = "holds in part" in parts.values()
-    return claim_of_parts(text, parts, f"points of rate: {', '.join(told)}", why if clear else "")
-
-
-def order_claim(first_round: Scores, random: Mapping[str, Any]) -> Claim:
-    """Judge whether the orders by information are better than random ones, on the same rows."""
-    text = "Orders by mutual information do better than random orders (table 1, section 5.2)"
-    names = random.get("tables", ())
-    places = [first_round.datasets.index(name) for name in names if name in first_round.datasets]
-    if len(places) < 3 or len(places) != len(names):
-        return untested(text, "not run")
-    parts, told = {}, []
-    for tree in ("TAN-OMI-CR-ML", "TAN-OMISP-CR-ML"):
-        ours = first_round.of(tree)[places]
-        for pick in ("Mean", "Max"):
-            other = 1 - random[f"TAN-RO-CR-ML, {pick}"]
-            name = f"{tree.split('-')[1]} against {pick}"
-            gain = 100 * float((other - ours).mean())
-            parts[name] = "holds" if gain > 0 else "does not hold"
-            p = paired_t(ours, other, "less").p_value
-            told.append(f"{name} {gain:+.2f} (p {p:.3f})")
-    why = "In the paper, too, OMISP is behind the mean of random orders, 85.56 against 85.59."
-    why = why if parts["OMISP against Mean"] != "holds" else ""
-    return claim_of_parts(text, parts, f"points of rate: {', '.join(told)}", why)
-
-
-def two_tree_claim(rates: Mapping[str, np.ndarray], mnist: Mapping[str, float]) -> Claim:
-    """Judge whether the best rate is one of a discriminative 2-tree."""
-    text = "Of all classifiers the discriminative 2-tree performs best (table 1)"
-    found = {"UCI": {n: float(v.mean()) for n, v in rates.items() if len(v)}, "MNIST": dict(mnist)}
-    parts, told = {}, []
-    for where, by_name in found.items():
-        trees = {n: r for n, r in by_name.items() if n in TABLE_1 and n.startswith("2-tree")}
-        others = {n: r for n, r in by_name.items() if n in TABLE_1 and n not in trees}
-        if trees and others:
-            best, other = (max(some, key=lambda n: some[n]) for some in (trees, others))
-            ahead = trees[best] > others[other]
-            parts[where] = "holds" if ahead else "does not hold"
-            told.append(
-                f"{where} {best} {100 * trees[best]:.2f} %, {other} {100 * others[other]:.2f} %"
-            )
-    return claim_of_parts(text, parts, "; ".join(told))
-
-
-def _mnist_claim(mnist: Mapping[str, float]) -> Claim:
-    text = "On MNIST discriminative trees beat TAN-CMI; a smoothed 2-tree has 93.74 % (section 5.2)"
-    if not {"TAN-CMI-ML", "TAN-OMI-CR-ML"} <= set(mnist):
-        return untested(text, "MNIST was not run")
-    plain = {n: rate for n, rate in mnist.items() if n.endswith("ML")}
-    trees = {n: rate for n, rate in plain.items() if "-CR" in n}
-    won = {n: rate > plain["TAN-CMI-ML"] for n, rate in trees.items()}
-    if SMOOTHED in mnist:  # the highest rate of all in the paper
-        won[SMOOTHED] = mnist[SMOOTHED] > max(plain.values())
-    parts = {name: "holds" if better else "does not hold" for name, better in won.items()}
-    told = {**plain, **{n: mnist[n] for n in (SMOOTHED,) if n in mnist}}
-    number = ", ".join(f"{name} {100 * rate:.2f} %" for name, rate in told.items())
-    return claim_of_parts(text, parts, number)

@@ -341,7 +341,7 @@ def _curve_picture(dataset: str, found: Any) -> Picture:
 
 def _splice(bench: Workbench) -> tuple[Block, list[Claim]]:
     """Section 6.5 on generated windows."""
-    n_rows, n_train = (20_000, 15_000) if bench.quick else (60_000, 48_000)
+    n_rows, n_train = (20_000, 15_000) if bench.quick else (625_000, 500_000)
     dataset = Dataset("splice-made", splice_table(n_rows), train_rows=n_train)
     contenders = bench.available({name: use for name, (use, _, _) in TABLE_6.items()})
     results = bench.run("petitjean-2018-splice", [dataset], contenders).results
