@@ -6,8 +6,9 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,7 +19,7 @@ try:
 except ImportError:  # a platform without advisory locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["destination", "remove_abandoned", "replacing", "write_text"]
+__all__ = ["destination", "remove_abandoned", "replacing", "replacing_folder", "write_text"]
 
 _TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
@@ -49,18 +50,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     final = destination(path)
     old = _facts(final)
     remove_abandoned(final.parent, final.name)
-    part = final.with_name(f".{final.name[:200]}.{secrets.token_hex(4)}.part")
+    part = _temporary(final)
     handle = None
     try:
         # A new file has the permissions of any new file; one that takes the place
         # of another is never more open than that, not even while it is written.
         mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666
-        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o600)
-        if fcntl is None:
-            os.close(handle)
-            handle = None
-        else:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # tells a live file from one left behind
+        handle = _hold(
+            part, lambda: os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o600)
+        )
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
@@ -79,6 +77,60 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             part.unlink(missing_ok=True)
         if handle is not None:
             os.close(handle)
+
+
+@contextmanager
+def replacing_folder(output: Path) -> Iterator[Path]:
+    """Give a folder beside `output`, which is empty or not there, that becomes it in the end."""
+    remove_abandoned(output.parent, output.name)
+    part = _temporary(output)
+    handle = None
+
+    def make() -> int:
+        part.mkdir()
+        return os.open(part, os.O_RDONLY)
+
+    try:
+        if fcntl is None:
+            part.mkdir()
+        else:
+            handle = _hold(part, make)
+        yield part
+        if output.is_dir():
+            output.rmdir()  # empty, or this fails
+        part.rename(output)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _temporary(final: Path) -> Path:
+    """Return a path beside another, for what is to become it."""
+    return final.with_name(f".{_start(final.name)}.{secrets.token_hex(4)}.part")
+
+
+def _start(name: str) -> str:
+    """Return as much of a name as leaves room for the rest of a temporary one, in bytes."""
+    return name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+
+
+def _hold(part: Path, make: Callable[[], int]) -> int | None:
+    """Make a temporary file and lock it, which tells it from one left behind.
+
+    Before it is locked another writer may take it for that and remove it: then it is made again.
+    """
+    while True:
+        handle = make()
+        if fcntl is None:
+            os.close(handle)
+            return None
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if part.exists():
+            return handle
+        os.close(handle)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -123,17 +175,17 @@ def _facts(final: Path) -> os.stat_result | None:
 
 
 def remove_abandoned(folder: Path, name: str | None = None) -> None:
-    """Remove temporary files of writers that were killed: theirs is the lock that nobody holds.
+    """Remove what writers that were killed left: theirs is the lock that nobody holds.
 
     Parameters
     ----------
     folder : Path
     name : str, optional
-        Of the file they were to become; by default of any file of the folder.
+        Of the file or folder they were to become; by default of any.
     """
     if fcntl is None:
         return
-    wanted = None if name is None else name[:200]
+    wanted = None if name is None else _start(name)
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             found = _TEMPORARY.fullmatch(entry.name)
@@ -147,7 +199,10 @@ def _remove_unlocked(part: Path) -> None:
     handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        part.unlink()
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            shutil.rmtree(part)
+        else:
+            part.unlink()
     finally:
         os.close(handle)
 

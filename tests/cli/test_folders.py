@@ -77,3 +77,16 @@ def test_files_keep_their_names_where_columns_are_read_in_their_own_way(tmp_path
     assert call("fit", rows, "-t", "y", *learners, "-o", model) == 0
     assert call("predict", model, rows, "--na-values", "?", "-o", tmp_path / "out") == 0
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"first.parquet", "second.parquet"}
+
+
+def test_two_files_of_one_name_are_refused_before_the_work(place, tmp_path, capsys):
+    import pyarrow.csv as pacsv
+
+    rows = tmp_path / "rows" / "year=2020"
+    rows.mkdir(parents=True)
+    for ending in ("csv", "tsv"):
+        pacsv.write_csv(make_table(), rows / f"a.{ending}")
+    model = place / "m.tanager"
+    assert call("predict", model, rows.parent, "--ignore-extra", "-o", tmp_path / "out") == 2
+    assert "'a'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["rows"]

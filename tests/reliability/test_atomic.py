@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tanager.atomic import remove_abandoned, replacing, write_text
+from tanager.atomic import remove_abandoned, replacing, replacing_folder, write_text
 from tanager.errors import ConfigurationError
 
 
@@ -191,3 +191,70 @@ def test_a_folder_that_is_not_there_is_told_with_the_name_that_was_asked_for(tmp
     with pytest.raises(FileNotFoundError) as told:
         write_text(place, "text")
     assert str(told.value) == f"[Errno 2] No such file or directory: {str(place)!r}"
+
+
+def test_a_writer_whose_file_is_taken_for_an_abandoned_one_makes_it_again(tmp_path, monkeypatch):
+    """Between making a temporary file and locking it, another writer may remove it."""
+    path = tmp_path / "secret"
+    path.write_text("old")
+    path.chmod(0o600)
+    opened = []
+
+    def open_and_lose(name, flags, *mode, real=os.open):
+        handle = real(name, flags, *mode)
+        if flags & os.O_EXCL:
+            opened.append(name)
+            if len(opened) == 1:
+                remove_abandoned(tmp_path)
+        return handle
+
+    monkeypatch.setattr(os, "open", open_and_lose)
+    with replacing(path) as part:
+        assert part.exists()
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+        remove_abandoned(tmp_path)  # the lock holds
+        part.write_text("new")
+    assert len(opened) == 2
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_two_writers_of_one_file_leave_one_whole_file(tmp_path):
+    code = """
+import sys
+from pathlib import Path
+from tanager.atomic import write_text
+for _ in range(200):
+    write_text(Path(sys.argv[1]), sys.argv[2] * 5_000)
+"""
+    path = tmp_path / "file"
+    write_text(path, "a")
+    path.chmod(0o600)
+    commands = [[sys.executable, "-c", code, str(path), letter] for letter in "ab"]
+    running = [subprocess.Popen(command) for command in commands]
+    while any(one.poll() is None for one in running):
+        assert path.read_text() in ("a", "a" * 5_000, "b" * 5_000)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [one.returncode for one in running] == [0, 0]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["é" * 125, "a" * 250, "語" * 83])
+def test_a_file_may_have_as_long_a_name_as_the_disk_allows(tmp_path, name):
+    write_text(tmp_path / name, "whole")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_that_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    left, other = tmp_path / ".out.0123abcd.part", tmp_path / ".others.0123abcd.part"
+    for folder in (left, other):
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "0.parquet").write_bytes(b"half")
+    with replacing_folder(tmp_path / "out") as part:
+        assert not left.exists()
+        remove_abandoned(tmp_path, "out")  # the lock holds
+        (part / "0.parquet").write_bytes(b"whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "out"]
+    with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "more"):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.glob(".more*"))

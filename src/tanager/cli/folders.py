@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from tanager.atomic import replacing_folder
 from tanager.cli.output import open_output
 from tanager.errors import ConfigurationError
 from tanager.sources import Fragment, Source
@@ -41,17 +40,35 @@ def write_parts(
     paths = [_path(fragment) for fragment in fragments]
     known = [path for path in paths if path is not None]
     root = Path(os.path.commonpath([path.parent for path in known])) if known else Path()
-    with _whole_folder(output) as folder:
-        grouped = groupby(zip(paths, fragments, strict=True), key=lambda pair: pair[0])
-        for number, (path, pairs) in enumerate(grouped):
-            name = Path(f"part-{number:05}") if path is None else path.relative_to(root)
-            place = (folder / name).with_suffix(".parquet")
+    grouped = [
+        (path, [fragment for _, fragment in pairs])
+        for path, pairs in groupby(zip(paths, fragments, strict=True), key=lambda pair: pair[0])
+    ]
+    names = [
+        Path(f"part-{number:05}") if path is None else path.relative_to(root).with_suffix("")
+        for number, (path, _) in enumerate(grouped)
+    ]
+    _refuse_twins(names)
+    with replacing_folder(output) as folder:
+        for name, (_, chosen) in zip(names, grouped, strict=True):
+            place = folder / name.with_name(f"{name.name}.parquet")
             place.parent.mkdir(parents=True, exist_ok=True)
-            part = _Part(source, [fragment for _, fragment in pairs])
+            part = _Part(source, chosen)
             with open_output(place) as write:
                 for batch in score(part):
                     write(batch)
                     yield batch.num_rows
+
+
+def _refuse_twins(names: Sequence[Path]) -> None:
+    """Refuse two files of one name: the predictions of one would replace the other's."""
+    twins = [name for name, number in Counter(names).items() if number > 1]
+    if twins:
+        raise ConfigurationError(
+            f"{len(twins)} name(s) of input files come twice, such as {str(twins[0])!r}, and the "
+            "predictions of one would replace the other's. Rename the files, or give --output the "
+            "name of one file: .parquet, .arrow, .csv."
+        )
 
 
 class _Part(Source):
@@ -71,18 +88,3 @@ def _path(fragment: Fragment) -> Path | None:
         fragment = fragment.fragment
     opened = getattr(fragment, "opened", None)
     return None if opened is None else Path(opened.file.path).resolve()
-
-
-@contextmanager
-def _whole_folder(output: Path) -> Iterator[Path]:
-    """Give a folder beside `output` that becomes it when the block succeeds."""
-    part = output.with_name(f".{output.name}.{secrets.token_hex(4)}.part")
-    part.mkdir()
-    try:
-        yield part
-        if output.is_dir():
-            output.rmdir()  # empty, or this fails
-        part.rename(output)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
