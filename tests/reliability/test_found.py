@@ -281,3 +281,57 @@ def test_a_time_is_no_option_of_a_classifier(tmp_path, value):
     )
     with pytest.raises(ConfigurationError, match="class_weight"):
         Experiment.from_toml(tmp_path / "e.toml")
+
+
+@pytest.fixture
+def _small_blocks(monkeypatch):
+    """Let a little be much."""
+    from tanager.sources import text, whole
+
+    monkeypatch.setattr(text, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(whole, "MOST_BYTES", 1 << 16)
+
+
+@pytest.mark.usefixtures("_small_blocks")
+@pytest.mark.parametrize("start", [b"a", b'a,"b\n'], ids=["a line", "a quoted name"])
+def test_a_packed_header_without_an_end_is_not_read_to_its_end(tmp_path, start, monkeypatch):
+    from tanager.sources import text
+
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(start + b"a" * (1 << 24), mtime=0))
+    read = []
+
+    def counted(*given, real=text._open_text):
+        handle = real(*given)
+        readline = handle.readline
+        monkeypatch.setattr(handle, "readline", lambda n=-1: read.append(readline(n)) or read[-1])
+        return handle
+
+    monkeypatch.setattr(text, "_open_text", counted)
+    with pytest.raises(DataError, match="header"):
+        fit(str(path))
+    assert sum(map(len, read)) < 1 << 20
+
+
+@pytest.mark.usefixtures("_small_blocks")
+def test_packed_lines_of_json_that_fill_the_memory_are_refused(tmp_path):
+    line = b'{"a": "p", "y": "u"}\n'
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(gzip.compress(line * 100_000, mtime=0))
+    with pytest.raises(DataError, match="unpacks to far more"):
+        fit(str(path))
+    (tmp_path / "t.jsonl").write_bytes(line * 5_000)  # what is not packed may be of any size
+    assert open_source(str(tmp_path / "t.jsonl")).n_rows == 5_000
+
+
+@pytest.mark.usefixtures("_small_blocks")
+def test_a_sheet_whose_parts_fill_the_memory_is_refused(tmp_path):
+    blank = b" " * (1 << 23)
+    path = write_excel(tmp_path / "t.xlsx", replace=(b"<sheetData>", b"<sheetData>" + blank))
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    with pytest.raises(DataError, match="unpacks to far more"):
+        fit(path)

@@ -186,16 +186,26 @@ def _open_text(path: Path, style: TextStyle) -> Any:
     return io.TextIOWrapper(stream, encoding=plain, newline="")
 
 
+def _lines(handle: Any) -> Iterator[str]:
+    """Iterate over lines, very long ones in parts: a small packed file may hold one of any size."""
+    return iter(lambda: handle.readline(BLOCK_BYTES), "")
+
+
 def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
     try:
         with _open_text(path, style) as handle:
-            line = handle.readline()
+            line = next(_lines(handle), "")
+            if len(line) == BLOCK_BYTES and not line.endswith("\n"):
+                raise DataError(
+                    f"{path}: the header has more than {BLOCK_BYTES:,} characters. Pass a file "
+                    "whose first line names the columns."
+                )
             bare = re.sub(r'"[^"]*"', "", line)
             delimiter = max(_DELIMITERS, key=bare.count)
         if not line.strip():
             raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
         with _open_text(path, style) as handle:
-            return next(csv.reader(handle, delimiter=delimiter)), delimiter
+            return next(csv.reader(_lines(handle), delimiter=delimiter)), delimiter
     except UnicodeError as error:
         why = (
             f"{error.reason} at byte {error.start}"
@@ -220,7 +230,7 @@ def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
 def _ragged(path: Path, delimiter: str, style: TextStyle) -> DataError:
     """Find the first row whose number of cells differs from the header's."""
     with _open_text(path, style) as handle:
-        reader = csv.reader(handle, delimiter=delimiter)
+        reader = csv.reader(_lines(handle), delimiter=delimiter)
         expected = len(next(reader))
         with suppress(csv.Error):  # of a cell too long for this reader
             for row in reader:

@@ -12,6 +12,7 @@ from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pyarrow as pa
 
@@ -22,6 +23,10 @@ from tanager.sources.source import Source, TableSource
 
 __all__ = ["read_whole", "save_stdin"]
 
+# What a packed file may unpack to, all of which is held in memory: real text packs to a
+# twentieth, a file that was made to fill a memory to a thousandth.
+MOST_BYTES = 1 << 28  # of a small file; of a large one so many for each byte:
+MOST_BYTES_OF_A_BYTE = 100
 MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
 MOST_CELLS_OF_A_BYTE = 100
 ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
@@ -44,11 +49,33 @@ def _read_json(path: Path) -> pa.Table:
 
     try:
         with reading(path):
+            _check_unpacked(path, _unpacked_bytes(path))
             table = json.read_json(pa.input_stream(str(path), compression="detect"))
             check_columns(table)  # also that texts are utf-8: the reader does not
             return table
     except DataError as error:
         raise DataError(f"{error} It must hold one JSON object a line.") from error.__cause__
+
+
+def _check_unpacked(path: Path, n_bytes: int) -> None:
+    if n_bytes > _most_bytes(path):
+        raise DataError(
+            f"{path} unpacks to far more than a file of its size holds. Unpack it, look at it, and "
+            "pass the unpacked file or Parquet."
+        )
+
+
+def _most_bytes(path: Path) -> int:
+    return max(MOST_BYTES, MOST_BYTES_OF_A_BYTE * path.stat().st_size)
+
+
+def _unpacked_bytes(path: Path) -> int:
+    """Return how many bytes a packed file unpacks to, or some that are too many."""
+    n_bytes, most = 0, _most_bytes(path)
+    with pa.input_stream(str(path), compression="detect") as stream:
+        while n_bytes <= most and (part := stream.read(1 << 20)):
+            n_bytes += len(part)
+    return n_bytes
 
 
 def _read_excel(path: Path) -> pa.Table:
@@ -60,6 +87,8 @@ def _read_excel(path: Path) -> pa.Table:
             "sheet as CSV."
         ) from error
     try:
+        with ZipFile(path) as parts:  # which gives no more of a part than is said here
+            _check_unpacked(path, sum(part.file_size for part in parts.infolist()))
         with closing(load_workbook(path, read_only=True, data_only=True)) as book:
             rows = _cells(path, book.worksheets)
     except DataError:
