@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from threading import Timer
 from typing import Any
 
+from tanager.escaping import visible
+
 __all__ = ["LongWork", "Progress", "RichProgress"]
 
 _log = logging.getLogger(__name__)
@@ -126,7 +128,7 @@ class RichProgress(Progress):
         task = self._bars.tasks[self._bars.task_ids.index(self._task)]
         rate = f"{task.speed:,.0f} {self._unit}/s" if task.speed else ""
         text = "  ".join(f"{key} {_short(value)}" for key, value in info.items())
-        self._bars.update(self._task, advance=n, rate=rate, info=text)
+        self._bars.update(self._task, advance=n, rate=rate, info=visible(text))
 
     def finish(self) -> None:
         """Fill the bar of the current stage."""

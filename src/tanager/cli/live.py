@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tanager.cli.console import console, plain, plain_table
+from tanager.escaping import visible
 from tanager.progress import Progress
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class LiveTable(Progress):
     def advance(self, n: float = 1, **info: object) -> None:
         """Count a cell and redraw."""
         self._cells.setdefault(str(info["classifier"]), []).append(dict(info))
-        self._bar.update(self._task, advance=n, last=str(info["dataset"]))
+        self._bar.update(self._task, advance=n, last=visible(str(info["dataset"])))
         self._live.update(self._group(self._table(), self._bar))
 
     def _table(self) -> Any:
