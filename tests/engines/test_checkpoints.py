@@ -209,7 +209,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match="Delete the folder"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
     (tmp_path / "structure.json").write_text('{"names": 3}')
-    with pytest.raises(ModelFileError, match=r"structure.json is malformed"):
+    with pytest.raises(ModelFileError, match=r"structure.json is damaged"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
 
 

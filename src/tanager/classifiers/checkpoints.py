@@ -79,6 +79,11 @@ class FitCheckpoint:
         found = self._read("structure.json")
         if found is None:
             return None
+        if found.pop("sha256", None) != _checksum(found):
+            raise ModelFileError(
+                f"{self.folder / 'structure.json'} is damaged: its checksum does not match its "
+                f"content. {_DELETE}"
+            )
         try:
             structure = Structure(
                 tuple(found["names"]),
@@ -99,7 +104,8 @@ class FitCheckpoint:
             "parents": [list(parents) for parents in structure.parent_indices],
             "record": dict(record),
         }
-        self._write("structure.json", content)
+        content = json.loads(json.dumps(content, default=_plain))
+        self._write("structure.json", {**content, "sha256": _checksum(content)})
         self._journal.end()
 
     def clear(self) -> None:
@@ -107,7 +113,7 @@ class FitCheckpoint:
         self._journal.end()
         for pattern in ("passes-*.npz", "training-*.npz", "structure.json", "checkpoint.json"):
             for path in self.folder.glob(pattern):
-                path.unlink()
+                path.unlink(missing_ok=True)
         remove_abandoned(self.folder)
 
     def _refuse_others(self) -> None:
@@ -130,14 +136,14 @@ class FitCheckpoint:
             found = json.loads(path.read_text())
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ModelFileError(f"{path} is not readable ({error}). {_DELETE}") from error
         if not isinstance(found, dict):
             raise ModelFileError(f"{path} holds no JSON object. {_DELETE}")
         return found
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        write_text(self.folder / name, json.dumps(content, default=_plain))
+        write_text(self.folder / name, json.dumps(content))
 
 
 def learn_structure(
@@ -160,6 +166,10 @@ def learn_structure(
 
 
 _DELETE = "Delete the folder to fit from the start."
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

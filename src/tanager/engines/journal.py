@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ from tanager.engines.passes import Engine, Pass, Piece, Pieces
 from tanager.errors import ModelFileError
 from tanager.progress import Progress
 
-__all__ = ["JournalEngine"]
+__all__ = ["JournalEngine", "read_arrays"]
 
 Chunk = TypeVar("Chunk")
 State = TypeVar("State")
@@ -83,7 +82,7 @@ class JournalEngine:
         """End the stage: its notes are of no more use."""
         self._known, self._new = {}, {}
         for path in self._files():
-            path.unlink()
+            path.unlink(missing_ok=True)  # another process may end the same stage
 
     def run(
         self,
@@ -191,10 +190,24 @@ def _like(zero: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
 
 def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in sorted(file.files)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return dict(sorted(read_arrays(path).items()))
+    except ValueError as error:
         raise ModelFileError(
             f"{path} is not a readable part of a checkpoint ({error}). Delete the folder of the "
             "checkpoint to fit from the start."
         ) from error
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Read an npz file as `numpy.savez` writes it, in its order; ValueError for any other."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            # Nothing in it is packed, so that a small file holds no large array.
+            if any(part.file_size > path.stat().st_size for part in file.zip.infolist()):
+                raise ValueError("its parts are larger than the file")
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:  # whatever a damaged archive makes its readers raise
+        raise ValueError(f"{type(error).__name__}: {str(error)[:200]}") from error
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("it holds something else than arrays")
+    return arrays

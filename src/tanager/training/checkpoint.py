@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.atomic import destination, replacing
+from tanager.engines.journal import read_arrays
 from tanager.errors import ConfigurationError, ModelFileError
 
 __all__ = ["Checkpoint", "fingerprint"]
@@ -48,10 +48,9 @@ class Checkpoint:
         if not destination(self.path).exists():
             return None
         try:
-            with self.path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
+            arrays = read_arrays(self.path)
             found = str(arrays.pop(KEY))
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError) as error:
             raise ModelFileError(
                 f"{self.path.name} is not a readable checkpoint ({error}). "
                 "Hint: delete it to train from the start."
