@@ -245,6 +245,17 @@ def test_names_that_are_no_files_are_refused(tmp_path, name):
 def test_the_whole_disk_is_no_table():
     with pytest.raises(DataError, match=r"entries|cannot be read"):
         Dataset("disk", "/").fingerprint()
+    with pytest.raises(DataError, match=r"entries|cannot be read"):
+        Dataset("disk", "/").check()
+
+
+def test_a_folder_that_changes_while_it_is_listed_is_told_of(tmp_path, monkeypatch):
+    def gone(*_):
+        raise FileNotFoundError(2, "No such file or directory", "x")
+
+    monkeypatch.setattr("pathlib.Path.rglob", gone)
+    with pytest.raises(DataError, match="cannot be read"):
+        open_source(str(tmp_path))
 
 
 @pytest.mark.parametrize(

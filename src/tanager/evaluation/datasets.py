@@ -230,6 +230,8 @@ def _existing(source: str | Path) -> Path:
     path = Path(source)
     if not _exists(path):
         raise DataError(f"{path.name[:100]!r}: no such file or folder.")
+    if path.is_dir():
+        _files_in(path)  # an experiment file may name the whole disk
     return path
 
 

@@ -208,7 +208,13 @@ def _expand(path: str) -> list[tuple[Path, Path | None]]:
     """Return the files of a path, glob or folder, each with the folder it was found in."""
     place = Path(path)
     if place.is_dir():
-        found = [p for p in sorted(place.rglob("*")) if p.is_file() and is_table_file(p)]
+        try:
+            found = [p for p in sorted(place.rglob("*")) if p.is_file() and is_table_file(p)]
+        except OSError as error:
+            raise DataError(
+                f"The folder {path} cannot be read ({error.strerror}). Name the folder of one "
+                "table, and check its permissions."
+            ) from error
         if not found:
             raise DataError(
                 f"No Parquet, Arrow or CSV file in the folder {path}. "
