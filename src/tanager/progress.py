@@ -119,7 +119,7 @@ class RichProgress(Progress):
     def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
         """Open a bar for the stage."""
         self._unit = unit
-        self._task = self._bars.add_task(stage, total=total, rate="", info="")
+        self._task = self._bars.add_task(visible(stage), total=total, rate="", info="")
 
     def advance(self, n: float = 1, **info: object) -> None:
         """Move the bar of the current stage."""

@@ -310,7 +310,7 @@ def test_bars_of_progress_do_not_steer_the_terminal(name, monkeypatch):
         is_live = module is live
         bars = live.LiveTable(("c",), "log_loss") if is_live else progress.RichProgress()
         with bars:
-            bars.start("cells", 2)
+            bars.start(name, 2)
             bars.advance(1, dataset=name, classifier="c", loss=1.0, seconds=1.0, status="ok")
         text = sink.getvalue()
         assert not (set(CONTROLS) - set("\x1b\r\n")) & set(text)

@@ -65,7 +65,7 @@ class LiveTable(Progress):
 
     def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:  # noqa: ARG002
         """Open the bar."""
-        self._task = self._bar.add_task(stage, total=total, last="")
+        self._task = self._bar.add_task(visible(stage), total=total, last="")
 
     def advance(self, n: float = 1, **info: object) -> None:
         """Count a cell and redraw."""
