@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from tanager.classifiers import checkpoints
 from tanager.codes import Domain, Fold, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
-from tanager.engines.journal import JournalEngine
+from tanager.engines.journal import JournalEngine, read_arrays
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.parameters.layered import learner as layered
 from tests.engines.test_processes import make_table
@@ -208,9 +209,32 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     next(tmp_path.glob("passes-parameters-*.npz")).write_bytes(b"half of it")
     with pytest.raises(ModelFileError, match="Delete the folder"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
-    (tmp_path / "structure.json").write_text('{"names": 3}')
+    text = (tmp_path / "structure.json").read_text()
+    parents = json.loads(text)["parents"]
+    other = text.replace(json.dumps(parents), json.dumps([[] for _ in parents]))
+    assert other != text
+    (tmp_path / "structure.json").write_text(other)
     with pytest.raises(ModelFileError, match=r"structure.json is damaged"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0" * 99, b"0|x|0.npy", np.arange(3), b"\0" * (1 << 20)],
+    ids=["nothing", "zeros", "no zip", "one array", "a part larger than the file"],
+)
+def test_a_file_of_arrays_that_numpy_did_not_write_is_refused(tmp_path, content):
+    path = tmp_path / "a.npz"
+    if isinstance(content, np.ndarray):
+        with path.open("wb") as file:
+            np.save(file, content)
+    elif len(content) < 100:
+        path.write_bytes(content)
+    else:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("a.npy", content)
+    with pytest.raises(ValueError, match=r"\w"):
+        read_arrays(path)
 
 
 @pytest.mark.parametrize("given", ["much", "4 XB", -1, 1.5, True])
