@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torture import (
+    checkpoints,
     concurrency,
     disks,
     fine,
@@ -56,13 +57,14 @@ PARTS = {
     "models": Stage(mutated_files.models, 1_000, 10_000, 0.4),
     "inputs": Stage(mutated_files.inputs, 1_000, 10_000, 0.4),
     "experiments": Stage(mutated_files.experiments, 300, 1_000, 0.1),
-    "fuzz": Stage(fuzz.fuzzing, 5, 120),  # seconds of each target
+    "checkpoints": Stage(checkpoints.checkpoints, 60, 500, 0.05),
+    "fuzz": Stage(fuzz.fuzzing, 5, 60),  # seconds of each target
     "kills": Stage(kills.kills, 42, 120, 0.05),
     "interrupts": Stage(interrupts.interrupts, 40, 120, 0.05),
     "writers": Stage(write_faults.write_faults, 2, 2),
     "disks": Stage(disks.disks, 1, 1),
     "concurrency": Stage(concurrency.concurrency, 1, 1),
-    "security": Stage(security.security, 10, 100),
+    "security": Stage(security.security, 10, 80),
 }
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from torture.model_mutations import damage
 
-__all__ = ["mutate", "seeds"]
+__all__ = ["bombs", "mutate", "seeds", "write_excel"]
 
 N_ROWS = 100
 _INTEGERS = (2**31 - 1, -1, 2**31, 2**16, 1, 0, 255, 2**24)
@@ -69,11 +69,12 @@ def seeds() -> list[tuple[str, bytes]]:
     lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
     found += [(".jsonl", lines), (".jsonl.gz", gzip.compress(lines, mtime=0))]
     if find_spec("openpyxl") is not None:
-        found.append((".xlsx", _bytes(lambda sink: _write_excel(whole, sink))))
+        found.append((".xlsx", _bytes(lambda sink: write_excel(whole, sink))))
     return found
 
 
-def _write_excel(whole: pa.Table, sink: Any) -> None:
+def write_excel(whole: pa.Table, sink: Any) -> None:
+    """Write a table as the first sheet of an Excel file."""
     from openpyxl import Workbook
 
     book = Workbook()
@@ -81,6 +82,38 @@ def _write_excel(whole: pa.Table, sink: Any) -> None:
     for row in whole.to_pylist():
         book.active.append(list(row.values()))
     book.save(sink)
+
+
+def bombs() -> list[tuple[str, bytes]]:
+    """Return small files, by ending, that unpack to 700 MB and to more in memory."""
+    block = b"a" * (1 << 20)
+    many = gzip.compress(block, mtime=0) * 700  # parts of a packed file one after the other
+    head, row = (gzip.compress(text, mtime=0) for text in (b'a,"b\n', b"a,y\np,u\nq,v\n"))
+    lines = gzip.compress(b'{"a": "p", "y": "u"}\n' * 50_000, mtime=0)
+    found = [
+        (".csv.gz", many),
+        (".csv.gz", head + many),
+        (".csv.gz", row + many),
+        (".jsonl.gz", many),
+        (".jsonl.gz", lines * 700),
+    ]
+    if find_spec("openpyxl") is not None:
+        whole = io.BytesIO(_bytes(lambda sink: write_excel(table(), sink)))
+        with zipfile.ZipFile(whole) as packed:
+            parts = {name: packed.read(name) for name in packed.namelist()}
+        for name in ("xl/styles.xml", "xl/worksheets/sheet1.xml"):
+            start, end = parts[name][:-20], parts[name][-20:]
+            changed = {**parts, name: start + b" " * 700 * (1 << 20) + end}
+            found.append((".xlsx", _packed(changed)))
+    return found
+
+
+def _packed(parts: dict[str, bytes]) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in parts.items():
+            packed.writestr(name, content)
+    return sink.getvalue()
 
 
 def _bytes(write: Any) -> bytes:
@@ -178,11 +211,7 @@ def _change_sheet(data: bytes, rng: random.Random) -> bytes:
                 parts[name] = text[: found.start()] + rng.choice(others) + text[found.end() :]
         if not parts:
             break
-    sink = io.BytesIO()
-    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as packed:
-        for name, content in parts.items():
-            packed.writestr(name, content)
-    return sink.getvalue()
+    return _packed(parts)
 
 
 def _change_integers(data: bytes, rng: random.Random) -> bytes:

@@ -40,8 +40,22 @@ def models(budget: Budget, tally: Tally, folder: Path) -> None:
 
 def inputs(budget: Budget, tally: Tally, folder: Path) -> None:
     """Tables: CSV, Parquet, Arrow files and streams."""
+    if budget.cases >= 500:
+        _open_bombs(tally, folder)
     seeds = [Seed(ending, data) for ending, data in input_mutations.seeds()]
     _attack("input", seeds, input_mutations.mutate, budget, tally, folder)
+
+
+def _open_bombs(tally: Tally, folder: Path) -> None:
+    """Small files that unpack to a lot: the same limits."""
+    with Victim("input") as victim:
+        for at, (ending, data) in enumerate(input_mutations.bombs()):
+            facts = _try(victim, folder / f"bomb{ending}", data)
+            broken = judge(facts)
+            if broken is None:
+                tally.add(str(facts["outcome"]))
+            else:
+                tally.fail(f"{broken}: file {at} that unpacks to 700 MB", ending=ending)
 
 
 def experiments(budget: Budget, tally: Tally, folder: Path) -> None:
@@ -86,7 +100,7 @@ def _attack(
             copy = kept / f"{kind}-{budget.seed}-{budget.case}{parent.ending}"
             copy.write_bytes(data)
             tally.fail(broken, file=copy.name)
-    tally.facts = {"parents found by coverage": len(corpus) - len(seeds)}
+    tally.facts["parents found by coverage"] = len(corpus) - len(seeds)
     tally.facts["longest, seconds"] = round(most["seconds"], 2)
     tally.facts["peak memory of the process, MB"] = round(most["megabytes"])
 

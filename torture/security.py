@@ -6,13 +6,10 @@ import contextlib
 import csv
 import io
 import json
-import os
 import random
 import re
 import shutil
-import signal
 import sqlite3
-import stat
 import subprocess
 import warnings
 import xml.etree.ElementTree as ElementTree
@@ -26,12 +23,11 @@ import pyarrow as pa
 
 from torture.campaign import Budget, Tally
 from torture.names import CONTROLS, hostile_names
-from torture.writers import writers
+from torture.paths import attack_paths
 
 __all__ = ["security"]
 
 N_ROWS = 48
-PATIENCE = 60  # seconds; the machine may be busy
 
 
 def security(budget: Budget, tally: Tally, folder: Path) -> None:
@@ -44,7 +40,7 @@ def security(budget: Budget, tally: Tally, folder: Path) -> None:
             place = folder / "names"
             _attack_names(_Case(hostile_names(rng, 30), place), plain, tally, budget)
             shutil.rmtree(place)
-        _attack_paths(folder / "paths", tally)
+        attack_paths(folder / "paths", tally)
 
 
 class _Case:
@@ -93,7 +89,7 @@ class _Case:
 
 
 def _attack_names(case: _Case, plain: _Case, tally: Tally, budget: Budget) -> None:
-    for check in (*_TEXTS, _pages, _terminal, _spreadsheets, _files):
+    for check in (*_TEXTS, _pages, _terminal, _watched, _comparison, _spreadsheets, _files):
         try:
             problem = check(case, plain)
         except Exception as error:
@@ -193,7 +189,23 @@ def _sql(case: _Case, _: _Case) -> str | None:
         left = connection.execute("select count(*) from rows").fetchone()
     if len(found) != N_ROWS or left != (N_ROWS,):
         return f"{len(found)} rows came out, {left} are left"
-    return None
+    return _in_duckdb(network, case.X.select(names))
+
+
+def _in_duckdb(network: Any, table: pa.Table) -> str | None:
+    """Run the statement in DuckDB, where it is installed: the same probabilities."""
+    try:
+        import duckdb
+    except ImportError:
+        return None
+    joint = network.log_joint(table)
+    expected = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
+    statement = network.to_sql(table="rows", dialect="duckdb", keep=[])
+    with contextlib.closing(duckdb.connect()) as connection:
+        connection.register("rows", table)
+        found = np.array(connection.execute(statement).fetchall(), float)
+    moved = np.abs(found - expected).max() if found.shape == expected.shape else np.inf
+    return None if moved < 1e-9 else f"DuckDB's probabilities differ by {moved:.2g}"
 
 
 def _steers(text: str) -> str | None:
@@ -239,6 +251,7 @@ def _pages(case: _Case, plain: _Case) -> str | None:
         "explanation": lambda one: explain_row(one.clf, one.X.slice(0, 1))._repr_html_(),
         "report": lambda one: render_model_report(one.clf),
         "report of an edited network": lambda one: render_model_report(one.network),
+        "report with rows": lambda one: render_model_report(one.clf, one.X, one.y, folds=0),
     }
     for name, show in shows.items():
         page, own = _Page(show(case)), _Page(show(plain))
@@ -276,6 +289,86 @@ def _terminal(case: _Case, _: _Case) -> str | None:
     return None
 
 
+class _Screen(io.TextIOWrapper):
+    """Standard output as a person's terminal."""
+
+    def __init__(self) -> None:
+        self.raw_bytes = io.BytesIO()
+        self.raw_bytes.isatty = lambda: True  # type: ignore[attr-defined]
+        super().__init__(self.raw_bytes, encoding="utf-8", errors="replace", write_through=True)
+
+    def isatty(self) -> bool:
+        return True
+
+    def text(self) -> str:
+        self.flush()
+        return self.raw_bytes.getvalue().decode("utf-8", "replace")
+
+
+# What Rich itself sends to a terminal: colours and moves of the cursor.
+_RICH = re.compile(r"\x1b\[[0-9;?]*[A-HJKlhmsu]|\r")
+
+
+def _steers_screen(text: str) -> str | None:
+    for mark in ("\x1b[31mred", "\x1b]"):
+        if mark in text:
+            return f"{mark!a} reaches the terminal"
+    return _steers(_RICH.sub("", text))
+
+
+def _watched(case: _Case, _: _Case) -> str | None:
+    """Where a person watches, rows, bars and errors are shown otherwise: nothing steers either."""
+    from tanager.cli.app import run
+
+    commands: tuple[tuple[Any, ...], ...] = (
+        ("predict", case.model, case.rows, "--keep", case.columns[1], "--keep", case.target),
+        ("show", case.model),
+        ("predict", case.model, case.rows, "--keep", "\x1b[31mred\x1b]0;x\x07"),
+        ("score", case.model, case.rows, "-t", "\x1b[31mred\x1b]0;x\x07"),
+    )
+    for command in commands:
+        out, err = _Screen(), _Screen()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            run([str(word) for word in command])
+        problem = _steers_screen(out.text() + err.text())
+        if problem:
+            return f"{command[0]}: {problem}"
+    return None
+
+
+def _comparison(case: _Case, plain: _Case) -> str | None:
+    """Datasets and classifiers of hostile names: bars, tables, the page, the cells."""
+    from tanager.cli.live import live_progress
+    from tanager.cli.tables import print_comparison
+    from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+    from tanager.report import render_report
+
+    pages = []
+    for one in (case, plain):
+        whole = one.X.append_column(one.target, pa.array(one.y))
+        uses = ("naive/laplace", "tan/laplace", "naive/laplace(alpha='x')")
+        contenders = [Contender(n, u) for n, u in zip(one.columns[:3], uses, strict=True)]
+        datasets = [Dataset(name, whole, one.target) for name in one.labels[:2]]
+        experiment = Experiment(datasets, contenders, CrossValidation(1, 2), name=one.target)
+        screen = _Screen()
+        with contextlib.redirect_stderr(screen), contextlib.redirect_stdout(screen):
+            with live_progress(experiment) as progress:
+                results = experiment.run(one.folder / "run.jsonl", progress=progress)
+            print_comparison(results, as_json=False)
+        problem = _steers_screen(screen.text())
+        if problem:
+            return problem
+        pages.append(_Page(render_report(results)))
+        results.write(one.folder / "cells.csv")
+    page, own = pages
+    if not page.tags <= own.tags or page.n_scripts != own.n_scripts or page.active - own.active:
+        return f"the page: tags {page.tags - own.tags}, active {page.active - own.active}"
+    text = (case.folder / "cells.csv").read_bytes().decode()
+    cells = [cell for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+    bad = [cell for cell in cells if _FORMULA.match(cell)]
+    return f"formulas: {bad[:2]!r}" if bad else None
+
+
 _FORMULA = re.compile("[=@\uff1d\uff20]|[-+\uff0b\uff0d\t\r\n].*[(|!]", re.DOTALL)
 
 
@@ -300,86 +393,3 @@ def _files(case: _Case, _: _Case) -> str | None:
         return "names are changed"
     same = np.array_equal(loaded.predict_proba(case.X), case.clf.predict_proba(case.X))
     return None if same else "probabilities are changed"
-
-
-def _attack_paths(place: Path, tally: Tally) -> None:
-    """Every writer: a link into another folder, a pipe, a file that only its owner reads."""
-    place.mkdir()
-    made = list(writers(place))
-    for writer in made:
-        out = place / "out"
-        _clear(out)
-        writer.work(out / "new")
-        names = [path.name for path in out.iterdir() if path.is_file()]
-        attacks = {"a link": _link, "a pipe": _pipe, "a closed file": _closed}
-        for name in names:
-            for what, attack in attacks.items():
-                try:
-                    attack(writer.work, out, name, f"{writer.name}: {what}", tally)
-                except Exception as error:
-                    tally.fail(f"{writer.name}: {what}: {type(error).__name__}: {error}"[:300])
-    tally.facts["writers"] = len(made)
-
-
-def _clear(out: Path) -> None:
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir()
-
-
-def _tried(work: Callable[[Path], Any], out: Path) -> str | None:
-    """Return why the writer refused, or None where it wrote."""
-    from tanager.errors import TanagerError
-
-    before = signal.signal(signal.SIGALRM, _wait_no_longer)
-    signal.alarm(PATIENCE)
-    try:
-        work(out / "new")
-    except (TanagerError, OSError) as error:
-        return str(error)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-    return None
-
-
-class _WaitedLongError(Exception):
-    """A writer waits for ever."""
-
-
-def _wait_no_longer(*_: Any) -> None:
-    raise _WaitedLongError
-
-
-def _link(work: Callable[[Path], Any], out: Path, name: str, what: str, tally: Tally) -> None:
-    _clear(out)
-    secret = out.parent / "secret"
-    secret.write_bytes(b"somebody's file")
-    (out / name).symlink_to(secret)
-    refused = _tried(work, out)
-    kept = secret.read_bytes() == b"somebody's file"
-    tally.check(kept and refused is not None, f"{what} is followed", refused=refused)
-
-
-def _pipe(work: Callable[[Path], Any], out: Path, name: str, what: str, tally: Tally) -> None:
-    _clear(out)
-    os.mkfifo(out / name)
-    holder = os.open(out / name, os.O_RDWR | os.O_NONBLOCK)  # a writer would wait for a reader
-    try:
-        refused = _tried(work, out)
-    finally:
-        os.close(holder)
-    still = stat.S_ISFIFO((out / name).lstat().st_mode)
-    tally.check(still and refused is not None, f"{what} is replaced", refused=refused)
-
-
-def _closed(work: Callable[[Path], Any], out: Path, name: str, what: str, tally: Tally) -> None:
-    _clear(out)
-    (out / name).write_bytes(b"")
-    (out / name).chmod(0o600)
-    before = os.umask(0)
-    try:
-        refused = _tried(work, out)
-    finally:
-        os.umask(before)
-    mode = stat.S_IMODE((out / name).stat().st_mode)
-    tally.check(mode == 0o600, f"{what} is opened to others: {mode:o}", refused=refused)

@@ -51,3 +51,29 @@ def test_parts_of_other_revisions_stand_apart(tmp_path):
     assert "| Same everywhere | 500 | 0 | 500 kept | 1 | old |" in apart
     assert "| Kills | 300 |" in apart
     assert "| Mutated model files |" not in apart
+
+
+def test_what_was_tried_before_is_left_out_where_the_last_revision_tried_as_much(tmp_path):
+    record = tmp_path / "r.json"
+    keep(record, {name: result("old", 10**6) for name in ("same", "kills")})
+    keep(record, {"kills": result("newer", 50)})
+    for name in _TITLES:
+        keep(record, {name: result("last", 10**6 if name == "same" else FULL.get(name, 10))})
+    text = page(tmp_path, record)
+    assert "All parts ran to their ends, on revision last." in text
+    apart = text.split("## Tried on other revisions")[1].split("## ")[0]
+    assert "| Kills | 1,000,000 |" in apart
+    assert "Same everywhere" not in apart
+
+
+def test_pythons_stand_in_their_order_with_what_failed(tmp_path):
+    record = tmp_path / "r.json"
+    told = {"told": "9 passed", "outcomes": {"passed": 9}, "failures": [], "revision": "abc"}
+    names = [f"Python 3.{n}, {'lowest' if n == 11 else 'newest'} versions" for n in range(11, 15)]
+    pythons = dict.fromkeys(reversed(names), told)
+    pythons[names[0]] = {**told, "failures": ["tests.a::test_b"]}
+    keep(record, {"floors": {"pythons": pythons}, "disks": result("abc")})
+    text = page(tmp_path, record)
+    rows = [line for line in text.splitlines() if line.startswith("| Python")]
+    assert rows == [f"| {name} | 9 passed | abc |" for name in names]
+    assert f"- {names[0]}: tests.a::test_b" in text
