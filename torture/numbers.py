@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from torture.campaign import Budget, Tally
 
@@ -127,13 +129,72 @@ def numbers(budget: Budget, tally: Tally, folder: Path) -> None:  # noqa: ARG001
                 continue
             what = f"{case.name}: {structure}/{parameters}"
             outcome, message = verdict(case, structure, parameters)
+            if outcome == "refused":
+                refused.setdefault(case.name, message[:160])
+                if _NAMED.search(message) is None:
+                    outcome, message = "failed", f"an error that names nothing: {message}"
             if outcome in ("probabilities", "refused"):
                 tally.add(outcome)
-                if outcome == "refused":
-                    refused.setdefault(case.name, message[:160])
             else:
                 tally.fail(f"{what}: {message}", seed=budget.seed)
+    _strange_rows(budget.seed, tally)
     tally.facts = {"refused": refused}
+
+
+_NAMED = re.compile(r"'(x\d+|number|whole|day|size)'|sample_weight|target")
+_STRANGE: dict[str, tuple[Any, ...]] = {
+    "number": (np.nan, np.inf, -np.inf, 5e-324, -5e-324, 1.7e308, -1.7e308, -0.0, None),
+    "whole": (2**63 - 1, -(2**63), 2**53 + 1, 0, None),
+    "day": (2**63 - 1, -(2**63) + 1, 0, -1, None),  # nanoseconds
+    "size": ("", "XXL", "a" * 10_000, "\0", None),
+}
+
+
+def _strange_rows(seed: int, tally: Tally) -> None:
+    """Ask models of ordinary rows about numbers, dates and words at the edge."""
+    from tanager import BayesNetClassifier
+    from tanager.errors import TanagerError
+
+    rng, n = np.random.default_rng(seed), 300
+    days = pa.array(rng.integers(0, 900, n) * 86_400 * 10**9, pa.timestamp("ns"))
+    plain = {"number": rng.normal(size=n), "whole": rng.integers(0, 40, n), "day": days,
+             "size": rng.choice(["S", "M", "L"], n)}  # fmt: skip
+    y = np.where(plain["number"] + (plain["size"] == "L") + rng.normal(size=n) > 0, "u", "v")
+    table = pa.table(plain)
+    asked: dict[str, Any] = {"ordered": {"size": ["S", "M", "L"]}, "random_state": 0}
+    signs = {"monotonic": {"number": 1, "day": -1, "size": 1}}
+    marginal = {"missing": "marginalize"}
+    for structure, parameters, more in (
+        *((*pair, {}) for pair in PAIRS),
+        ("auto", "layered", signs),
+        ("auto", "layered", marginal),
+        ("tan", "hdp", marginal),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = BayesNetClassifier(structure, parameters, **asked, **more).fit(table, y)
+        for name, values in _STRANGE.items():
+            for value in values:
+                for n_rows in (1, 9):  # few rows go another way than many
+                    cell = pa.array([value] * n_rows, table.schema.field(name).type)
+                    rows = table.slice(0, n_rows)
+                    rows = rows.set_column(rows.column_names.index(name), name, cell)
+                    what = f"{structure}/{parameters} {more}: {n_rows} rows, {name} = {value!r}"
+                    try:
+                        with warnings.catch_warnings():
+                            warnings.simplefilter("ignore")
+                            warnings.simplefilter("error", RuntimeWarning)
+                            p = model.predict_proba(rows)
+                    except TanagerError as error:
+                        named = _NAMED.search(str(error)) is not None
+                        tally.check(named, f"{what[:200]}: an error that names nothing: {error}")
+                    except Exception as error:
+                        tally.fail(f"{what[:200]}: {type(error).__name__}: {error}"[:400])
+                    else:
+                        good = (
+                            bool(np.isfinite(p).all()) and np.abs(p.sum(axis=1) - 1).max() < 1e-12
+                        )
+                        tally.check(good, f"{what[:200]}: no probabilities")
 
 
 def verdict(case: Case, structure: str, parameters: str) -> tuple[str, str]:

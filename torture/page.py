@@ -86,7 +86,7 @@ _WHAT = {
     "processes that compile into one empty cache, two comparisons on one run file, three fits with "
     "one checkpoint.",
     "security": "Columns, values, classes and notes of edits with hostile names, drawn anew for "
-    "every table, through DOT, BIF, XMLBIF, JSON, JavaScript (read by Node), C (read by a "
+    "every table, through DOT, BIF, XMLBIF, JSON, JavaScript (run by Node), C (read by a "
     "compiler), SQL (run by SQLite and DuckDB), notebooks, model pages, pages of comparisons, SVG, "
     "CSV, commands with and without a terminal, bars of progress, errors and model files: text, "
     "and nothing else. Every writer on a link into another folder, on a pipe, and over a file that "

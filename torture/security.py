@@ -147,8 +147,20 @@ def _javascript(case: _Case, _: _Case) -> str | None:
     if node is None:
         return _steers(text)
     (case.folder / "m.cjs").write_text(text, encoding="utf-8")
-    done = subprocess.run([node, "--check", "m.cjs"], cwd=case.folder, capture_output=True)
-    return f"Node does not read it: {done.stderr[-200:]!r}" if done.returncode else _steers(text)
+    (case.folder / "rows.json").write_text(json.dumps(case.X.to_pylist()))
+    done = subprocess.run([node, "-e", _SCORE], cwd=case.folder, capture_output=True)
+    if done.returncode:
+        return f"Node does not run it: {done.stderr[-200:]!r}"
+    joint = case.network.log_joint(case.X)
+    expected = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
+    moved = np.abs(np.array(json.loads(done.stdout)) - expected).max()
+    return _steers(text) if moved < 1e-9 else f"Node's probabilities differ by {moved:.2g}"
+
+
+_SCORE = """
+const model = require("./m.cjs"), rows = JSON.parse(require("fs").readFileSync("rows.json"));
+console.log(JSON.stringify(rows.map((row) => model.proba(row))));
+"""
 
 
 def _c(case: _Case, _: _Case) -> str | None:
