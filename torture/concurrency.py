@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -37,6 +38,7 @@ def concurrency(budget: Budget, tally: Tally, folder: Path) -> None:
     _joblib(X, y, tally)
     _two_compile(folder, tally)
     _two_compare(folder, tally)
+    _two_checkpoints(folder, tally)
 
 
 def _threads_predict(model: Any, X: Any, expected: Any, tally: Tally) -> None:
@@ -111,7 +113,7 @@ from torture.concurrency import data
 from tanager import BayesNetClassifier
 import hashlib
 X, y = data(3)
-p = BayesNetClassifier("tan", "laplace").fit(X, y).predict_proba(X)
+p = BayesNetClassifier("greedy", "dfe").fit(X[:99], y[:99]).predict_proba(X)
 print(hashlib.sha256(p.tobytes()).hexdigest())
 """
 
@@ -126,6 +128,42 @@ def _two_compile(folder: Path, tally: Tally) -> None:
     codes = [process.returncode for process in running]
     tally.check(codes == [0, 0], "two processes that compile at once fail", codes=codes)
     tally.check(found[0] == found[1] != b"", "two processes that compile at once differ")
+    tally.check(any(cache.rglob("*.nbi")), "two processes that compile at once keep nothing")
+
+
+_CHECKPOINT = """
+import sys; sys.path.insert(0, {root!r})
+from torture.concurrency import data
+from tanager import BayesNetClassifier
+from tanager.classifiers import checkpoints
+from tanager.errors import TanagerError
+import hashlib
+checkpoints.SECONDS = 0.0
+X, y = data(3)
+clf = BayesNetClassifier("tan", "discriminative(tol=0.001)", checkpoint={path!r})
+try:
+    print(hashlib.sha256(clf.fit(X, y).predict_proba(X).tobytes()).hexdigest())
+except TanagerError:
+    print("refused")
+"""
+
+
+def _two_checkpoints(folder: Path, tally: Tally) -> None:
+    """Two fits with one checkpoint: the same model, or a refusal; and nothing is left."""
+    from tanager import BayesNetClassifier
+
+    clf = BayesNetClassifier("tan", "discriminative(tol=0.001)").fit(*data(3))
+    right = hashlib.sha256(clf.predict_proba(data(3)[0]).tobytes()).hexdigest()
+    state = folder / "state"
+    command = [sys.executable, "-c", _CHECKPOINT.format(root=str(ROOT), path=str(state))]
+    for _ in range(2):
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+        said = [process.communicate()[0].strip() for process in running]
+        tally.check(set(said) <= {right, "refused"} and right in said, "fits of one checkpoint",
+                    said=said)  # fmt: skip
+        if said.count(right) == len(said):
+            left = [path.name for path in state.iterdir()]
+            tally.check(not left, "fits of one checkpoint leave files", left=left)
 
 
 _COMPARE = """
