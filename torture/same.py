@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from torture.campaign import ROOT, Budget, Tally
+from torture.input_mutations import write_excel
 
 __all__ = [
     *("LEVELS", "PROMISES", "Rows", "carriers", "digest", "fit", "level", "pairs", "promised"),
@@ -94,6 +97,15 @@ def carriers(data: Rows, folder: Path) -> Iterator[tuple[str, Any, str]]:
     yield "Arrow file in batches", str(folder / "t.arrow"), "y"
     pacsv.write_csv(whole, folder / "t.csv")
     yield "CSV", str(folder / "t.csv"), "y"
+    packed = gzip.compress((folder / "t.csv").read_bytes())
+    (folder / "t.csv.gz").write_bytes(packed)
+    yield "CSV, packed", str(folder / "t.csv.gz"), "y"
+    lines = "".join(json.dumps(row) + "\n" for row in whole.to_pylist())
+    (folder / "t.jsonl").write_text(lines)
+    yield "JSON lines", str(folder / "t.jsonl"), "y"
+    if find_spec("openpyxl") is not None:
+        write_excel(whole, folder / "t.xlsx")
+        yield "Excel", str(folder / "t.xlsx"), "y"
     (folder / "many").mkdir(exist_ok=True)
     for at, low in enumerate(range(0, n, n // 3)):
         pq.write_table(whole.slice(low, n // 3), folder / "many" / f"{at}.parquet")
