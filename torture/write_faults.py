@@ -113,7 +113,8 @@ def _look(
     if isinstance(raised, AssertionError):
         return f"not an error of the project: {raised}"
     found = {path.name: path for path in out.rglob("*") if path.is_file()}
-    left = [name for name in found if name.endswith(".part") or name.startswith("tanager-")]
+    names = [path.name for path in out.rglob("*")]  # also of folders
+    left = [name for name in names if name.endswith(".part") or name.startswith("tanager-")]
     if left:
         return f"temporary files are left: {left}"
     if writer.again is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from torture import (
+    checkpoints,
     fine,
     model_mutations,
     mutated_files,
@@ -33,6 +34,13 @@ def test_mutated_files_give_typed_errors_or_right_answers(part, cases, tmp_path)
     assert tally.tried == cases
 
 
+def test_damaged_checkpoints_are_refused_or_give_the_same_model(tmp_path):
+    tally = Tally()
+    checkpoints.checkpoints(Budget(12, seed=3), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried == 12
+
+
 def test_rows_are_the_same_whatever_carries_them(tmp_path):
     tally = Tally()
     same.same(Budget(0), tally, tmp_path)
@@ -51,7 +59,7 @@ def test_hostile_names_and_paths_stay_what_they_are(tmp_path):
     tally = Tally()
     security.security(Budget(2, seed=1), tally, tmp_path)
     assert tally.failures == []
-    assert tally.facts["writers"] == 24
+    assert tally.facts["writers"] == 25
 
 
 def test_every_road_leads_to_the_same_answer(tmp_path):
@@ -84,7 +92,7 @@ def test_failing_writes_leave_whole_files(tmp_path):
     tally = Tally()
     write_faults.write_faults(Budget(1), tally, tmp_path)
     assert tally.failures == []
-    assert tally.facts["writers"] == 24
+    assert tally.facts["writers"] == 25
     assert tally.outcomes["refused"] > 80
 
 
