@@ -103,6 +103,7 @@ FULL = {
     "inputs": 10_000,
     "experiments": 1_000,
     "checkpoints": 500,
+    "fuzz": 10_000,
     "kills": 100,
     "interrupts": 100,
     "security": 1_000,
@@ -189,9 +190,10 @@ versions, `make floors`.
   those of one were lost without a word. A killed writer's folder stayed for ever.
 - A temporary file could be taken for an abandoned one before it was locked, and was then made again
   with wider permissions. File names near the longest that a disk allows could not be written.
-- Names of datasets could steer a terminal through a bar of progress.
-- A damaged structure in a checkpoint gave another model without a word; damaged arrays gave errors
-  of other libraries. Of two fits with one checkpoint one failed at its end.
+- Names of datasets and of an experiment could steer a terminal through a bar of progress.
+- An experiment file that names the whole disk as a table gave an error of Python.
+- A damaged structure in a checkpoint could give another model without a word, damaged arrays errors
+  of other libraries, and of two fits with one checkpoint one could fail at its end.
 """
 
 
