@@ -345,6 +345,19 @@ def test_few_rows_of_any_kind_agree_with_many():
         codebook.encode([["a", 1.0, 7], ["a", 1.0]])
 
 
+def test_few_integers_past_doubles_fall_where_many_do():
+    # 2^60 + 1 is 2^60 as a double, on the left of a cut there; exactly it is on the right.
+    values = np.array([2**60, 2**60 + 256] * 4)
+    codebook, _ = learn({"id": values}, [0, 1] * 4, bins=2)
+    assert codebook.columns[0].cuts.tolist() == [float(2**60)]
+    near = 2**60 + np.arange(-200, 300, 7)
+    many = codebook.encode(near[:, None])
+    assert len(set(many[0].tolist())) == 2
+    for at, value in enumerate(near):
+        assert codebook.encode([[int(value)]])[0, 0] == many[0, at]
+        assert codebook.encode(pa.table({"id": [int(value)]}))[0, 0] == many[0, at]
+
+
 @pytest.mark.parametrize("features", ["from_dtype", "all"])
 def test_rarer_types(features):
     from datetime import date, time, timedelta

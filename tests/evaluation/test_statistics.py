@@ -135,6 +135,13 @@ def test_paired_t_of_equal_losses():
     assert stats.paired_t([0.1, 0.2], [0.1, 0.2]) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize(("alternative", "p"), [("two-sided", 0), ("less", 1), ("greater", 0)])
+def test_paired_t_of_one_difference_knows_the_side(alternative, p):
+    assert stats.paired_t([0.5, 0.75], [0.25, 0.5], alternative) == (np.inf, p)
+    other = {"less": "greater", "greater": "less"}.get(alternative, alternative)
+    assert stats.paired_t([0.25, 0.5], [0.5, 0.75], other) == (-np.inf, p)
+
+
 def test_win_draw_loss_with_rounding():
     a, b = [0.10, 0.2001, 0.4], [0.20, 0.2002, 0.3]
     assert stats.win_draw_loss(a, b) == (2, 0, 1)

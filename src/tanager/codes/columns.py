@@ -210,7 +210,9 @@ class NumericColumn(Frozen):
             return self.arity if self.missing_code is None else self.missing_code
         if value - value != 0:
             raise infinite_error(self.name)
-        return bisect_left(self._ends, value)
+        # As a double, like the numbers of many rows: Python compares whole numbers past 2^53
+        # with cuts exactly, and would put some on the other side of one.
+        return bisect_left(self._ends, float(value))
 
     def encode(self, array: pa.Array, out: Codes) -> None:
         """Write the codes of a column to `out`, shape (n_rows,)."""

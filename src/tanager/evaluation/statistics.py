@@ -251,8 +251,11 @@ def paired_t(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided")
     if len(x) < 2:
         raise DataError(f"a paired t-test needs 2 pairs or more; {len(x)} given.")
     if np.ptp(x - y) == 0:
-        same = bool(x[0] == y[0])
-        return Outcome(0.0, 1.0) if same else Outcome(float(np.sign(x[0] - y[0])) * np.inf, 0)
+        if x[0] == y[0]:
+            return Outcome(0.0, 1.0)
+        more = bool(x[0] > y[0])
+        against = alternative == ("less" if more else "greater")  # the other side was asked for
+        return Outcome(np.inf if more else -np.inf, 1.0 if against else 0.0)
     result = stats.ttest_rel(x, y, alternative=alternative)
     return Outcome(float(result.statistic), float(result.pvalue))
 
