@@ -112,7 +112,10 @@ def test_wilcoxon_z_and_p_belong_together(seed, n):
 
 
 def test_wilcoxon_sign_points_to_the_smaller_losses():
-    assert stats.wilcoxon(np.arange(10.0), np.arange(10.0) + 1).statistic > 0
+    less, more = np.arange(10.0), np.arange(10.0) + 1
+    for alternative in ("two-sided", "less", "greater"):
+        assert stats.wilcoxon(less, more, alternative).statistic > 0
+        assert stats.wilcoxon(more, less, alternative).statistic < 0
 
 
 def test_published_z_and_p_are_one_sided():

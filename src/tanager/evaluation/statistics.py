@@ -238,9 +238,11 @@ def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided")
     x, y = _pair(a, b)
     if np.array_equal(x, y):
         return Outcome(0.0, 1.0)
-    # The smaller loss wins: SciPy's z is positive where the first is larger.
+    # The smaller loss wins: SciPy's z is positive where the first is larger. Its two-sided z has
+    # no sign, that of either side has.
     found = stats.wilcoxon(x, y, alternative=alternative, method="approx")
-    return Outcome(-float(found.zstatistic), float(found.pvalue))
+    sided = stats.wilcoxon(x, y, alternative="greater", method="approx")
+    return Outcome(-float(sided.zstatistic), float(found.pvalue))
 
 
 def paired_t(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Outcome:
