@@ -12,7 +12,7 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.exports.c import _fields, _literal
 from tanager.network.exports.recipe import make_recipe
-from tanager.structure import KDB
+from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import COMBINATIONS, NASTY, all_cases, check, nasty_case
 
 COMPILER = shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
@@ -91,6 +91,18 @@ def test_c_gives_the_same_posterior_and_terms(structure, parameters, tmp_path):
         terms = network.log_terms(network.codebook.encode(case.rows))
         wanted = terms[:, list(network.structure.selected)].reshape(len(got), -1)
         assert np.allclose(got[:, n_classes:], wanted, rtol=0, atol=1e-9), case.name
+
+
+@needs_compiler
+def test_one_edge_compiles_without_a_warning(tmp_path):
+    rows = [["a", "u"], ["b", "v"], ["a", "v"], ["b", "u"]] * 5
+    clf = BayesNetClassifier(Fixed({"x1": ["x0"]}), "laplace").fit(rows, [0, 0, 1, 1] * 5)
+    (tmp_path / "m.h").write_text(clf.network_.to_c(name="m"), encoding="ascii")
+    run = SCORE.format(rows='{"a", "v"}, {NULL, "u"}').replace("@", "m")
+    source = f'#include <stdio.h>\n#include "m.h"\n{run}\nint main(void) {{ run_m(); return 0; }}\n'
+    got = [line.split()[:2] for line in compile_and_run(tmp_path, source)]
+    wanted = clf.predict_proba([["a", "v"], [None, "u"]])
+    assert np.allclose(np.array(got, float), wanted, rtol=0, atol=1e-9)
 
 
 @needs_compiler

@@ -230,3 +230,25 @@ def test_a_column_of_one_value_for_every_row_is_not_read():
     first, second = (family.log_prob for family in recipe.families)
     joint = recipe.log_prior + first[codes[1]] + second[codes[1], codes[2]]
     assert np.allclose(joint, network.log_joint(table), rtol=0, atol=1e-12)
+
+
+@needs_node
+def test_integers_past_doubles_are_told_apart(tmp_path):
+    ids, labels = 2**60 + np.arange(60) % 3, 2**60 + np.arange(60) % 2
+    table = pa.table({"id": ids})
+    clf = BayesNetClassifier("naive", "laplace", categorical_features="all").fit(table, labels)
+    path = tmp_path / "model.cjs"
+    path.write_text(clf.network_.to_javascript(), encoding="utf-8")
+    program = """
+        const model = require(process.argv[1]), wrong = [];
+        const ids = [2n ** 60n, 2n ** 60n + 1n, 2n ** 60n + 2n, 7];
+        try { model.code({id: 2 ** 60}); } catch (error) { wrong.push(error.message); }
+        const rows = ids.map((id) => [model.proba({id}), model.proba({id: String(id)})]);
+        console.log(JSON.stringify([rows, model.predict({id: ids[0]}), wrong]));
+    """
+    rows, label, wrong = run_node(program, path)
+    wanted = clf.predict_proba(pa.table({"id": [*ids[:3].tolist(), 7]}))
+    for at, answers in enumerate(rows):
+        assert np.allclose(answers, wanted[at], rtol=0, atol=1e-9)
+    assert label == str(clf.predict(table.slice(0, 1))[0])
+    assert wrong == ["id: past 2^53, give a BigInt or a text: 1152921504606847000"]

@@ -1,6 +1,7 @@
 """Statements for DuckDB, SQLite and PostgreSQL, run by them."""
 
 import sqlite3
+from datetime import date, datetime, time, timedelta
 
 import duckdb
 import numpy as np
@@ -206,6 +207,55 @@ def test_dates_are_read_as_dates(server):
     as_text = rows.set_column(0, "when", pa.array(texts))
     got = in_order([[int(row[0]), *row[1:]] for row in server.query(as_text, cast)])
     assert np.allclose(got, expected, rtol=0, atol=1e-9)
+
+
+def run_both(network, table, texts):
+    """Return what DuckDB says of a table and SQLite of its cells, one column, as posteriors."""
+    rows = table.append_column("row key", pa.array(range(table.num_rows)))  # noqa: F841
+    given = in_order(duckdb.sql(network.to_sql(keep=["row key"])).fetchall())
+    connection = sqlite3.connect(":memory:")
+    connection.execute(f'CREATE TABLE rows ({table.column_names[0]}, "row key")')
+    cells = zip(texts, range(len(texts)), strict=True)
+    connection.executemany("INSERT INTO rows VALUES (?, ?)", cells)
+    lite = connection.execute(network.to_sql(keep=["row key"], dialect="sqlite")).fetchall()
+    connection.close()
+    return given, in_order(lite)
+
+
+SECONDS = np.random.default_rng(4).integers(0, 86_400, 120).tolist()
+TIMES = [time(s // 3600, s // 60 % 60, s % 60, 250_000) for s in SECONDS]
+
+
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        (TIMES, [str(moment) for moment in TIMES]),
+        ([timedelta(seconds=s) for s in SECONDS], SECONDS),
+    ],
+    ids=["times", "durations"],
+)
+def test_times_of_day_and_durations_are_seconds(values, cells):
+    table = pa.table({"span": pa.array(values)})
+    clf = BayesNetClassifier("naive", "laplace", bins=6).fit(table, [s > 40_000 for s in SECONDS])
+    for got in run_both(clf.network_, table, cells):
+        assert np.allclose(got, clf.predict_proba(table), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [datetime(2026, 1, day, 6 * (day % 2), 0, 0, 500_000 * (day % 2)) for day in range(1, 7)],
+        [date(2026, 1, day) for day in range(1, 7)],
+        [time(hour, 30) for hour in range(6)],
+    ],
+    ids=["instants", "days", "times"],
+)
+def test_dates_and_times_may_be_categories(values):
+    table = pa.table({"moment": pa.array(values * 10)})
+    y = [at % 6 < 2 for at in range(60)]
+    clf = BayesNetClassifier("naive", "laplace", categorical_features="all").fit(table, y)
+    for got in run_both(clf.network_, table, [str(value) for value in values * 10]):
+        assert np.allclose(got, clf.predict_proba(table), rtol=0, atol=1e-9)
 
 
 @settings(max_examples=300, deadline=None)

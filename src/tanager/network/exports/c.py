@@ -20,6 +20,12 @@ __all__ = ["to_c"]
 MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
 MAX_STEP_CELLS = 1 << 22  # terms of one sum, which take time alone
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+_SECONDS = {
+    "": "",
+    "date": " seconds since 1970",
+    "time": " seconds since midnight",
+    "duration": " seconds",
+}
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:;=<>+\-()\[\]!#&%]")
 
 
@@ -87,7 +93,7 @@ def _row(recipe: Recipe) -> str:
     fields = []
     for given, field in zip(recipe.inputs, _fields(recipe), strict=True):
         kind = "const char *" if given.kind == "text" else "double "
-        note = " seconds since 1970" if given.temporal else ""
+        note = _SECONDS[given.temporal]
         fields.append(f"    {kind}{field}; /* {_literal(given.name)}{note} */")
     labels = ",\n    ".join(_literal(str(label)) for label in recipe.classes)
     return (
@@ -191,7 +197,8 @@ def _steps(recipe: Recipe) -> str:
         f"#define @_N_STEPS {len(steps)}",
         f"#define @_N_MESSAGES {max(sum(sizes), 1)}",
         _integers("step_feature", [step.input for step in steps]),
-        _integers("separators", [i for step in steps for i in step.separator]),
+        # One more than there are: compilers unroll loops over one, and warn of a second.
+        _integers("separators", [*(i for step in steps for i in step.separator), 0]),
         _integers("step_views", views),
         _integers("step_view_start", view_start),
         _integers("step_view_size", [len(first) for step in steps for first in step.firsts]),

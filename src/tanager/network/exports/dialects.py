@@ -96,8 +96,16 @@ class Dialect:
         return f"CAST({column} AS {self.text})"
 
     def epoch(self, column: str) -> str:
-        """Return a column of dates or times as seconds since 1970."""
+        """Return a column of dates as seconds since 1970."""
         return f"CAST(EXTRACT(EPOCH FROM {column}) AS {self.double})"
+
+    def since_midnight(self, column: str) -> str:
+        """Return a column of times of day as seconds."""
+        return self.epoch(column)
+
+    def duration(self, column: str) -> str:
+        """Return a column of durations as seconds."""
+        return self.epoch(column)
 
     def top(self, items: Sequence[str]) -> str:
         """Return the largest of some numbers."""
@@ -170,9 +178,20 @@ class SQLite(Dialect):
         return f"CAST({column} AS TEXT) COLLATE BINARY"
 
     def epoch(self, column: str) -> str:
-        part = "CAST(strftime('{}', {}) AS REAL)"
-        whole, fine, rough = (part.format(mark, column) for mark in ("%s", "%f", "%S"))
+        whole, fine, rough = self._parts(column, "%s", "%f", "%S")
         return f"({whole} + {fine} - {rough})"
+
+    def since_midnight(self, column: str) -> str:
+        # As an instant, a time alone is one of the first day of 2000.
+        hour, minute, second = self._parts(column, "%H", "%M", "%f")
+        return f"({hour}*3600 + {minute}*60 + {second})"
+
+    def duration(self, column: str) -> str:
+        return self.to_double(column)  # SQLite has none: they are numbers of seconds
+
+    @staticmethod
+    def _parts(column: str, *marks: str) -> list[str]:
+        return [f"CAST(strftime('{mark}', {column}) AS REAL)" for mark in marks]
 
 
 class Postgres(Dialect):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
@@ -16,6 +17,7 @@ __all__ = ["FORMAT", "VERSION", "describe", "to_json"]
 
 FORMAT = "tanager-scorer"
 VERSION = 2
+_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
 
 
@@ -45,7 +47,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "target": recipe.target,
-        "classes": list(recipe.classes),
+        "classes": _exact(recipe.classes),
         "log_prior": recipe.log_prior.tolist(),
         "features": [_feature(recipe, at) for at in range(len(recipe.inputs))],
         "order": list(recipe.order),
@@ -74,10 +76,15 @@ def _coding(given: Input) -> dict[str, Any]:
     facts: dict[str, Any] = {"arity": given.arity, "missing": given.missing}
     if given.kind == "number":
         facts["cuts"] = list(given.cuts)
-        facts["temporal"] = given.temporal
+        facts["temporal"] = bool(given.temporal)
     else:
-        facts["values"] = list(given.values)
+        facts["values"] = _exact(given.values)
     return facts
+
+
+def _exact(values: Iterable[Any]) -> list[Any]:
+    """Return values as any reader of JSON holds them: whole numbers past 2^53 as texts."""
+    return [str(v) if isinstance(v, int) and abs(v) > _SAFE_INTEGER else v for v in values]
 
 
 def _shorten(logs: NDArray[Any]) -> list[float]:

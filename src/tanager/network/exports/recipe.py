@@ -73,8 +73,8 @@ class Input:
     arity : int
     labels : tuple of str
         What people call each code.
-    temporal : bool
-        Whether the numbers are seconds since 1970, of dates or times.
+    temporal : {'', 'date', 'time', 'duration'}
+        Not empty where the numbers are seconds, as in `NumericColumn`.
     groups : tuple of int, or None
         The group of each code; None where every code is a group of its own.
     """
@@ -86,7 +86,7 @@ class Input:
     missing: int
     arity: int
     labels: tuple[str, ...]
-    temporal: bool = False
+    temporal: str = ""
     groups: Codes | None = None
 
     @property
@@ -403,13 +403,13 @@ def _check_tables(
 
 def _describe(column: Column, view: Groups | None) -> Input:
     missing = column.arity if column.missing_code is None else column.missing_code
-    labels, temporal = tuple(column.labels()), False
+    labels, temporal = tuple(column.labels()), ""
     groups = None if view is None else tuple(view.tolist())
     if groups == tuple(range(column.arity)):
         groups = None
     kind, cuts, values = column.family, (), ()
     if isinstance(column, NumericColumn):
-        kind, cuts, temporal = "number", tuple(column.cuts.tolist()), bool(column.temporal)
+        kind, cuts, temporal = "number", tuple(column.cuts.tolist()), column.temporal
     else:
         values = tuple(column.values.to_pylist())
     return Input(column.name, kind, cuts, values, missing, column.arity, labels, temporal, groups)

@@ -20,17 +20,24 @@ const tanager = (() => {
   "use strict";
   const MAX_CELLS = 1 << 22; // of one sum over unknown features
 
-  const key = (kind, value) =>
-    String(kind === "text" || typeof value === "bigint" ? value : Number(value));
+  // Whole numbers past 2^53 are no Numbers: as BigInt and as text they are compared digit by digit.
+  const key = (kind, value) => {
+    const digits = typeof value === "string" && /^\s*[+-]?\d+\s*$/.test(value);
+    if (kind === "integer" && digits) value = BigInt(value.replace("+", ""));
+    return String(kind === "text" || typeof value === "bigint" ? value : Number(value));
+  };
 
   function coder(f) {
     const places = new Map((f.values || []).map((value, code) => [key(f.kind, value), code]));
+    const wide = f.kind === "integer" && f.values.some((known) => typeof known === "string");
     return (value) => {
       if (value instanceof Date) value = value.getTime() / 1000;
       if (value == null || value !== value) return f.missing;
       if (f.kind === "text") return places.get(String(value)) ?? f.arity;
       if (typeof value === "string" && !value.trim()) return f.missing;
       if (Number.isNaN(Number(value))) throw new TypeError(f.name + ": not a number: " + value);
+      if (wide && Number.isInteger(value) && !Number.isSafeInteger(value))
+        throw new TypeError(f.name + ": past 2^53, give a BigInt or a text: " + value);
       if (f.kind !== "number") return places.get(key(f.kind, value)) ?? f.arity;
       let low = 0, high = f.cuts.length;
       while (low < high) {

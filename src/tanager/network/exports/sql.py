@@ -19,6 +19,7 @@ The last SELECT divides the weights by their sum.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ __all__ = ["to_sql"]
 _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 
 
 def to_sql(
@@ -243,7 +245,8 @@ class _Writer:
         if given.kind in ("text", "boolean"):
             return dialect.to_text(column)
         if given.temporal:
-            return dialect.epoch(column)
+            seconds = {"time": dialect.since_midnight, "duration": dialect.duration}
+            return seconds.get(given.temporal, dialect.epoch)(column)
         if given.kind == "integer" and any(abs(v) > _SAFE_INTEGER for v in given.values):
             return column  # as doubles such numbers would fall together
         return dialect.to_double(column) if given.kind != "null" else column
@@ -257,7 +260,8 @@ class _Writer:
             if given.kind == "text":
                 if "\x00" in known and not dialect.holds_nul:
                     continue
-                cases.append(f"WHEN {value} = {dialect.literal(known)} THEN {code}")
+                tests = [f"{value} = {dialect.literal(text)}" for text in _spellings(known)]
+                cases.append(f"WHEN {' OR '.join(tests)} THEN {code}")
             elif given.kind == "boolean":
                 words = ", ".join(f"'{word}'" for word in (_TRUE if known else _FALSE))
                 cases.append(f"WHEN LOWER({value}) IN ({words}) THEN {code}")
@@ -318,3 +322,16 @@ class _Writer:
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
         found = self.dialect.look_up(numbers, place)
         return found if family.log_within is None else f"{found} + a{at}_{c}"
+
+
+def _spellings(text: str) -> list[str]:
+    """Return how engines write a text: of a date or time that is a category, in fewer digits too.
+
+    >>> _spellings("2026-01-31 00:00:00.000000")
+    ['2026-01-31 00:00:00.000000', '2026-01-31 00:00:00', '2026-01-31']
+    """
+    if not _INSTANT.fullmatch(text):
+        return [text]
+    short = text.rstrip("0").removesuffix(".")
+    day, _, clock = short.partition(" ")
+    return list(dict.fromkeys([text, short, day if clock == "00:00:00" else short]))
