@@ -483,3 +483,15 @@ def test_dates_and_numbers_in_another_style_are_read_or_told(n):
             codebook.encode(few.assign(**{name: values}))
     few.loc[1] = "unknown"  # no date and no number of any style: missing, as in training
     codebook.encode(few)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Asia/Kolkata", "America/St_Johns", "UTC"])
+def test_instants_that_come_back_as_text_keep_their_zone(zone):
+    times = pd.Series(pd.date_range("2026-01-01", periods=48, freq="h", tz=zone))
+    codebook, rows = learn(pd.DataFrame({"t": times}), [0] * 24 + [1] * 24, bins=16)
+    texts = times.map(str).astype(object)
+    texts[5] = texts[5].replace(" ", "T") + " "
+    for some in (texts, texts.astype("category")):
+        np.testing.assert_array_equal(
+            codebook.encode(pd.DataFrame({"t": some})), rows.gather().codes
+        )
