@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import folds_of, row_hash, sample_of
+from tanager.codes import folds_of, row_hash
 from tanager.engines import FitContext
 
 GAMMA = 0x9E3779B97F4A7C15
@@ -37,19 +37,6 @@ def test_folds_are_even_and_seeds_unrelated(n_folds):
     share = 1 / n_folds**2
     # Cells of a binomial count; five standard deviations.
     assert np.abs(pairs - n * share).max() < 5 * np.sqrt(n * share * (1 - share))
-
-
-def test_samples_have_their_share_and_nest():
-    indices = np.arange(100_000)
-    small, large = (sample_of(9, indices, share) for share in (0.1, 0.3))
-    assert abs(small.sum() - 10_000) < 5 * np.sqrt(9_000)
-    assert abs(large.sum() - 30_000) < 5 * np.sqrt(21_000)
-    assert not (small & ~large).any()
-    assert sample_of(9, indices, 1.0).all()
-    assert not sample_of(9, indices, 0.0).any()
-    # Ten stretches of the table are sampled alike.
-    stretches = small.reshape(10, -1).sum(axis=1)
-    assert np.abs(stretches - 1000).max() < 5 * np.sqrt(900)
 
 
 def test_row_seeds_depend_on_their_key_alone():

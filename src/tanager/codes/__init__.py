@@ -18,7 +18,7 @@ from tanager.codes.groups import (
     join_values,
     learn_groups,
 )
-from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, sample_of, smallest_hash
+from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, smallest_hash
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import (
@@ -61,7 +61,6 @@ __all__ = [
     "learn_groups",
     "mdl_cuts",
     "row_hash",
-    "sample_of",
     "sample_rows",
     "smallest_hash",
 ]

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -244,7 +244,6 @@ class NumericColumn(Frozen):
 
 
 Column: TypeAlias = CategoricalColumn | NumericColumn
-Kind: TypeAlias = Literal["categorical", "numeric"]
 
 
 def column_from_dict(data: dict[str, Any]) -> Column:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fold", "Sample", "folds_of", "row_hash", "sample_of", "smallest_hash"]
+__all__ = ["Fold", "Sample", "folds_of", "row_hash", "smallest_hash"]
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64
@@ -73,22 +73,6 @@ def folds_of(seed: int, indices: NDArray[Any], n_folds: int) -> NDArray[np.uint8
     """
     high = row_hash(seed, indices) >> np.uint64(32)
     return ((high * np.uint64(n_folds)) >> np.uint64(32)).astype(np.uint8)
-
-
-def sample_of(seed: int, indices: NDArray[Any], share: float) -> NDArray[np.bool_]:
-    """Return which rows are in a sample that takes each row with probability `share`.
-
-    A sample with a larger share under the same seed holds the smaller one.
-
-    Examples
-    --------
-    >>> np.flatnonzero(sample_of(7, np.arange(12), 0.25)).tolist()
-    [0, 4, 5]
-    """
-    if share >= 1:
-        return np.ones(len(indices), dtype=np.bool_)
-    taken: NDArray[np.bool_] = row_hash(seed, indices) < np.uint64(int(max(share, 0.0) * _WORD))
-    return taken
 
 
 @dataclass(frozen=True)

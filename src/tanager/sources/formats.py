@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,31 +39,24 @@ class TableFile(ABC):
         return self
 
 
-class reading:  # noqa: N801
-    """Turns Arrow's errors about a file into ours."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, pa.ArrowException | OSError | UnicodeError):
-            if isinstance(error, DataError):
-                return
-            text = " ".join(str(error).split()).rstrip(".")
-            if isinstance(error, UnicodeError) or "invalid UTF8" in text:
-                known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text
-                encoding = "utf-8" if known else "that encoding"
-                raise DataError(
-                    f"{self._path} is not written in {encoding} ({text}). "
-                    "Name its encoding, for example latin-1 or cp1252."
-                ) from error
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn Arrow's errors about a file into ours."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        text = " ".join(str(error).split()).rstrip(".")
+        if isinstance(error, UnicodeError) or "invalid UTF8" in text:
+            known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text
+            encoding = "utf-8" if known else "that encoding"
             raise DataError(
-                f"{self._path} cannot be read: {text}. "
-                "The file may be truncated, damaged or of another format; write it again."
+                f"{path} is not written in {encoding} ({text}). "
+                "Name its encoding, for example latin-1 or cp1252."
             ) from error
+        raise DataError(
+            f"{path} cannot be read: {text}. "
+            "The file may be truncated, damaged or of another format; write it again."
+        ) from error
 
 
 class ParquetTable(TableFile):

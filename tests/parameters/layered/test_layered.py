@@ -163,19 +163,17 @@ def test_the_network_is_proper_and_has_the_rows_shares():
         np.testing.assert_allclose(shares, wanted, atol=0.02)
 
 
-def test_shares_of_grouped_families_are_those_of_the_joint():
+def test_shares_of_families_are_those_of_the_joint():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
     tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
-    views = dict(enumerate(part.groups))
-    logs = [family.log_prob for family in tables.families]
-    found = family_shares(MORAL, logs, tables.log_prior, views)
+    logs = [family.to_dense().log_prob for family in tables.families]
+    found = family_shares(MORAL, logs, tables.log_prior)
     grid = np.indices((7, 7, 3)).reshape(3, -1)
     joint = np.exp(tables.log_joint(MORAL, grid.astype(np.uint8), rows.domain.arities))
     for feature, parents in enumerate(MORAL.parent_indices):
         expected = np.zeros_like(found[feature])
-        read = [part.groups[p][grid[p]] for p in parents]
-        np.add.at(expected, (*read, grid[feature]), joint)
+        np.add.at(expected, (*grid[list(parents)], grid[feature]), joint)
         np.testing.assert_allclose(found[feature], expected, atol=1e-12)
     inputs = _input_shares(part)
     assert all(part.sum() == pytest.approx(1.0) for part in inputs)

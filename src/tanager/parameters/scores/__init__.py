@@ -3,7 +3,6 @@
 from tanager.parameters.scores.filling import UNSEEN, fill_tables, read_levels, to_table
 from tanager.parameters.scores.layout import FamilyCells, Layout
 from tanager.parameters.scores.network import (
-    Views,
     family_shares,
     fit_inputs,
     renormalise,
@@ -14,7 +13,6 @@ __all__ = [
     "UNSEEN",
     "FamilyCells",
     "Layout",
-    "Views",
     "family_shares",
     "fill_tables",
     "fit_inputs",

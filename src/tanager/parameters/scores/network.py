@@ -21,7 +21,7 @@ classes' frequencies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.additive.descent import minimise
-from tanager.codes import Groups
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
@@ -38,7 +37,6 @@ from tanager.threads import one_blas_thread
 __all__ = ["family_shares", "fit_inputs", "normalise", "renormalise", "to_network"]
 
 Floats = NDArray[np.float64]
-Views = Mapping[int, Groups]  # of each feature, by which its children read it
 
 MAX_SPELLED = 1 << 24  # cells of one family, spelled out
 MAX_ITERATIONS = 100
@@ -76,7 +74,6 @@ def fit_inputs(
     scores: Sequence[Floats],
     log_prior: Floats,
     wanted: Sequence[Floats],
-    views: Views | None = None,
     *,
     max_work: int = MAX_WORK,
     tol: float = 1e-9,
@@ -93,8 +90,6 @@ def fit_inputs(
         The class node's scores.
     wanted : sequence of ndarray of float64, shape (*parent_arities, arity)
         The share of each value and its parents, whatever the class.
-    views : mapping from feature to its groups, or None
-        With it, the axis of a parent is its groups'.
     max_work : int
         Cells times classes times iterations; past it P(x) is what it then is.
     tol : float
@@ -119,8 +114,8 @@ def fit_inputs(
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
         free = scaled * scale
-        logs, prior, log_total = normalise(structure, added(free), log_prior, views)
-        found = family_shares(structure, logs, prior, views)
+        logs, prior, log_total = normalise(structure, added(free), log_prior)
+        found = family_shares(structure, logs, prior)
         shares = np.concatenate([_over_classes(part).ravel() for part in found])
         return log_total - float((goal * free).sum()), (shares - goal) * scale
 
@@ -129,7 +124,7 @@ def fit_inputs(
     first = FIRST_STEP / max(len(scores), 1) ** 0.5
     start = np.zeros(goal.size)
     found = minimise(objective, start, max_iter=iterations, tol=tol, first_step=first)
-    return normalise(structure, added(found.at * scale), log_prior, views)[:2]
+    return normalise(structure, added(found.at * scale), log_prior)[:2]
 
 
 def _over_classes(shares: Floats) -> Floats:
@@ -157,15 +152,9 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
 
 
 def normalise(
-    structure: Structure,
-    logs: Sequence[Floats],
-    log_prior: Floats,
-    views: Views | None = None,
+    structure: Structure, logs: Sequence[Floats], log_prior: Floats
 ) -> tuple[list[Floats], Floats, float]:
-    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum.
-
-    With `views`, the axis of a parent is its groups'.
-    """
+    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum."""
     logs, log_prior = [np.array(log, np.float64, order="C") for log in logs], log_prior.copy()
     above = structure.holders()
     for at in reversed(structure.topological_order()):
@@ -179,24 +168,15 @@ def normalise(
             continue
         holder = above[at]
         members = (*structure.parent_indices[holder], structure.selected[holder])
-        if views is not None:
-            # The holder's own feature stands there value by value.
-            total = np.take(total, views[members[-1]], axis=parents.index(members[-1]))
         logs[holder] += _spread(total, parents, members)
     log_total = log_sum_exp(log_prior, axis=0)
     return logs, log_prior - log_total, float(log_total)
 
 
-def family_shares(
-    structure: Structure,
-    logs: Sequence[Floats],
-    log_prior: Floats,
-    views: Views | None = None,
-) -> list[Floats]:
+def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Floats) -> list[Floats]:
     """Return P(parents, x, y) of every family of a proper network on a moral structure.
 
-    Each has the shape of its table, (*parent_arities, arity, n_classes); with
-    `views`, the axis of a parent is its groups'.
+    Each has the shape of its table, (*parent_arities, arity, n_classes).
     """
     shares: list[Floats] = [np.zeros(0)] * len(logs)
     above = structure.holders()
@@ -211,21 +191,12 @@ def family_shares(
             left = sorted(kept)
             outer = shares[holder].sum(axis=dropped)
             outer = outer.transpose(*(left.index(axis) for axis in kept), len(kept))
-            if views is not None:
-                outer = _sum_groups(outer, views[members[-1]], parents.index(members[-1]))
         *_, arity, n_classes = logs[at].shape
         outer = np.ascontiguousarray(outer).reshape(-1, n_classes)
         shares[at] = np.empty(logs[at].shape)
         flat = np.ascontiguousarray(logs[at]).reshape(-1, arity, n_classes)
         native.spread_shares(flat, outer, shares[at].reshape(flat.shape))
     return shares
-
-
-def _sum_groups(values: Floats, groups: Groups, axis: int) -> Floats:
-    """Sum an axis of values by group."""
-    ones = np.zeros((int(groups.max()) + 1, len(groups)))
-    ones[groups, np.arange(len(groups))] = 1.0
-    return np.moveaxis(np.tensordot(values, ones, ((axis,), (1,))), -1, axis)
 
 
 def _spread(values: Floats, scope: tuple[int, ...], members: tuple[int, ...]) -> Floats:
