@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanager.codes.addition import encode_rows
 from tanager.codes.codebook import Codebook
-from tanager.codes.collecting import collect_rows, sample_rows
+from tanager.codes.collecting import collect_rows, hash_bound, sample_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins
 from tanager.codes.fingerprint import fingerprint_rows
@@ -18,7 +18,7 @@ from tanager.codes.groups import (
     join_values,
     learn_groups,
 )
-from tanager.codes.hashing import Fold, Sample, folds_of, row_hash, smallest_hash
+from tanager.codes.hashing import Fold, Sample, folds_of, row_hash
 from tanager.codes.learning import learn_codebook
 from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import (
@@ -56,13 +56,13 @@ __all__ = [
     "group_codes",
     "group_rows",
     "grouped_domain",
+    "hash_bound",
     "join_values",
     "learn_codebook",
     "learn_groups",
     "mdl_cuts",
     "row_hash",
     "sample_rows",
-    "smallest_hash",
 ]
 
 

@@ -12,7 +12,7 @@ from tanager.codes.rows import Choice, Chunk, Rows
 from tanager.engines import FitContext, KeptChunk
 from tanager.progress import Progress
 
-__all__ = ["collect_rows", "sample_rows"]
+__all__ = ["collect_rows", "hash_bound", "sample_rows"]
 
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:
@@ -46,8 +46,12 @@ def sample_rows(rows: Rows, seed: int, most: int, context: FitContext) -> Rows:
     """
     if rows.n_rows <= most:
         return collect_rows(rows, None, context)
-    bound = context.engine.run(_HashPass(seed, most), rows, Progress(), "sample rows")
-    return collect_rows(rows, Sample(seed, bound), context)
+    return collect_rows(rows, Sample(seed, hash_bound(rows, seed, most, context)), context)
+
+
+def hash_bound(rows: Rows, seed: int, size: int, context: FitContext) -> int:
+    """Return the bound of the `Sample` that has `size` rows, at least one and at most all."""
+    return context.engine.run(_HashPass(seed, size), rows, Progress(), "sample rows")
 
 
 @dataclass(frozen=True)

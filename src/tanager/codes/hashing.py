@@ -8,14 +8,13 @@ stored for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fold", "Sample", "folds_of", "row_hash", "smallest_hash"]
+__all__ = ["Fold", "Sample", "folds_of", "row_hash"]
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64
@@ -107,7 +106,7 @@ class Sample:
     ----------
     seed : int
     bound : int
-        From `smallest_hash`, where the sample shall have a certain size.
+        From `tanager.codes.hash_bound`, where the sample shall have a certain size.
     inside : bool
         Whether the rows of the sample are meant, or the others.
     """
@@ -120,22 +119,3 @@ class Sample:
         """Return which of the rows are meant."""
         held: NDArray[np.bool_] = row_hash(self.seed, indices) <= np.uint64(self.bound)
         return held if self.inside else ~held
-
-
-def smallest_hash(seed: int, size: int, indices: Iterable[NDArray[Any]]) -> int:
-    """Return the bound below which exactly `size` of the rows have their hash.
-
-    `indices` gives the rows' indices part by part. Where there are no more than
-    `size` rows, the bound takes them all.
-    """
-    smallest = np.zeros(0, dtype=np.uint64)
-    bound = np.uint64(_WORD - 1)
-    for part in indices:
-        hashes = row_hash(seed, part)
-        smallest = np.concatenate([smallest, hashes[hashes <= bound]])
-        if len(smallest) > size > 0:
-            smallest = np.partition(smallest, size - 1)[:size]
-            bound = smallest[-1]
-    if size <= 0:
-        return 0
-    return int(bound) if len(smallest) == size else _WORD - 1

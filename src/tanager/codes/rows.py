@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.hashing import Sample, smallest_hash
 from tanager.engines import KeptChunk, Piece
 from tanager.engines.memory import LEAST_MEMORY, free_memory
 from tanager.errors import MemoryBoundError
@@ -254,17 +253,6 @@ class Rows:
             if taken.n_rows:
                 pieces.append(KeptChunk(taken))
         return Rows(self.domain, pieces, weighted=self.weighted)
-
-    def sample(self, seed: int, most: int) -> Rows:
-        """Return a copy, in memory, of a random sample of `most` rows; all where they are no more.
-
-        Which rows it has is a function of the seed and their indices alone.
-        """
-        if self.n_rows <= most:
-            return self
-        indices = (chunk.indices for chunk in self.chunks())
-        taken = Sample(seed, smallest_hash(seed, most, indices))
-        return self.take(np.concatenate([taken(chunk.indices) for chunk in self.chunks()]))
 
     def gather(self) -> Chunk:
         """Return all rows as one chunk in memory: for learners that need them at once.

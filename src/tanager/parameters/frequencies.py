@@ -9,8 +9,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codes
-from tanager.codes.hashing import Sample, smallest_hash
+from tanager.codes import Codes, Sample, hash_bound
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -123,8 +122,8 @@ class MEstimate(CountLearner):
 
     Notes
     -----
-    The class prior always has m = 1. Choosing m costs one more pass. What was
-    chosen, and the hold-out's log-losses, stand in ``info_["parameters"]``.
+    The class prior always has m = 1. Choosing m costs two or three more passes. What
+    was chosen, and the hold-out's log-losses, stand in ``info_["parameters"]``.
 
     Examples
     --------
@@ -155,7 +154,7 @@ class MEstimate(CountLearner):
         if n_holdout == 0:
             return MEstimate(1.0)
         seed = context.row_seed(*b"m-estimate")
-        bound = smallest_hash(seed, n_holdout, (chunk.indices for chunk in rows.chunks()))
+        bound = hash_bound(rows, seed, n_holdout, context)
         rest = Counts(rows.subset(Sample(seed, bound, inside=False)), context)
         codes, labels, weights = rows.subset(Sample(seed, bound)).gather()[:3]
         log_joints = self._log_joints(structure, rest, codes, context)

@@ -9,6 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import sample_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -181,7 +182,8 @@ def _sample(counts: Counts, max_rows: int, context: FitContext) -> Counts:
     rows = counts.rows
     if rows.n_rows <= max_rows:
         return counts
-    return Counts(rows.sample(context.row_seed(SAMPLE_KEY), max_rows), context.inner())
+    inner = context.inner()
+    return Counts(sample_rows(rows, context.row_seed(SAMPLE_KEY), max_rows, inner), inner)
 
 
 def _pool(structure: Structure, counts: Counts, members: list[Tables], shares: Floats) -> Tables:
