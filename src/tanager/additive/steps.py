@@ -100,7 +100,7 @@ def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floa
         others = known == 0
         if others.any() and known.any():
             both = known.max() > 0 > known.min()
-            low = np.where(known > 0, 0.0, np.where(known < 0, -np.inf, 0.0))
+            low = np.where(known < 0, -np.inf, 0.0)
             high = np.where(known > 0, np.inf, 0.0)
             if not both:
                 rising = known.max() > 0

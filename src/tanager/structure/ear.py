@@ -6,12 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts, PairCells, PairCounts
+from tanager.counts.statistics import DECIMALS
 
 __all__ = ["explaining_away_residual"]
 
 Floats = NDArray[np.float64]
-
-DECIMALS = 10  # as all information: ties are ties whatever the summation
 
 
 def explaining_away_residual(counts: Counts) -> Floats:

@@ -170,13 +170,11 @@ class _Climb:
         return bar
 
     def _search(self, child: int, *, allowed: NDArray[np.bool_], bar: float) -> tuple[float, int]:
-        """Return the best gain of a child's allowed parents, and that parent."""
-        return self._best_parent(child, np.flatnonzero(allowed[child]), bar)
+        """Return the best gain of a child's allowed parents, and that parent.
 
-    def _best_parent(
-        self, child: int, candidates: NDArray[np.int64], bar: float
-    ) -> tuple[float, int]:
-        """Return the best gain and its parent; (0, -1) where none reaches the bar."""
+        (0, -1) where none reaches the bar.
+        """
+        candidates = np.flatnonzero(allowed[child])
         below = float(np.nextafter(bar, -np.inf)) if bar > 0 else 0.0
         gains = self._joint.single_gains(child, candidates.tolist(), below)
         self._last[child, candidates] = gains

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.additive.residuals import MAX_ROWS, SHRINK, find_residuals
 from tanager.counts import Counts
-from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
+from tanager.structure.kdb import information_order
 from tanager.structure.learner import StructureLearner
 from tanager.structure.structure import Structure
 
@@ -164,8 +164,7 @@ def _paired(counts: Counts) -> NDArray[np.int64]:
     """
     if counts.domain.n_features <= MOST_PAIRED:
         return np.arange(counts.domain.n_features)
-    order = np.argsort(-adjusted_mi(counts).round(DECIMALS), kind="stable")
-    return np.sort(order[:MOST_PAIRED])
+    return np.sort(information_order(adjusted_mi(counts))[:MOST_PAIRED])
 
 
 def _gains(counts: Counts, paired: NDArray[np.int64], context: FitContext) -> Floats:

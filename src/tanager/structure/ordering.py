@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts, PairCells, PairCounts
+from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
@@ -15,7 +16,6 @@ __all__ = ["order_by_class_information", "order_by_single_condition"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-DECIMALS = 10  # to which information is rounded, so that ties are ties whatever the summation
 ROWS_PER_CELL = 5  # rows that a pattern of earlier features should have in each class
 
 

@@ -272,13 +272,14 @@ class Problem:
         rough: bool = False,
     ) -> Solution:
         """Minimise the penalised objective; roughly, where only held-out loss is wanted."""
+        max_iter, tol = self.options.max_iter, self.options.tol
+        if rough:
+            max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
         return minimise(
             self.objective(form, tables, strengths),
             self.start(form) if start is None else start,
-            max_iter=min(self.options.max_iter, ROUGH_ITERATIONS)
-            if rough
-            else self.options.max_iter,
-            tol=max(self.options.tol, ROUGH_TOL) if rough else self.options.tol,
+            max_iter=max_iter,
+            tol=tol,
             progress=progress,
             warn=not rough,
         )

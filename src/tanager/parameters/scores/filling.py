@@ -127,14 +127,7 @@ def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
     if not table.backoff:
         shape = (*tree.context_arities[1 : depth + 1], tree.arity, table.n_classes)
         return DenseTable(np.full(shape, -np.log(tree.arity)))
-    shorter = tree.truncate(depth + 1)
-    return TreeTable(
-        shorter,
-        table.cell_log_prob[: shorter.n_cells],
-        table.node_log_escape[: shorter.n_nodes],
-        table.inherit,
-        table.backoff,
-    )
+    return table.shorter(depth)
 
 
 def _coarser(
