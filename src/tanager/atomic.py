@@ -150,7 +150,7 @@ def destination(path: str | os.PathLike[str]) -> Path:
     folder = Path(os.path.realpath(given.parent))
     final = Path(os.path.realpath(given))
     if final.is_dir():
-        raise IsADirectoryError(21, "It is a folder; give a file's name", str(path))
+        raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(path))
     if final.parent != folder:
         raise ConfigurationError(
             f"{given} is a symbolic link into another folder, and is not followed. "

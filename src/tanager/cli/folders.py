@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,9 @@ __all__ = ["check_folder", "write_parts"]
 def check_folder(output: Path) -> None:
     """Refuse a folder that has something in it, or that has no place."""
     if not output.parent.is_dir():
-        raise FileNotFoundError(2, "The folder to write into is not there", str(output.parent))
+        raise FileNotFoundError(
+            errno.ENOENT, "The folder to write into is not there", str(output.parent)
+        )
     if output.is_file() or (output.is_dir() and any(output.iterdir())):
         raise ConfigurationError(
             f"--output {output} is there already, and is not an empty folder. Give a new folder, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -60,9 +61,11 @@ def check_output(
             f"{option} -: only the rows of predict can go to standard output. Give a file's name."
         )
     if not output.parent.is_dir():
-        raise FileNotFoundError(2, "The folder to write into is not there", str(output.parent))
+        raise FileNotFoundError(
+            errno.ENOENT, "The folder to write into is not there", str(output.parent)
+        )
     if output.is_dir():
-        raise IsADirectoryError(21, "It is a folder; give a file's name", str(output))
+        raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(output))
     if not output.exists():
         return
     place = _identity(output)

@@ -194,7 +194,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
 
         return apply_style(read_whole([path for path, _ in found], kind), style)
     opener = partial(_open_csv, style=style) if kind == "csv" else _OPENERS[kind]
-    values, schema = read_folders([(path, base) for path, base in found])
+    values, schema = read_folders(found)
     files = []
     for (path, _), folders in zip(found, values, strict=True):
         with reading(path):

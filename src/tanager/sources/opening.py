@@ -64,9 +64,13 @@ def open_source(
     >>> next(source.batches()).column(1).to_pylist()
     [31.5, None]
     """
-    source = _open(X, style)
-    if style is not None and not _reads_style(X):
-        source = apply_style(source, style)
+    paths = _paths(X)
+    if paths:
+        from tanager.sources.files import open_files
+
+        source = open_files(paths, style)
+    else:
+        source = apply_style(_open(X), style)
     if columns is None or tuple(columns) == source.names:
         return source
     absent = [name for name in columns if name not in source.names]
@@ -137,14 +141,17 @@ def _listed(given: Any, name: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _reads_style(X: Any) -> bool:
-    """Return whether X is files, whose reader sees to the style itself."""
-    if isinstance(X, list | tuple):
-        return len(X) > 0 and all(isinstance(path, str | Path) for path in X)
-    return isinstance(X, str | Path)
+def _paths(X: Any) -> list[str | Path]:
+    """Return the paths of a table that is files, whose reader sees to the style itself."""
+    if isinstance(X, str | Path):
+        return [X]
+    if isinstance(X, list | tuple) and all(isinstance(path, str | Path) for path in X):
+        return list(X)
+    return []
 
 
-def _open(X: Any, style: TextStyle | None = None) -> Source:
+def _open(X: Any) -> Source:
+    """Open a table that is not files."""
     if isinstance(X, Source):
         return X
     if isinstance(X, np.ma.MaskedArray):
@@ -154,10 +161,6 @@ def _open(X: Any, style: TextStyle | None = None) -> Source:
         if X.dtype.names is not None and X.ndim == 1:
             return _open_mapping({name: X[name] for name in X.dtype.names})
         return _open_array(X)
-    if isinstance(X, str | Path):
-        from tanager.sources.files import open_files
-
-        return open_files([X], style)
     if isinstance(X, pa.Table):
         return _open_table(X)
     if isinstance(X, pa.RecordBatch):
@@ -172,7 +175,7 @@ def _open(X: Any, style: TextStyle | None = None) -> Source:
     if isinstance(X, Mapping):
         return _open_mapping(X)
     if isinstance(X, list | tuple):
-        return _open_list(X, style)
+        return _open_list(X)
     if is_dask_frame(X):
         return open_dask(X)
     if type(X).__module__.partition(".")[0] == "pandas":
@@ -244,11 +247,7 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
     return TableSource(pa.table(columns, names=names), named=False)
 
 
-def _open_list(rows: Sequence[Any], style: TextStyle | None = None) -> Source:
-    from tanager.sources.files import open_files
-
-    if rows and all(isinstance(row, str | Path) for row in rows):
-        return open_files(list(rows), style)
+def _open_list(rows: Sequence[Any]) -> Source:
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(str(name) for row in rows for name in row))
         return _open_mapping({name: [row.get(name) for row in rows] for name in names})
