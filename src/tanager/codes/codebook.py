@@ -101,7 +101,7 @@ class Codebook(Frozen):
 
     @cached_property
     def _tables(self) -> LookupTables:
-        return LookupTables(list(self.columns))
+        return LookupTables(self.columns)
 
     @cached_property
     def takes_matrix(self) -> bool:

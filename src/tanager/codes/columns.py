@@ -8,6 +8,7 @@ ascending), or its intervals from left to right, and last, under ``missing="valu
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -76,6 +77,11 @@ class CategoricalColumn(Frozen):
         """Number of codes."""
         return len(self.values) + (self.missing_code is not None)
 
+    @property
+    def null_code(self) -> int:
+        """The code of a missing cell: its own, or that of the unknown."""
+        return self.arity if self.missing_code is None else self.missing_code
+
     @cached_property
     def family(self) -> str:
         """What the values are: 'integer', 'real', 'boolean', 'text' or 'null'."""
@@ -90,7 +96,7 @@ class CategoricalColumn(Frozen):
     def index(self) -> dict[Any, int]:
         """From value to code; 'missing' under None."""
         found = {value: code for code, value in enumerate(self.values.to_pylist())}
-        found[None] = self.arity if self.missing_code is None else self.missing_code
+        found[None] = self.null_code
         return found
 
     def code_cell(self, value: Any) -> int:
@@ -105,13 +111,12 @@ class CategoricalColumn(Frozen):
         """Return the code of each of some values of any type, shape (len(values),)."""
         import pyarrow.compute as pc
 
-        missing = self.arity if self.missing_code is None else self.missing_code
         codes = np.full(len(values), self.arity, dtype=np.uint16)
         if len(self.values):
             found = pc.index_in(to_family(values, self.family, self.name), value_set=self.values)
             known = plain_numbers(found.is_valid())
             codes[known] = plain_numbers(found.drop_null())
-        codes[plain_numbers(values.is_null(nan_is_null=True))] = missing
+        codes[plain_numbers(values.is_null(nan_is_null=True))] = self.null_code
         return codes
 
     def encode(self, array: pa.Array, out: Codes) -> None:
@@ -119,19 +124,22 @@ class CategoricalColumn(Frozen):
         if self.family in ("integer", "boolean", "real") and not pa.types.is_dictionary(array.type):
             refuse_temporal(array, self.name)
             numbers, nulls = to_numbers(array, self.name)
-            _encode_numbers([self], numbers, nulls, out)
+            _encode_numbers(self, self._tables, numbers, nulls, out)
             return
         family_of(array.type, self.name)  # nested columns are refused
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         table = self.code_values(array.dictionary)
-        missing = self.arity if self.missing_code is None else self.missing_code
         # Null rows look up one more entry, so that one gather does it all.
-        table = np.append(table, np.uint16(missing)).astype(out.dtype)
+        table = np.append(table, np.uint16(self.null_code)).astype(out.dtype)
         indices = array.indices
         if indices.null_count:
             indices = indices.fill_null(len(table) - 1)
         np.take(table, plain_numbers(indices), out=out, mode="clip")
+
+    @cached_property
+    def _tables(self) -> LookupTables:
+        return LookupTables([self])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: strings, numbers, lists."""
@@ -190,6 +198,11 @@ class NumericColumn(Frozen):
         """Number of codes."""
         return len(self.cuts) + 1 + (self.missing_code is not None)
 
+    @property
+    def null_code(self) -> int:
+        """The code of a missing cell: its own, or that of the unknown."""
+        return self.arity if self.missing_code is None else self.missing_code
+
     def labels(self) -> list[str]:
         """Return the intervals' names for people."""
         ends = show_cuts(self.cuts, self.temporal)
@@ -207,7 +220,7 @@ class NumericColumn(Frozen):
     def code_cell(self, value: Any) -> int:
         """Return the code of one Python number."""
         if value is None or value != value:
-            return self.arity if self.missing_code is None else self.missing_code
+            return self.null_code
         if value - value != 0:
             raise infinite_error(self.name)
         # As a double, like the numbers of many rows: Python compares whole numbers past 2^53
@@ -219,7 +232,11 @@ class NumericColumn(Frozen):
         if not self.temporal:
             refuse_temporal(array, self.name)
         numbers, nulls = to_numbers(array, self.name, temporal=self.temporal)
-        _encode_numbers([self], numbers, nulls, out)
+        _encode_numbers(self, self._tables, numbers, nulls, out)
+
+    @cached_property
+    def _tables(self) -> LookupTables:
+        return LookupTables([self])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; floats survive JSON exactly."""
@@ -297,7 +314,7 @@ class LookupTables:
     `fits` tells whether every column can be looked up from numbers alone.
     """
 
-    def __init__(self, columns: list[Column]) -> None:
+    def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = columns
         n = len(columns)
         self.kind = np.zeros(n, dtype=np.int64)
@@ -305,8 +322,7 @@ class LookupTables:
         self.start = np.zeros(n, dtype=np.int64)
         self.size = np.zeros(n, dtype=np.int64)
         self.unknown = np.array([c.arity for c in columns], dtype=np.int64)
-        missing = [c.arity if c.missing_code is None else c.missing_code for c in columns]
-        self.missing = np.array(missing, dtype=np.int64)
+        self.missing = np.array([c.null_code for c in columns], dtype=np.int64)
         self.fits = True
         lookups: list[NDArray[np.uint16]] = []
         tables: list[NDArray[np.float64]] = []
@@ -366,12 +382,13 @@ class LookupTables:
 
 
 def _encode_numbers(
-    columns: list[Column], numbers: NDArray[Any], nulls: NDArray[np.bool_] | None, out: Codes
+    column: Column,
+    tables: LookupTables,
+    numbers: NDArray[Any],
+    nulls: NDArray[np.bool_] | None,
+    out: Codes,
 ) -> None:
-    column = columns[0]
-    tables = column.__dict__.get("_tables")
-    if tables is None:
-        tables = column.__dict__["_tables"] = LookupTables(columns)
+    """Write the codes of one column's numbers to out; `tables` are that column's."""
     if tables.fits:
         tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
     else:
@@ -385,4 +402,4 @@ def _encode_numbers(
             gaps = np.isnan(numbers)
             nulls = gaps if nulls is None else nulls | gaps
     if nulls is not None:
-        out[nulls] = column.arity if column.missing_code is None else column.missing_code
+        out[nulls] = column.null_code

@@ -44,10 +44,10 @@ def learn_cuts(
     values, labels, n_classes, weights
         As in `mdl_cuts`.
     bins : "mdl", "fine" or int
-        The cuts of minimum description length alone, or with those that make
-        so many bins of equal frequency; or bins of equal frequency alone,
-        without a look at the classes: 32, from 1,500 known values on 64, from
-        5,000 on 255.
+        "mdl": the cuts of minimum description length alone. A number: these, and
+        those that make so many bins of equal frequency. "fine": bins of equal
+        frequency alone, without a look at the classes: 32, from 1,500 known
+        values on 64, from 5,000 on 255.
     missing : bool
         Whether "missing" is one more value, so that there is a fine bin less.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,7 +77,7 @@ def learn_codebook(
     missing : {'value', 'marginalize'}
         Whether "missing" is a value of its own (in columns that have it in
         training) or unknown.
-    bins : 'mdl' or int
+    bins : 'mdl', 'fine' or int
         How numbers are cut; see `learn_cuts`.
     audit : bool
         Whether columns that are not what they seem are read as what they are, or
@@ -113,11 +113,13 @@ def learn_codebook(
     check_bins(bins)
     table = open_source(source)
     features = find_features(table, target, sample_weight)
-    spoken_for = _spoken_for(features, categorical_features, ordered)
+    asked = _asked_categories(features, categorical_features)
+    named = ordered if isinstance(ordered, Mapping) else {}
+    spoken_for = [*asked, *(features[feature_index(features, key, "ordered")] for key in named)]
     table, readings = _read_columns(table, features, spoken_for, dates, audit, context)
-    categorical = _categorical_mask(table, features, categorical_features)
     orders = read_orders(table, features, ordered)
-    categorical = [one or at in orders for at, one in enumerate(categorical)]
+    kinds = _kinds(table, features, frozenset(asked), orders)
+    categorical = [kind != "number" for kind in kinds]
     temporal = [temporal_kind(table.schema.field(name).type) for name in features]
     known = Target.of(target, classes)
     labels = None if isinstance(target, str) else known.code(target)
@@ -125,10 +127,6 @@ def learn_codebook(
     raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
     room = SAMPLE_CELLS[table.in_memory] // max(1, len(features) - sum(categorical))
     sample_rows = max(1, room if table.in_memory else min(room, max_sample))
-    kinds = ["number" if not one else "category" for one in categorical]
-    for at, feature in enumerate(features):
-        if at not in orders and has_order(table.schema.field(feature).type):
-            kinds[at] = "ordered"
     seeing = SeeingPass(
         features, kinds, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows
     )
@@ -291,19 +289,13 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
     return CategoricalColumn(facts.name, sort_values(values), own)
 
 
-def _categorical_mask(source: Source, features: list[str], asked: Any) -> list[bool]:
-    """Return which features are categories."""
-    kinds = [source.schema.field(name).type for name in features]
-    families = [family_of(kind, name) for kind, name in zip(kinds, features, strict=True)]
-    mask = [
-        family in ("text", "boolean", "null") or pa.types.is_dictionary(kind)
-        for kind, family in zip(kinds, families, strict=True)
-    ]
+def _asked_categories(features: list[str], asked: Any) -> list[str]:
+    """Return the features that the user calls categories."""
     if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
-        return mask
+        return []
     if isinstance(asked, str):
         if asked == "all":
-            return [True] * len(features)
+            return features
         raise ConfigurationError(
             f"categorical_features={asked!r} is not known. Allowed: 'from_dtype', 'all', a boolean "
             "mask, a list of column names or of indices."
@@ -315,25 +307,23 @@ def _categorical_mask(source: Source, features: list[str], asked: Any) -> list[b
                 f"categorical_features is a mask of shape {given.shape} for {len(features)} "
                 "features. Pass one boolean a feature."
             )
-        chosen = set(np.flatnonzero(given).tolist())
-    elif given.size == 0:
-        chosen = set()
-    else:
-        where = "categorical_features"
-        chosen = {feature_index(features, one, where) for one in given.tolist()}
-    return [fixed or i in chosen for i, fixed in enumerate(mask)]
-
-
-def _spoken_for(features: list[str], asked: Any, ordered: Any) -> list[str]:
-    """Return the features that the user calls categories: the audit leaves them alone."""
-    listed = ordered if isinstance(ordered, Mapping) else {}
-    named = [features[feature_index(features, one, "ordered")] for one in listed]
-    if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
-        return named
-    if isinstance(asked, str):
-        return features
-    given = np.asarray(asked)
-    if given.dtype.kind == "b":
-        return named + [name for name, one in zip(features, given.tolist(), strict=False) if one]
+        given = np.flatnonzero(given)
     where = "categorical_features"
-    return named + [features[feature_index(features, one, where)] for one in given.tolist()]
+    return [features[feature_index(features, one, where)] for one in given.tolist()]
+
+
+def _kinds(
+    table: Source, features: list[str], asked: frozenset[str], orders: Collection[int]
+) -> list[str]:
+    """Return how each feature is seen, as `SeeingPass` has it; `asked` are categories anyhow."""
+    found = []
+    for at, name in enumerate(features):
+        type_ = table.schema.field(name).type
+        is_category = family_of(type_, name) in ("text", "boolean", "null")
+        if at not in orders and has_order(type_):
+            found.append("ordered")
+        elif is_category or pa.types.is_dictionary(type_) or name in asked or at in orders:
+            found.append("category")
+        else:
+            found.append("number")
+    return found

@@ -15,6 +15,7 @@ __all__ = [
     "AUDITED_DATES",
     "DATE_STYLES",
     "NUMBER_STYLES",
+    "STYLES",
     "Reading",
     "is_text",
     "parse_texts",
@@ -44,6 +45,7 @@ _ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\
 YEAR_FIRST = ("ISO", "%Y/%m/%d")  # no other style reads these texts in another way
 AUDITED_DATES = ("ISO", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
 DATE_STYLES = (*AUDITED_DATES, "%m-%d-%Y", "%Y%m%d")
+STYLES = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ class Reading:
     style: str = ""
 
     def __post_init__(self) -> None:
-        allowed = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
-        if self.kind not in allowed or self.style not in allowed[self.kind]:
+        if self.kind not in STYLES or self.style not in STYLES[self.kind]:
             raise DataError(f"A column cannot be read as {self.kind!r} written {self.style!r}.")
 
     @property

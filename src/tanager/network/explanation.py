@@ -304,8 +304,7 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
     column = network.codebook.columns[feature]
     labels = column.labels()
     label = labels[code] if code < len(labels) else "unknown"
-    reading = network.codebook.readings.get(column.name)
-    if reading is not None and reading.kind == "nothing":
+    if network.codebook.leaves_out(column.name):
         return "left out"
     if column.kind != "numeric" or raw is None or raw != raw or code == column.missing_code:
         return label

@@ -353,14 +353,10 @@ def _left_out(network: Network) -> set[int]:
 
     Their probability is one; only scores could still say something of them.
     """
-    readings, names = network.codebook.readings, network.structure.names
     if not network.tables.normalized:
         return set()
-    return {
-        feature
-        for feature in network.structure.selected
-        if names[feature] in readings and readings[names[feature]].kind == "nothing"
-    }
+    names = network.structure.names
+    return {f for f in network.structure.selected if network.codebook.leaves_out(names[f])}
 
 
 def _family(
@@ -402,7 +398,6 @@ def _check_tables(
 
 
 def _describe(column: Column, view: Groups | None) -> Input:
-    missing = column.arity if column.missing_code is None else column.missing_code
     labels, temporal = tuple(column.labels()), ""
     groups = None if view is None else tuple(view.tolist())
     if groups == tuple(range(column.arity)):
@@ -412,4 +407,6 @@ def _describe(column: Column, view: Groups | None) -> Input:
         kind, cuts, temporal = "number", tuple(column.cuts.tolist()), column.temporal
     else:
         values = tuple(column.values.to_pylist())
-    return Input(column.name, kind, cuts, values, missing, column.arity, labels, temporal, groups)
+    return Input(
+        column.name, kind, cuts, values, column.null_code, column.arity, labels, temporal, groups
+    )
