@@ -19,7 +19,15 @@ from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
 from tanager.engines import Piece
 
-__all__ = ["Groups", "group_codes", "group_rows", "grouped_domain", "join_values", "learn_groups"]
+__all__ = [
+    "Groups",
+    "group_codes",
+    "group_rows",
+    "grouped_domain",
+    "join_values",
+    "learn_groups",
+    "tells_all",
+]
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
@@ -99,6 +107,11 @@ def _halve(edges: list[int], weight: Floats) -> list[int]:
         nearest = int(np.argmin(np.abs(left[:-1] - left[-1] / 2)))
         edges.insert(at + 1, edges[at] + nearest + 1)
     return edges
+
+
+def tells_all(groups: Groups) -> bool:
+    """Return whether every value is a group of its own, in order."""
+    return bool(np.array_equal(groups, np.arange(len(groups))))
 
 
 def group_codes(codes: Codes, groups: Sequence[Groups]) -> Codes:

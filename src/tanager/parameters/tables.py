@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Codes, Groups, group_codes
+from tanager.codes import Codes, Groups
+from tanager.codes.groups import tells_all
 from tanager.codes.rows import EqualByArrays
 from tanager.counts import Contexts
+from tanager.parameters.packing import Packed, View
 from tanager.parameters.tree_rows import TreeRows
 from tanager.structure import Structure
 
@@ -35,7 +36,6 @@ Floats = NDArray[np.float64]
 # than its seen cells; otherwise as the tree of its seen contexts.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 22
-FEW_ROWS = 16  # up to which one look into all groups at once costs less than a call for each
 DENSE_FACTOR = 4
 
 
@@ -69,6 +69,10 @@ class DenseTable(EqualByArrays):
         flat = np.append(self.log_prob.ravel(), np.zeros(self.n_classes))
         ends = np.array([0, members.shape[0]])
         native.add_dense_terms(codes, arities, members, ends, flat, np.zeros(1, np.int64), out)
+
+    def pieces(self, members: Ints, view: View) -> Iterator[tuple[Ints, Floats]]:  # noqa: ARG002
+        """Yield what one look-up reads: the rows of codes, and the numbers."""
+        yield members, self.log_prob.ravel()
 
     def to_dense(self) -> DenseTable:
         """Return itself."""
@@ -113,7 +117,7 @@ class GroupedTable(EqualByArrays):
         cls, log_group: Floats, log_within: Floats, groups: Sequence[Groups]
     ) -> FamilyTable:
         """Return the table of the members' groups; dense without parents, or without groups."""
-        if len(groups) == 1 or all(map(_tells_all, groups)):
+        if len(groups) == 1 or all(map(tells_all, groups)):
             spelled = np.take(log_group, groups[-1], axis=-2) + log_within
             return DenseTable(np.ascontiguousarray(spelled))
         lookup = np.concatenate(groups).astype(np.uint16)
@@ -152,8 +156,23 @@ class GroupedTable(EqualByArrays):
 
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
-        packed = _Packed.of([(members, self)], len(arities))
-        packed.add_terms(codes, arities, out)
+        Packed.of([(members, self)], len(arities)).add_terms(codes, arities, out)
+
+    def pieces(self, members: Ints, view: View) -> Iterator[tuple[Ints, Floats]]:
+        """Yield what one look-up reads: the rows of codes, and the numbers.
+
+        All at once where that is little, else the groups, then the values within them.
+        """
+        *parents, feature = members.tolist()
+        above = list(map(view, parents, self.groups))
+        if self.n_numbers <= max(SMALL_CELLS, self.log_group.size):
+            yield np.array([*above, feature], np.int64), self.log_prob.ravel()
+            return
+        own = view(feature, self.member_groups[-1])
+        yield np.array([*above, own], np.int64), self.log_group.ravel()
+        # The second part counts only where all parents are known, as the first does.
+        unread = [~parent for parent in above]
+        yield np.array([*unread, feature], np.int64), self.log_within.ravel()
 
     def to_dense(self) -> DenseTable:
         """Spell out every value of the parents; the caller minds the size."""
@@ -263,99 +282,6 @@ class TreeTable(EqualByArrays):
 FamilyTable = DenseTable | GroupedTable | TreeTable
 
 
-class _Views(NamedTuple):
-    """Features that are read by groups of their values."""
-
-    features: Ints
-    groups: list[Groups]
-    sizes: Ints
-    group_of: NDArray[np.uint16] | None  # by view and code; None where that would be large
-
-    @classmethod
-    def of(cls, views: Sequence[tuple[int, Groups]]) -> _Views:
-        groups = [group for _, group in views]
-        sizes = np.array([int(group.max()) + 1 for group in groups], np.int64)
-        widest = max((len(group) for group in groups), default=0) + 1
-        group_of = None
-        if len(groups) * widest <= LARGE_CELLS:
-            # Behind the last value stands the code of an unknown one.
-            group_of = np.repeat(sizes[:, None].astype(np.uint16), widest, axis=1)
-            for row, group in zip(group_of, groups, strict=True):
-                row[: len(group)] = group
-        return cls(np.array([f for f, _ in views], np.int64), groups, sizes, group_of)
-
-    def add(self, codes: Codes, arities: Ints) -> tuple[Codes, Ints]:
-        """Return codes and arities with one more row for each view."""
-        n_views, n_features, n_rows = len(self.groups), codes.shape[0], codes.shape[1]
-        if n_views == 0:
-            return codes, arities
-        out = np.empty((n_features + n_views, n_rows), codes.dtype)
-        out[:n_features] = codes
-        if self.group_of is not None and n_rows <= FEW_ROWS:
-            out[n_features:] = self.group_of[np.arange(n_views)[:, None], codes[self.features]]
-        else:
-            out[n_features:] = group_codes(codes[self.features], self.groups)
-        return out, np.concatenate([arities, self.sizes])
-
-
-class _Packed(NamedTuple):
-    """All dense and grouped families end to end, for one kernel call."""
-
-    members: Ints
-    member_start: Ints
-    flat: Floats
-    flat_start: Ints
-    views: _Views  # features that are read by groups, after the features
-
-    @classmethod
-    def of(
-        cls, families: Sequence[tuple[Ints, DenseTable | GroupedTable]], n_features: int
-    ) -> _Packed:
-        """Pack tables with their members: the rows of codes of the parents, then the feature."""
-        members: list[Ints] = []
-        flats: list[Floats] = []
-        views: dict[tuple[int, bytes], int] = {}
-
-        def view(feature: int, groups: Groups) -> int:
-            # One row of codes a feature and view, however many families read it.
-            if _tells_all(groups):
-                return feature
-            return n_features + views.setdefault((feature, groups.tobytes()), len(views))
-
-        for read, table in families:
-            if isinstance(table, DenseTable):
-                members.append(read)
-                flats.append(table.log_prob.ravel())
-                continue
-            *parents, feature = read.tolist()
-            above = list(map(view, parents, table.groups))
-            if table.n_numbers <= max(SMALL_CELLS, table.log_group.size):
-                members.append(np.array([*above, feature], np.int64))
-                flats.append(table.log_prob.ravel())
-                continue
-            members.append(np.array([*above, view(feature, table.member_groups[-1])], np.int64))
-            flats.append(table.log_group.ravel())
-            # The second part counts only where all parents are known, as the first does.
-            members.append(np.array([*(~parent for parent in above), feature], np.int64))
-            flats.append(table.log_within.ravel())
-        n_classes = families[0][1].n_classes if families else 1
-        sizes = [m.shape[0] for m in members]
-        lengths = [f.shape[0] for f in flats]
-        return cls(
-            np.concatenate([*members, np.zeros(0, np.int64)]),
-            np.cumsum([0, *sizes]),
-            np.concatenate([*flats, np.zeros(n_classes)]),
-            np.cumsum([0, *lengths])[:-1].astype(np.int64),
-            _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
-        )
-
-    def add_terms(self, codes: Codes, arities: Ints, out: Floats) -> None:
-        """Add the terms of each row, for every class, to out (n_rows, n_classes)."""
-        read, sizes = self.views.add(codes, arities)
-        flat = (self.members, self.member_start, self.flat, self.flat_start)
-        native.add_dense_terms(read, sizes, *flat, out)
-
-
 @dataclass(frozen=True, eq=False)
 class Tables(EqualByArrays):
     """The numbers of a network: class prior and one table per selected feature.
@@ -395,7 +321,7 @@ class Tables(EqualByArrays):
             table.add_terms(codes, arities, family_members(structure, at), out[at])
         return out.transpose(1, 0, 2)
 
-    def _pack(self, structure: Structure) -> _Packed:
+    def _pack(self, structure: Structure) -> Packed:
         # Packed once per structure. The pair is read and replaced as one, so that
         # threads with other structures never meet half of it.
         held = self._last_packed
@@ -406,7 +332,7 @@ class Tables(EqualByArrays):
         return pair[1]
 
     @cached_property
-    def _last_packed(self) -> list[tuple[Structure, _Packed]]:
+    def _last_packed(self) -> list[tuple[Structure, Packed]]:
         # A list, so that the frozen object can fill it.
         return []
 
@@ -419,18 +345,13 @@ def family_members(structure: Structure, at: int) -> Ints:
     return np.array([*structure.parent_indices[at], structure.selected[at]], np.int64)
 
 
-def _tells_all(groups: Groups) -> bool:
-    """Return whether every value is a group of its own, in order."""
-    return bool(np.array_equal(groups, np.arange(len(groups))))
-
-
-def _pack(tables: Tables, structure: Structure) -> _Packed:
+def _pack(tables: Tables, structure: Structure) -> Packed:
     families = [
         (family_members(structure, at), table)
         for at, table in enumerate(tables.families)
         if not isinstance(table, TreeTable)
     ]
-    return _Packed.of(families, len(structure.names))
+    return Packed.of(families, len(structure.names))
 
 
 def log_posterior(log_joint: Floats) -> Floats:
