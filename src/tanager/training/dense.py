@@ -1,8 +1,8 @@
-"""Adam on every table in every batch, whether drawn or not: the optimiser as the paper has it.
+"""Adam on whole arrays, in NumPy: one step, and steps of every table in every batch.
 
-The kernel's step moves a context only in batches that have a row of it. Here
-all of them have a step count in common, and one without a gradient goes on by
-its momentum. In NumPy, and some ten times slower: for comparisons.
+The kernel's step moves a context only in batches that have a row of it. `step_all`
+is the optimiser as the paper has it: all contexts have a step count in common, and
+one without a gradient goes on by its momentum. Some ten times slower: for comparisons.
 """
 
 from __future__ import annotations
@@ -12,16 +12,28 @@ from numpy.typing import NDArray
 
 from tanager.training.model import Model, Slots
 
-__all__ = ["dense_gradient", "step_all"]
+__all__ = ["adam_step", "dense_gradient", "step_all"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
+def adam_step(
+    value: Floats, first: Floats, second: Floats, gradient: Floats, step: int, rate: float
+) -> None:
+    """Take one step of Adam (Kingma and Ba, 2015, algorithm 1) in place."""
+    from tanager.training._kernels import BETA_1, BETA_2, EPSILON
+
+    first *= BETA_1
+    first += (1 - BETA_1) * gradient
+    second *= BETA_2
+    second += (1 - BETA_2) * gradient * gradient
+    spread = np.sqrt(second / (1 - BETA_2**step)) + EPSILON
+    value -= rate * (first / (1 - BETA_1**step)) / spread
+
+
 def step_all(model: Model, slots: Slots, gradient: Floats, rate: float) -> None:
     """Take one Adam step on all logits, shape (n_cells,), and normalise the tables."""
-    from tanager.training.optimiser import adam_step
-
     step = int(model.n_steps[0])
     adam_step(model.theta, model.theta_first, model.theta_second, gradient, step, rate)
     model.theta_steps[:] = step

@@ -18,11 +18,11 @@ from tanager.losses import Loss, RowLoss
 from tanager.numerics.logs import log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.training.checkpoint import Checkpoint
-from tanager.training.dense import dense_gradient, step_all
+from tanager.training.dense import adam_step, dense_gradient, step_all
 from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_joint
 from tanager.training.options import Training
 
-__all__ = ["ParentSearch", "Plan", "Run", "Sampler", "adam_step", "most_probable", "train"]
+__all__ = ["ParentSearch", "Plan", "Run", "Sampler", "most_probable", "train"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -337,20 +337,6 @@ class _Trainer:
         step = int(model.n_steps[0])
         adam_step(model.prior, model.prior_first, model.prior_second, by_logit, step, rate)
         model.prior -= log_sum_exp(model.prior, axis=0)
-
-
-def adam_step(
-    value: Floats, first: Floats, second: Floats, gradient: Floats, step: int, rate: float
-) -> None:
-    """Take one step of Adam (Kingma and Ba, 2015, algorithm 1) in place."""
-    from tanager.training._kernels import BETA_1, BETA_2, EPSILON
-
-    first *= BETA_1
-    first += (1 - BETA_1) * gradient
-    second *= BETA_2
-    second += (1 - BETA_2) * gradient * gradient
-    spread = np.sqrt(second / (1 - BETA_2**step)) + EPSILON
-    value -= rate * (first / (1 - BETA_1**step)) / spread
 
 
 def entropy(phi: Floats, used: NDArray[np.bool_]) -> float:
