@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from tanager.registry import lazy_exports
 
 __version__ = "0.1.0"
 
@@ -11,7 +10,7 @@ __all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "open_
 
 # Public names resolve on first use, so that `import tanager` loads neither
 # numba nor scikit-learn.
-_HOME = {
+_HOMES = {
     "BayesNetClassifier": "tanager.classifiers",
     "MDLDiscretizer": "tanager.codes",
     "load": "tanager.classifiers",
@@ -20,11 +19,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'tanager' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -105,7 +105,20 @@ def report(
         table = open_data(data, na_values, encoding, decimal, drop) if data else None
         if table is not None and target is None:
             target = _own_target(subject, table)
-        _write_model_page(subject, table, target, html, card, title, folds, rows, learning_curve)
+        from tanager.report import write_model_report
+
+        write_model_report(
+            subject,
+            html,
+            table,
+            target,
+            title=title,
+            notes=card.read_text(encoding="utf-8") if card is not None else None,
+            folds=folds,
+            loadable_rows=rows,
+            with_learning_curve=learning_curve,
+            progress=_tell if sys.stderr.isatty() else None,
+        )
     print(f"{html}: {human_size(html.stat().st_size)}")
 
 
@@ -120,33 +133,6 @@ def _own_target(model: Path, table: Source) -> str:
             "classes with --target."
         )
     return name
-
-
-def _write_model_page(
-    model: Path,
-    data: Source | None,
-    target: str | None,
-    html: Path,
-    card: Path | None,
-    title: str | None,
-    folds: int,
-    rows: int,
-    learning_curve: bool,
-) -> None:
-    from tanager.report import write_model_report
-
-    write_model_report(
-        model,
-        html,
-        data,
-        target,
-        title=title,
-        notes=card.read_text(encoding="utf-8") if card is not None else None,
-        folds=folds,
-        loadable_rows=rows,
-        with_learning_curve=learning_curve,
-        progress=_tell if sys.stderr.isatty() else None,
-    )
 
 
 def _tell(text: str) -> None:

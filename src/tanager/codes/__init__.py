@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tanager.codes.addition import encode_rows
 from tanager.codes.codebook import Codebook
@@ -29,6 +29,7 @@ from tanager.codes.rows import (
     code_dtype,
     exact_weights,
 )
+from tanager.registry import lazy_exports
 
 if TYPE_CHECKING:
     from tanager.codes.discretizer import MDLDiscretizer
@@ -66,10 +67,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Only the transformer needs scikit-learn, whose import takes longest.
-    if name == "MDLDiscretizer":
-        from tanager.codes.discretizer import MDLDiscretizer
-
-        return MDLDiscretizer
-    raise AttributeError(f"module 'tanager.codes' has no attribute {name!r}")
+# Only the transformer needs scikit-learn, whose import takes longest.
+__getattr__, __dir__ = lazy_exports(__name__, {"MDLDiscretizer": "tanager.codes.discretizer"})

@@ -76,13 +76,14 @@ class FitContext:
         The same key gives the same stream whatever else was drawn, so results
         do not depend on scheduling.
         """
-        child = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
-        return np.random.Generator(np.random.PCG64(child))
+        return np.random.Generator(np.random.PCG64(self._child(key)))
 
     def row_seed(self, *key: int) -> int:
         """Return the 64-bit seed of one independent use of `tanager.codes.hashing`."""
-        child = np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
-        return int(child.generate_state(1, np.uint64)[0])
+        return int(self._child(key).generate_state(1, np.uint64)[0])
+
+    def _child(self, key: tuple[int, ...]) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
 
     def record(self, stage: str) -> dict[str, Any]:
         """Return the record of a stage in `info`, to write into."""

@@ -40,9 +40,7 @@ FAN_IN = 16  # states merged by one task
 FEW = 4  # states that are merged here, without a task
 TRIES = 4  # of work whose workers are lost on the way
 SMALL_PIECE = 1 << 16  # bytes of an address; what has more has rows inside
-INLINE = (
-    1 << 22
-)  # bytes sent with all tasks of a pass together; more is sent once, by one more task
+INLINE = 1 << 22  # bytes sent with all tasks of a pass together; more is sent by one more task
 PLACED_SECONDS = 2.0  # for which it is taken as known where rows are
 SMALL = 1 << 25  # bytes of rows for which the way to the workers costs more than the work
 INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
@@ -110,8 +108,8 @@ class DaskEngine:
     ) -> Result:
         """Run one pass over all rows."""
         self.n_passes += 1
-        pieces = list(rows.pieces())
-        if all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces):
+        pieces = rows.pieces()
+        if _are_here(pieces):
             return self._local.run(pass_, rows, progress, stage)
         addresses = [tasks.Address.of(piece) for piece in pieces]
         if self._fits_here(addresses):
@@ -162,8 +160,7 @@ class DaskEngine:
         """Read every piece once; its chunks stay on the worker that read them."""
         self.n_passes += 1
         addresses = [tasks.Address.of(piece) for piece in pieces]
-        here = all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces)
-        if here or self._fits_here(addresses):
+        if _are_here(pieces) or self._fits_here(addresses):
             return self._local.keep(read, pieces, memory_limit, progress, stage)
         progress.start(stage, sum(address.n_rows for address in addresses))
         futures, sizes = self._try(
@@ -384,6 +381,11 @@ class DaskEngine:
                     f"The worker {worker} has {there!r}, this process {here!r}. Install the same "
                     "versions of Python and Tanager on all machines."
                 )
+
+
+def _are_here(pieces: Sequence[Any]) -> bool:
+    """Return whether all rows are chunks in this process's memory, or views of them."""
+    return all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces)
 
 
 def _resolve_client(client: Any) -> Client:

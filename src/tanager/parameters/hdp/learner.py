@@ -29,6 +29,7 @@ TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}
 # Beyond this many cells (1 GiB while sampling) values that a context never saw share what
 # it leaves in the ratio of the parent's means, instead of each being averaged.
 MAX_SPELLED = 1 << 24
+POSITIVE = ("root_concentration", "max_sweeps", "thinning", "n_chains", "concentration_interval")
 STREAM = 7  # names the sampler's random streams among those of a fit
 
 
@@ -230,8 +231,7 @@ class HDP(CountLearner):
             raise ConfigurationError(
                 f"inference={self.inference!r} is not known. Allowed: {allowed}."
             )
-        for name in ("root_concentration", "max_sweeps", "thinning", "n_chains",
-                     "concentration_interval"):  # fmt: skip
+        for name in POSITIVE:
             if not getattr(self, name) > 0:
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)!r} is not allowed. It must be greater than zero."
