@@ -51,8 +51,8 @@ class Pass(Protocol[Chunk_contra, State, Result_co]):
     `merge` is associative and commutative, exactly and not just up to
     rounding, so that the result depends neither on the chunking nor on the
     engine. Passes and states are picklable: an engine may gather on other
-    machines. Every merge starts from a fresh `zero`, so one that is repeated
-    counts nothing twice.
+    machines. One that may have to repeat a merge starts it from a fresh `zero`,
+    so that nothing counts twice.
     """
 
     def zero(self) -> State:

@@ -24,7 +24,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
         ``"onehot"`` and ``"ordinal"``: the bins that Tanager learns, missing a
         value of its own, as sparse indicators or as codes. ``"raw"``: numbers
         as they are, categories as codes, missing and unseen values as NaN.
-    bins : "mdl" or int
+    bins : "mdl", "fine" or int
         How numbers are cut, as in `BayesNetClassifier`; not used with ``"raw"``.
     columns : mapping, optional
         `categorical_features`, `dates` and `ordered`, as in `BayesNetClassifier`.

@@ -59,7 +59,7 @@ class Experiment:
         classes alone.
     seed : int
         Decides folds and the classifiers' random states.
-    bins : "auto", "mdl" or int
+    bins : "auto", "mdl", "fine" or int
         How numbers are cut, for all classifiers alike; the papers have "mdl".
         "auto": for Tanager's classifiers each its own, for others those of "pooled".
     name : str

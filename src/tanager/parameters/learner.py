@@ -32,7 +32,7 @@ class ParameterLearner(BaseEstimator, ABC):
 
     Attributes
     ----------
-    preferred_bins : "mdl" or int
+    preferred_bins : "mdl", "fine" or int
         How numbers are cut for it unless the user says otherwise.
     preferred_structure : str
         The structure it gets unless the user says otherwise.

@@ -31,5 +31,5 @@ class StructureLearner(BaseEstimator, ABC):
             are the rows themselves.
         context : FitContext
             Engine, randomness, progress; write what is worth knowing into
-            ``context.info["structure"]``.
+            ``context.record("structure")``.
         """

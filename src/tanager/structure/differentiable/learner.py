@@ -82,11 +82,10 @@ class Differentiable(Trained, StructureLearner):
 
     Notes
     -----
-    Tables are
-    logits minus logsumexp over the child's values, at random from U(-0.1, 0.1). Each
-    (table, parent value) takes a step of its own, with its own step count, in
-    every batch where the table was drawn and a row has that parent value; it
-    rests otherwise, moments included.
+    Tables are logits minus logsumexp over the child's values, which start
+    as U(-0.1, 0.1) with ``init="random"``. Each (table, parent value) takes a step of its own, with
+    its own step count, in every batch where the table was drawn and a row has that
+    parent value; it rests otherwise, moments included.
 
     Where a parent is unknown its row is answered by the class alone; an
     unknown child contributes nothing.
