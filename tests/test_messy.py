@@ -390,6 +390,15 @@ def test_a_target_that_names_the_rows_is_warned_of():
         BayesNetClassifier("naive", "laplace").fit({"a": ["x", "y"] * 20}, [*range(30), *range(10)])
 
 
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_target_that_is_still_a_column_is_warned_of(library):
+    table = library.DataFrame({"a": ["x", "y"] * 20, "sold": ["no", "no", "yes", "yes"] * 10})
+    with pytest.warns(ColumnWarning, match="'sold' of the table is the target itself.*Drop it"):
+        clone(SMALL).fit(table, table["sold"])
+    clone(SMALL).fit(table, "sold")
+    clone(SMALL).fit(table[1:], table["sold"][:-1])  # the row before: another thing
+
+
 def test_complex_numbers_are_refused_in_one_line(fitted):
     with pytest.raises(DataError, match=r"^Complex data not supported\. Pass the real"):
         fitted.predict(np.ones((3, 2)) * 1j)

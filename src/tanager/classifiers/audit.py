@@ -33,11 +33,23 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], *, can_be_off: bool = T
     )
 
 
-def warn_of_columns(codebook: Codebook, record: Mapping[str, Any], n_rows: int) -> None:
-    """Warn of the columns that are read otherwise than written, and of a strange target."""
+def warn_of_columns(
+    codebook: Codebook, record: Mapping[str, Any], n_rows: int, answer: str | None = None
+) -> None:
+    """Warn of the columns that are read otherwise than written, and of a strange target.
+
+    `answer` is a feature that is the target itself.
+    """
     text = tell_findings(record.get("audit", ()))
     if text:
         warnings.warn(text, ColumnWarning, stacklevel=WHO_FITS)
+    if answer is not None:
+        warnings.warn(
+            f"The column {answer!r} of the table is the target itself: the model reads the answer "
+            f"there, and any score is too good. Drop it from X, or pass its name as y: {answer!r}.",
+            ColumnWarning,
+            stacklevel=WHO_FITS,
+        )
     n_classes = len(codebook.classes)
     if n_classes > MANY_CLASSES and n_classes > n_rows / 2:
         warnings.warn(

@@ -13,7 +13,7 @@ from tanager.classifiers.audit import warn_of_columns
 from tanager.classifiers.class_weights import weigh_classes
 from tanager.classifiers.fitting import learn_network
 from tanager.classifiers.info import Info
-from tanager.classifiers.inputs import as_table, has_names
+from tanager.classifiers.inputs import as_table, has_names, target_among
 from tanager.classifiers.kept_counts import KeptCounts, OnlyFromCounts
 from tanager.classifiers.predictor import NetworkPredictor
 from tanager.classifiers.running import RUN_PARAMETERS, open_context, open_progress
@@ -303,7 +303,7 @@ class BayesNetClassifier(NetworkPredictor):
                 dates=self.dates,
                 context=context,
             )
-        warn_of_columns(codebook, context.info["codes"], rows.n_rows)
+        warn_of_columns(codebook, context.info["codes"], rows.n_rows, target_among(X, y))
         return codebook, rows
 
     def _context(self, progress: Progress) -> FitContext:

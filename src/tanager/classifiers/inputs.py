@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from tanager.errors import DataError
 from tanager.sources import Source
 
-__all__ = ["as_table", "fingerprint", "has_names"]
+__all__ = ["as_table", "fingerprint", "has_names", "target_among"]
 
 
 def has_names(X: Any) -> bool:
@@ -55,6 +55,20 @@ def as_table(X: Any) -> Any:
         return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
     except ValueError as error:
         raise DataError(str(error)) from error
+
+
+def target_among(X: Any, y: Any) -> str | None:
+    """Return the name of the column of X that `y` was taken from and is still there; else None.
+
+    A series of another table may have the name of a feature, so its values have to agree too.
+    """
+    name = getattr(y, "name", None)
+    if not isinstance(name, str) or name not in getattr(X, "columns", ()):
+        return None
+    if hasattr(X, "compute"):
+        return None  # a Dask frame would be read for it
+    column = X[name]
+    return name if type(column) is type(y) and column.equals(y) else None
 
 
 def fingerprint(classes: NDArray[np.float64], values: Sequence[NDArray[np.float64]]) -> str:
