@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from sklearn.pipeline import make_pipeline
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
@@ -108,6 +109,31 @@ def test_a_waterfall_ends_at_the_posterior(model, wide):
     low, high = ax.get_xlim()
     assert low < min(ends)
     assert max(ends) < high
+
+
+@pytest.mark.parametrize("given", [BayesNetClassifier(), make_pipeline(BayesNetClassifier())])
+def test_what_is_no_fitted_classifier_is_refused(given, wide):
+    asks = (
+        lambda: plot_network(given),
+        lambda: plot_table(given, "a"),
+        lambda: plot_effect(given, "a"),
+        lambda: plot_explanation(given, wide[0][:1]),
+    )
+    for ask in asks:
+        with pytest.raises(
+            ConfigurationError, match=r"A fitted .* is needed, not a .*pipeline\[-1"
+        ):
+            ask()
+
+
+def test_a_long_name_leaves_room_for_its_value():
+    name = "How satisfied were you with the temperature in the room on the first day?"
+    table = {name: [float(i) for i in range(60)]}
+    clf = BayesNetClassifier("naive", "laplace").fit(table, ["no"] * 30 + ["yes"] * 30)
+    ax = plot_explanation(clf, {name: [3.0]})
+    label = ax.get_yticklabels()[1].get_text()
+    assert label.startswith("How satisfied")
+    assert label.endswith("…he first day? 3, ≤ 29.5")
 
 
 def test_one_panel_a_class(model, wide):

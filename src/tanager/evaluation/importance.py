@@ -12,6 +12,7 @@ from tanager.codes import group_codes
 from tanager.errors import DataError
 from tanager.network import Network, NetworkInformation
 from tanager.network.coarse import Coarse
+from tanager.network.network import network_of
 from tanager.parameters import Tables, log_posterior
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
@@ -61,7 +62,7 @@ def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
     >>> loss_without_features(clf, X, [0, 1, 0, 1] * 10).round(2)
     array([0.65, 0.  ])
     """
-    network: Network = getattr(model, "network_", model)
+    network = network_of(model)
     codes, labels = network.codebook.encode(X), network.codebook.encode_labels(y)
     if codes.shape[1] != labels.shape[0]:
         raise DataError(f"X has {codes.shape[1]} rows, but y has {labels.shape[0]}.")

@@ -13,7 +13,7 @@ from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import visible
 from tanager.network.information import NetworkInformation
-from tanager.network.network import Network
+from tanager.network.network import Network, network_of
 
 __all__ = ["SPOKEN_FOR", "Explanation", "Step", "explain_row"]
 
@@ -195,9 +195,7 @@ class Explanation(EqualByArrays):
         return explanation_html(self)
 
 
-def explain_row(
-    network: Network, X: Any, *, target: Any = None, against: Any = None
-) -> Explanation:
+def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Explanation:
     """Split the log-odds of one row.
 
     Parameters
@@ -225,7 +223,7 @@ def explain_row(
     >>> [(step.feature, round(step.adds, 2)) for step in why.steps()]
     [('prior', 0.0), ('x0', 2.4), ('x1', 0.61)]
     """
-    network = getattr(network, "network_", network)  # a classifier will do
+    network = network_of(network)
     codes = network.codebook.encode(X)
     if codes.shape[1] != 1:
         raise DataError(f"One row is explained at a time; the table has {codes.shape[1]}.")

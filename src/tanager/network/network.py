@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.codes import Codebook, Codes
-from tanager.errors import DataError
+from tanager.errors import ConfigurationError, DataError
 from tanager.network.coarse import Coarse
 from tanager.network.history import Edit
 from tanager.network.labelled import LabelledTable, label_table
@@ -21,7 +21,7 @@ from tanager.network.marginal import add_unknown_sums
 from tanager.parameters import Tables
 from tanager.structure import Structure
 
-__all__ = ["Network"]
+__all__ = ["Network", "network_of"]
 
 Floats = NDArray[np.float64]
 
@@ -342,3 +342,15 @@ class Network:
     def table(self, feature: str) -> LabelledTable:
         """Return P(feature | class, parents) with the names of values, to read or plot."""
         return label_table(self.codebook, self.structure, self.tables, feature)
+
+
+def network_of(model: Any) -> Network:
+    """Return the network of a fitted classifier, or the network itself."""
+    network = getattr(model, "network_", model)
+    if isinstance(network, Network):
+        return network
+    raise ConfigurationError(
+        f"A fitted BayesNetClassifier or a Network is needed, not a {type(model).__name__}. Fit "
+        "the classifier first; of a pipeline or a search, pass the fitted classifier in it: "
+        "pipeline[-1], search.best_estimator_."
+    )

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn, NumericColumn
 from tanager.errors import ConfigurationError
-from tanager.network import Network, NetworkInformation
+from tanager.network import NetworkInformation
 from tanager.network.explanation import find_class
 from tanager.network.information import log_odds
+from tanager.network.network import network_of
 from tanager.report.model_page.rows import read_rows
 from tanager.report.pooling import n_groups, pool_neighbours
 from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style, plain_text
@@ -74,7 +75,7 @@ def plot_effect(
     >>> ax.get_ylabel()
     'log-odds of 1'
     """
-    network: Network = getattr(model, "network_", model)
+    network = network_of(model)
     classes = tuple(network.codebook.classes.tolist())
     if len(classes) < 2:
         raise ConfigurationError("The model knows one class only: no value speaks for it.")

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
-from tanager.network.explanation import Explanation, explain_row
+from tanager.escaping import abridged
+from tanager.network import Explanation, explain_row
+from tanager.network.network import network_of
 from tanager.report.style import (
     CYCLE,
     INK,
@@ -69,8 +71,7 @@ def plot_explanation(
     if isinstance(model, Explanation):
         explanation = model
     else:
-        network = getattr(model, "network_", model)
-        explanation = explain_row(network, X, target=target, against=against)
+        explanation = explain_row(model, X, target=target, against=against)
     note = explanation.why_silent() if ax is None else ""  # a figure of one's own has room
     return _waterfall(explanation, most, ax, note=note)
 
@@ -80,7 +81,7 @@ def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.obj
         raise ConfigurationError(
             'target="each" draws several panels from a model and a row: give those, and no ax.'
         )
-    network = getattr(model, "network_", model)
+    network = network_of(model)
     classes = network.codebook.classes.tolist()
     n_bars = min(most, len(network.structure.selected)) + 3
     columns = min(2, len(classes))
@@ -117,7 +118,7 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: st
     for row, total in zip((0, len(names) + 1), span, strict=True):
         side = max(total, 0) + 0.02 * widest
         ax.text(side, row, f"{total:+.2f}", va="center", size=7, color=INK)
-    labels = ["prior", *(plain_text(_short(name)) for name in names), "posterior"]
+    labels = ["prior", *map(plain_text, names), "posterior"]
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
@@ -217,14 +218,16 @@ def _bins(
     return mean, share, np.sqrt(share * (1 - share) / sizes)
 
 
-def _fact(feature: str, value: str) -> str:
-    """Return what a row says of a feature, such as ``age 53 in (45, 60]`` or ``job = clerk``."""
-    if not value:
-        return feature
+def _fact(feature: str, value: str, most: int = 42) -> str:
+    """Return what a row says of a feature, such as ``age 53 in (45, 60]`` or ``job = clerk``.
+
+    Where both are too long, the name leaves room for the value.
+
+    >>> _fact("What was the temperature in the room?", "21.5, in (21, 22]")
+    'What was the t… the room? 21.5 in (21, 22]'
+    """
     is_number = re.match(r"\S+, (in \(|<= |> |any value)", value)
     short = value.replace(", any value", "").replace(", in (", " in (").replace("<=", "≤")
-    return f"{feature} {short}" if is_number else f"{feature} = {value}"
-
-
-def _short(name: str, most: int = 42) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    said = f" {short}" if is_number else f" = {value}" if value else ""
+    said = abridged(said, most - 14)
+    return abridged(feature, most - len(said)) + said

@@ -8,6 +8,7 @@ from tanager.drawing import Graph, Layout, Plan, lay_out, plan_drawing, route, s
 from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD
 from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
 from tanager.network.graph import network_graph
+from tanager.network.network import network_of
 from tanager.report.style import CYCLE, INK, MUTED, in_house_style, plain_text
 from tanager.structure import Structure
 
@@ -60,11 +61,10 @@ def plot_network(
     >>> ax.texts[1].get_text()
     'sepal length (cm)'
     """
-    network = getattr(model, "network_", model)
-    if isinstance(network, Structure):
-        graph = Graph(network.features, network.parent_positions())
+    if isinstance(model, Structure):
+        graph = Graph(model.features, model.parent_positions())
     else:
-        graph = network_graph(network)
+        graph = network_graph(network_of(model))
     plan = plan_drawing(graph, fold=fold)
     layout = lay_out(plan, _text_width, max_width)
     rows = legend_rows(plan, max(layout.width, 340.0), _text_width)

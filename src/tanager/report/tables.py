@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.network import LabelledTable, Network, NetworkInformation
+from tanager.network.network import network_of
 from tanager.report.style import CYCLE, GRID, INK, axes, fitting, in_house_style, plain_text
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
     >>> ax.images[0].get_array().shape == clf.network_.table("petal width (cm)").probabilities.shape
     True
     """
-    network: Network = getattr(model, "network_", model)
+    network = network_of(model)
     whole = network.table(feature)
     table = _most_probable(network, whole).sorted(sort)
     labels = [plain_text(_short(", ".join(context), 56)) for context in table.contexts]
