@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import pytest
 
 import tanager.parameters
@@ -62,6 +63,15 @@ def test_wrong_options_are_told(text):
 def test_unknown_learners_are_told(given):
     with pytest.raises(ConfigurationError, match=r"structure=.* is not known"):
         resolve_structure(given)
+
+
+def test_a_class_or_a_table_for_a_learner_is_told_in_one_line():
+    with pytest.raises(
+        ConfigurationError, match=r"=KDB is a class, not a learner. Write .*KDB\(\)"
+    ):
+        resolve_structure(KDB)
+    with pytest.raises(ConfigurationError, match="structure=<DataFrame> is not known"):
+        resolve_structure(pd.DataFrame({"a": range(50)}))
 
 
 def test_every_learner_is_exported_under_its_class():

@@ -7,7 +7,8 @@ ends in one hint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 __all__ = [
     "ApproximationWarning",
@@ -19,6 +20,7 @@ __all__ = [
     "ModelFileError",
     "TanagerError",
     "listed",
+    "nearest",
 ]
 
 
@@ -68,3 +70,14 @@ def listed(names: Iterable[object], most: int = 20) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
+
+
+def nearest(name: object, known: Sequence[str], least: float = 0.7) -> str:
+    """Return the question for the known name that is most like a wrong one, or nothing.
+
+    >>> nearest("Clas", ["age", "class"]), nearest("Y", ["x", "y"]), nearest("z", ["x", "y"])
+    (" Did you mean 'class'?", " Did you mean 'y'?", '')
+    """
+    lower = [text.lower() for text in known]
+    near = get_close_matches(str(name).lower(), lower, 1, least)
+    return f" Did you mean {known[lower.index(near[0])]!r}?" if near else ""

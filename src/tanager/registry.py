@@ -10,11 +10,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, nearest
 
 __all__ = ["Registry", "lazy_exports", "parse_call", "split_outside"]
 
@@ -115,14 +114,25 @@ class Registry(Generic[Learner]):
 
     def _unknown(self, given: Any) -> ConfigurationError:
         choice = self._package.rpartition(".")[2]
-        known = [*(text for text in self._besides if text != given), *self]
+        if isinstance(given, type) and issubclass(given, self._load(self._base)):
+            name = given.__name__
+            return ConfigurationError(
+                f"{choice}={name} is a class, not a learner. Write {choice}={name}()."
+            )
+        text = given if isinstance(given, str) else ""
+        known = [*(name for name in self._besides if name != text), *self]
         allowed = ", ".join(map(repr, known))
-        near = get_close_matches(str(given).partition("(")[0], known, 1, 0.6)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(
-            f"{choice}={given!r} is not known.{hint} Give one of {allowed}, one with options such "
-            f"as {self._example!r}, or a learner from {self._package}."
+            f"{choice}={_brief(given)} is not known.{hint} Give one of {allowed}, one with options "
+            f"such as {self._example!r}, or a learner from {self._package}."
         )
+
+
+def _brief(given: Any) -> str:
+    """Return what was given on one line; of a table, say, its type."""
+    text = repr(given)
+    return text if isinstance(given, str) or "\n" not in text else f"<{type(given).__name__}>"
 
 
 def lazy_exports(

@@ -27,7 +27,7 @@ from tanager.codes.seeing import SeeingPass, Seen
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
 from tanager.codes.values import family_of, temporal_kind
 from tanager.codes.weights import no_weight_error, to_float
-from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.sources import Source, open_source
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
     for role, name in (("target", target), ("sample_weight", sample_weight)):
         if isinstance(name, str) and name not in table.names:
             raise DataError(
-                f"No {role} column {name!r} in the table. Its columns are: {listed(table.names)}."
+                f"No {role} column {name!r} in the table.{nearest(name, table.names)} "
+                f"Its columns are: {listed(table.names)}."
             )
     taken = {name for name in (target, sample_weight) if isinstance(name, str)}
     features = [name for name in table.names if name not in taken]

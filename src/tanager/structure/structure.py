@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from types import MappingProxyType
 
 from tanager.codes import Domain
-from tanager.errors import ConfigurationError, listed
+from tanager.errors import ConfigurationError, listed, nearest
 from tanager.escaping import visible
 
 __all__ = ["Structure"]
@@ -182,10 +181,9 @@ class Structure:
         """
         known = self.features
         if feature not in known:
-            near = get_close_matches(str(feature), known, 1, 0.7)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ConfigurationError(
-                f"{feature!r} is not in the network.{hint} Its features: {listed(known)}."
+                f"{feature!r} is not in the network.{nearest(feature, known)} "
+                f"Its features: {listed(known)}."
             )
         return known.index(feature)
 
