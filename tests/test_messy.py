@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
@@ -199,6 +200,7 @@ def fitted():
         (pl.DataFrame({"a": [1]}).lazy(), DataError, r"Collect it first: X.collect\(\)"),
         (iter(GOOD.to_numpy().tolist()), DataError, r"Make a list of it first: list\(X\)"),
         (GOOD.assign(n=pd.arrays.SparseArray(GOOD["n"])), DataError, "Column 'n' is sparse"),
+        (csr_array(np.eye(30)), TypeError, "^Sparse data.*Categories need no encoding"),
         ("no/such/file.csv", DataError, "No such file"),
         ("", DataError, "^The path is empty"),
         ({"a": ["x"], "b": 1}, DataError, "single values"),
@@ -218,6 +220,9 @@ def test_what_cannot_be_learned_from_is_refused_in_words(X, kind, said):
         (Y[:-1], "One label a row|one label a row"),
         (np.linspace(0, 1, 30), "continuous"),
         (pd.Series(DAYS[:30]), "is of the type datetime64.*Turn it into one of them"),
+        (pd.Series(pd.cut(np.arange(30), 3)), "is of the type Interval.*Turn it into one of them"),
+        ("LABEL", "No target column 'LABEL' in the table. Its columns"),
+        ("N", "No target column 'N' in the table. Did you mean 'n'[?] Its columns"),
         (pa.array(DAYS[:30]), "is of the type timestamp.*Turn it into one of them"),
         ("nope", "No target column 'nope'"),
         (3, "one class a row, or the name of their column"),
@@ -329,6 +334,9 @@ def test_columns_that_are_absent_are_summed_out_where_missing_is():
         ("a,label\n", "no rows"),
         ("a,label\nx,no\ny\n", "line 3: 1 cells where the header has 2"),
         ("a,a\nx,no\n", "Duplicated column name"),
+        ("\n \n", "is empty"),
+        ("\n\na,label\nx,no\ny\n", "line 5: 1 cells where the header has 2"),
+        ("\n\r\na,label\nx,no\ny,yes\n", None),
         ("a;label\nx;no\ny;yes\n", None),
         ("a\tlabel\nx\tno\ny\tyes\n", None),
         ("\ufeffa,label\nx,no\ny,yes\n", None),
@@ -336,7 +344,8 @@ def test_columns_that_are_absent_are_summed_out_where_missing_is():
         ('a,label\n"x, y",no\n"z",yes\n', None),
         ("a,label\nx,no\ny,yes", None),
     ],
-    ids=["empty", "header only", "ragged", "twice", "semicolons", "tabs", "byte order mark",
+    ids=["empty", "header only", "ragged", "twice", "blank", "blank lines and ragged",
+         "blank lines first", "semicolons", "tabs", "byte order mark",
          "windows line ends", "quoted commas", "no last newline"],
 )  # fmt: skip
 def test_csv_files_of_all_sorts(tmp_path, text, said):

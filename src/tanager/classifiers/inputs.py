@@ -49,8 +49,8 @@ def as_table(X: Any) -> Any:
         return X  # its gaps would be lost here
     if isinstance(X, np.ndarray) and (X.ndim != 2 or X.dtype.kind == "c"):
         return X  # refused where it is opened, without printing all of it
-    if not (hasattr(X, "__array__") or hasattr(X, "nnz")):
-        return X  # refused there too: a generator, or whatever else is no table
+    if not hasattr(X, "__array__"):
+        return X  # refused there too: a sparse matrix, a generator, whatever else is no table
     try:
         return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
     except ValueError as error:

@@ -55,6 +55,9 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
             f"The target has bytes that are no ASCII ({error}). Decode them first."
         ) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        kinds = {type(label).__name__ for label in array}
+        if len(kinds) == 1:
+            raise _no_classes(kinds.pop()) from error
         raise DataError(
             f"Unknown label type: the target mixes types ({error}). "
             "Make every label a string, or every label an integer."

@@ -68,7 +68,7 @@ def family_of(kind: pa.DataType, name: str) -> str:
         return "text"
     raise DataError(
         f"Column {name!r} is of the type {kind}. Allowed: numbers, booleans, strings, categories, "
-        "dates. Split or flatten the column."
+        "dates. Split or flatten the column, or turn it into text."
     )
 
 

@@ -170,7 +170,8 @@ def _open(X: Any) -> Source:
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError(
             "Sparse data was passed, but dense data is required. "
-            "Convert it first, for example with X.toarray()."
+            "Convert it first, for example with X.toarray(). Categories need no encoding: pass "
+            "their columns as they are."
         )
     if isinstance(X, Mapping):
         return _open_mapping(X)

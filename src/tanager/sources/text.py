@@ -194,7 +194,7 @@ def _lines(handle: Any) -> Iterator[str]:
 def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
     try:
         with _open_text(path, style) as handle:
-            line = next(_lines(handle), "")
+            line = next((line for line in _lines(handle) if line.strip()), "")
             if len(line) == BLOCK_BYTES and not line.endswith("\n"):
                 raise DataError(
                     f"{path}: the header has more than {BLOCK_BYTES:,} characters. Pass a file "
@@ -202,10 +202,10 @@ def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
                 )
             bare = re.sub(r'"[^"]*"', "", line)
             delimiter = max(_DELIMITERS, key=bare.count)
-        if not line.strip():
+        if not line:
             raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
         with _open_text(path, style) as handle:
-            return next(csv.reader(_lines(handle), delimiter=delimiter)), delimiter
+            return next(filter(None, csv.reader(_lines(handle), delimiter=delimiter))), delimiter
     except UnicodeError as error:
         why = (
             f"{error.reason} at byte {error.start}"
@@ -231,7 +231,7 @@ def _ragged(path: Path, delimiter: str, style: TextStyle) -> DataError:
     """Find the first row whose number of cells differs from the header's."""
     with _open_text(path, style) as handle:
         reader = csv.reader(_lines(handle), delimiter=delimiter)
-        expected = len(next(reader))
+        expected = len(next(filter(None, reader)))  # blank lines may stand before the header
         with suppress(csv.Error):  # of a cell too long for this reader
             for row in reader:
                 if row and len(row) != expected:
