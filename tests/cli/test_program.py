@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ from tests.cli.calling import call
 
 import tanager
 from tanager.cli import app
+from tanager.progress import LongWork
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,7 @@ from tanager.cli import app
         (["predict", "{m}", "{t}", "-o", "{tmp}/p.doc"], "'.doc'"),
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
+        (["report", "{m}", "-o", "{tmp}/g.pdf"], "'.pdf' is not known. Allowed: .html"),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),
@@ -88,6 +91,18 @@ def test_places_that_cannot_be_written(folder, tmp_path, said):
     assert "folder" in said().err
     assert call("fit", data, "-t", "risk", "-o", tmp_path) == 1
     assert "folder" in said().err
+
+
+def test_long_work_is_told_of_without_options_of_the_library(folder, tmp_path, said, monkeypatch):
+    class Long(LongWork):
+        def __enter__(self):
+            self._tell()
+            return super().__enter__()
+
+    monkeypatch.setattr("tanager.classifiers.running.LongWork", Long)
+    line = ["fit", folder / "t.parquet", "-t", "risk", "-s", "naive", "-p", "laplace"]
+    assert call(*line, "-o", tmp_path / "m.tanager") == 0
+    assert re.search(r"^tanager: note: This takes long: 0 s so far\.$", said().err, re.MULTILINE)
 
 
 def test_debug_shows_the_traceback(tmp_path):

@@ -6,11 +6,13 @@ line with a hint; ``--debug`` shows the traceback.
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -89,7 +91,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", ColumnWarning)
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            result = typer.main.get_command(app).main(given, "tanager", standalone_mode=False)
+            with _notes():
+                result = typer.main.get_command(app).main(given, "tanager", standalone_mode=False)
         if result == INTERRUPTED:  # the parser turns Ctrl-C into this code
             raise KeyboardInterrupt
         return result if isinstance(result, int) else DONE
@@ -97,6 +100,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if debug and not _is_usage(error):
             raise
         return _tell(error)
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Say what the library logs as warnings of it are said."""
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: _say(in_options(f"note: {record.getMessage()}"))  # type: ignore[method-assign]
+    log = logging.getLogger("tanager")
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:

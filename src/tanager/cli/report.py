@@ -82,6 +82,10 @@ def report(
     --rows asks for them.
     """
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
+    if html.suffix.lower() not in (".html", ".htm"):
+        raise ConfigurationError(
+            f"--output {html}: the ending {html.suffix!r} is not known. Allowed: .html, .htm."
+        )
     check_output(html, inputs, ours=is_page, kind="report", force=force)
     if not _is_model(subject):
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]

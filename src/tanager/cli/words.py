@@ -34,6 +34,7 @@ _PHRASES = (
     ("dates names", "--dates names"),
     ("dates: ", "--dates: "),
     ("na_values", "--na-values"),
+    (" verbose=1 shows progress.", ""),
     ("pass audit=False", "pass --no-audit"),
     ("All findings are in info_['codes']['audit'].", "All findings: tanager audit DATA."),
     ("Name the target.", "Name the target with --target."),
