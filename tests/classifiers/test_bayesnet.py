@@ -404,3 +404,16 @@ def test_info_is_readable_and_a_dictionary(weather, caplog):
     assert len(text) < 2500
     assert clf.info_["structure"]["mutual_information"]["sky"] > 0
     assert [r.message.split(":")[0] for r in caplog.records] == ["codes", "structure", "parameters"]
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_the_target_is_called_as_its_series(library):
+    frame = library.DataFrame({"wet": ["yes", "no", "no"] * 20, "heat": [20.5, 11.0] * 30})
+    whole = library.DataFrame({"wet": frame["wet"], "heat": frame["heat"], "out": ["a", "b"] * 30})
+    model = BayesNetClassifier("naive", "laplace").fit(frame, whole["out"])
+    assert model.network_.codebook.target.name == "out"
+    assert (model.predict(whole) == model.predict(frame)).all()
+    # A name that says nothing, or that a feature has, is no name for the classes.
+    for name in ("heat", ""):
+        again = BayesNetClassifier("naive", "laplace").fit(frame, whole["out"].rename(name))
+        assert again.network_.codebook.target.name == "class"

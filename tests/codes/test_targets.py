@@ -89,7 +89,7 @@ def test_a_column_vector_warns_as_scikit_learn_does():
 @pytest.mark.parametrize(
     ("y", "text"),
     [
-        (["a", "b", None, "a"], r"Input y contains NaN or null \(first in row 2\)"),
+        (["a", "b", None, "a"], r"Input y contains NaN or null \(first in row 2, counted from 0\)"),
         ([0.0, 1.0, np.nan, 1.0], "Input y contains NaN"),
         ([0.0, 1.0, np.inf, 1.0], r"Input y contains infinity or a value too large for dtype"),
         ([0.1, 1.0, 2.0, 1.0], "Unknown label type: continuous"),

@@ -174,7 +174,7 @@ class BayesNetClassifier(NetworkPredictor):
             Arrow table, a DuckDB relation, or a path, glob or folder of Parquet, Arrow or
             CSV files, which are streamed.
         y : array-like or str
-            The classes, or the name of the target's column in X.
+            The classes, or the name of the target's column in X. A series' name is the target's.
         sample_weight : array-like or str, default=None
             Row weights, or the name of their column in X. A row of weight 2 counts as two
             rows; weights that sum to one are one row in all.

@@ -121,7 +121,7 @@ def learn_codebook(
     kinds = _kinds(table, features, frozenset(asked), orders)
     categorical = [kind != "number" for kind in kinds]
     temporal = [temporal_kind(table.schema.field(name).type) for name in features]
-    known = Target.of(target, classes)
+    known = Target.of(target, classes, features)
     labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
     raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
@@ -189,9 +189,9 @@ class Target(NamedTuple):
     dtype: np.dtype[Any]
 
     @classmethod
-    def of(cls, target: Any, classes: Any) -> Target:
+    def of(cls, target: Any, classes: Any, features: Sequence[str]) -> Target:
         """Learn the classes from an array of labels, or from the list of all classes."""
-        name = target if isinstance(target, str) else "class"
+        name = target if isinstance(target, str) else _name_of(target, features)
         given = target if classes is None else classes
         if isinstance(given, str):
             return cls(name, None, np.dtype(object))
@@ -217,6 +217,12 @@ class Target(NamedTuple):
         if column is None:
             column, dtype = target_column(labels, self.name), found_dtype
         return column, class_array(column, dtype), code_labels(column, labels).astype(np.int64)
+
+
+def _name_of(labels: Any, features: Sequence[str]) -> str:
+    """Return the name that a series of labels has; "class" without one, or with a feature's."""
+    name = getattr(labels, "name", None)
+    return name if isinstance(name, str) and name and name not in features else "class"
 
 
 def sum_weights(seen: Seen) -> float:

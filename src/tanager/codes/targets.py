@@ -133,7 +133,7 @@ def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> 
         row = start + int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
         where = "Input y" if name is None else f"Target column {name!r}: input y"
         raise DataError(
-            f"{where} contains NaN or null (first in row {row}). "
+            f"{where} contains NaN or null (first in row {row}, counted from 0). "
             "The class of every row must be known. Drop such rows."
         )
 

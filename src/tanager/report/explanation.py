@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from numbers import Integral
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -173,6 +174,8 @@ def plot_calibration(
     frequent. On the diagonal a probability means what it says. Bars are two
     binomial standard errors.
     """
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
+        raise ConfigurationError(f"n_bins={n_bins!r}. Allowed: whole numbers from 1.")
     probabilities = model.predict_proba(X)
     truth = np.asarray(y)
     classes = list(model.classes_)
