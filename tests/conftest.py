@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Nothing timed is asserted: a loaded machine may take as long as it does.
+settings.register_profile("tanager", deadline=None)
+settings.load_profile("tanager")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -37,7 +37,7 @@ def numeric_gradient(loss, log_joint, y, step=1e-6):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**32 - 1), n_classes=st.integers(2, 6))
 def test_gradient_is_the_derivative_of_the_value(loss, seed, n_classes):
     rng = np.random.default_rng(seed)

@@ -45,7 +45,7 @@ def labels_for(n):
 
 
 @given(tables, st.sampled_from(["from_dtype", "all"]), st.sampled_from(["value", "marginalize"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_every_library_gives_the_same_codebook_and_codes(rows, features, missing):
     table = frame(rows)
     y = labels_for(len(rows))
@@ -72,7 +72,7 @@ def test_every_library_gives_the_same_codebook_and_codes(rows, features, missing
 
 
 @given(tables, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_row_order_is_irrelevant_for_domains(rows, random):
     order = list(range(len(rows)))
     random.shuffle(order)
@@ -84,7 +84,7 @@ def test_row_order_is_irrelevant_for_domains(rows, random):
 
 
 @given(tables, st.sampled_from(["from_dtype", "all"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_encoding_the_training_rows_gives_their_codes_many_or_few_at_a_time(rows, features):
     table = frame(rows)
     codebook, coded = learn(table, labels_for(len(rows)), categorical_features=features)
@@ -106,7 +106,7 @@ def test_encoding_the_training_rows_gives_their_codes_many_or_few_at_a_time(rows
     st.sampled_from(["from_dtype", "all"]),
     st.sampled_from(["C", "F"]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_matrices_agree_with_their_columns(rows, dtype, features, order):
     X = np.array(rows)
     if np.dtype(dtype).kind != "f":

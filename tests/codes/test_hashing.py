@@ -20,7 +20,7 @@ def mix(z):
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**62), st.integers(1, 40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_hash_is_splitmix64_in_any_chunking(seed, start, n):
     indices = np.arange(start, start + n)
     expected = [mix((mix((seed + 1) * GAMMA & WORD) + i * GAMMA) & WORD) for i in indices.tolist()]

@@ -22,7 +22,7 @@ def as_arrays(pairs):
 
 
 @given(rows)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_cuts_equal_the_plain_twin_on_floats_and_integers(pairs):
     values, labels = as_arrays(pairs * 4)
     expected = plain_cuts(values.tolist(), labels.tolist())
@@ -31,7 +31,7 @@ def test_cuts_equal_the_plain_twin_on_floats_and_integers(pairs):
 
 
 @given(rows, st.randoms(use_true_random=False))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_row_order_is_irrelevant(pairs, random):
     shuffled = list(pairs) * 3
     random.shuffle(shuffled)
@@ -41,7 +41,7 @@ def test_row_order_is_irrelevant(pairs, random):
 
 
 @given(rows, st.lists(st.integers(0, 3), min_size=60, max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_weight_is_a_repetition_and_zero_is_absence(pairs, times):
     values, labels = as_arrays(pairs)
     weights = np.array(times[: len(values)])

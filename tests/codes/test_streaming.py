@@ -128,7 +128,7 @@ def test_the_sample_bounds_what_cuts_are_learned_from():
 
 
 @given(st.integers(1, 200), st.integers(1, 60), st.integers(1, 50), st.integers(0, 2**62))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_sample_is_the_rows_of_the_smallest_hashes(n, step, size, key):
     numbers = np.arange(n, dtype=float)
     samples = [RowSample(key, size, 1, n), RowSample(key, size, 1, n)]

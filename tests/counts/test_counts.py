@@ -44,7 +44,7 @@ def family_of(*families):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @given(seed=st.integers(0, 10_000), n_rows=st.integers(1, 80))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_singles_and_pairs_equal_plain_loops(weighted, seed, n_rows):
     rows = make_rows(seed, n_rows, weighted=weighted)
     counts = Counts(rows, FitContext())
@@ -68,7 +68,7 @@ def test_singles_and_pairs_equal_plain_loops(weighted, seed, n_rows):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("dense_cells", [0, 1 << 18])
 @given(seed=st.integers(0, 10_000), n_rows=st.integers(0, 80))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_trees_equal_plain_loops(weighted, dense_cells, seed, n_rows):
     rows = make_rows(seed, n_rows, weighted=weighted)
     family = [(0, ()), (1, (0,)), (3, (2, 0)), (2, (3, 1, 0))]
@@ -82,7 +82,7 @@ def test_trees_equal_plain_loops(weighted, dense_cells, seed, n_rows):
 
 
 @given(seed=st.integers(0, 10_000), block=st.integers(1, 70), jobs=st.integers(1, 4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_chunking_and_threads_do_not_matter(seed, block, jobs):
     family = family_of((0, ()), (1, (0,)), (2, (3, 1, 0)))
     whole = Counts(make_rows(seed, 70, weighted=True), FitContext())

@@ -82,7 +82,7 @@ def test_classes_keep_their_values_and_dtype(y, tmp_path):
     assert loaded.classes_.tolist() == clf.classes_.tolist()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.text(max_size=4), st.text(max_size=4)), min_size=2, max_size=12))
 def test_any_text_survives(tmp_path_factory, pairs):
     pairs = [(a.replace("\ud800", ""), b) for a, b in pairs]

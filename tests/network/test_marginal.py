@@ -44,7 +44,7 @@ def make(parents, seed, learner, n_rows=40, n_features=5):
 @pytest.mark.parametrize("as_tree", [False, True])
 @pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_unknown_features_are_summed_out_exactly(parents, as_tree, seed):
     learner = MEstimate(m=0.7) if seed % 2 else Laplace()
     with pytest.MonkeyPatch.context() as patch:

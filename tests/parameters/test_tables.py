@@ -76,7 +76,7 @@ RULES = {
 @pytest.mark.parametrize("as_tree", [False, True])
 @pytest.mark.parametrize("name", RULES)
 @given(seed=st.integers(0, 10_000), dense_cells=st.sampled_from([0, 12, 48, 1 << 14]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_estimates_and_back_off_by_hand(name, as_tree, seed, dense_cells):
     learner, backoff, rule_for = RULES[name]
     rows, grid = make(seed, n_rows=12)

@@ -258,7 +258,7 @@ def test_dates_and_times_may_be_categories(values):
         assert np.allclose(got, clf.predict_proba(table), rtol=0, atol=1e-9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False))
 def test_numbers_are_exact_in_every_engine(value):
     if abs(value) > 1e300 or 0 < abs(value) < 1e-290:

@@ -32,7 +32,6 @@ def test_digamma_and_trigamma_equal_scipy(x):
     mass=st.floats(1e-9, 1e4),
     count=st.one_of(st.integers(1, 400).map(float), st.floats(0.01, 500.0)),
 )
-@settings(deadline=None)
 def test_expected_tables_and_their_slope(mass, count):
     tables, slope = expected_tables(mass, count)
     if count == int(count):
@@ -70,7 +69,7 @@ def test_estimates_solve_the_equations(tying, fraction):
 
 @pytest.mark.parametrize("tying", ["level", "parent", "single"])
 @given(seed=st.integers(0, 1000), rows=st.integers(1, 200))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_every_context_sums_to_one(tying, seed, rows):
     tree = random_tree(seed, (3, 2, 3, 4), rows=rows)
     log_prob = dense_log_prob(HDP(tying=tying).family(tree), tree)

@@ -30,7 +30,7 @@ def moral_structures(draw):
     return Structure.from_parents([f"x{i}" for i in range(n)], shuffled)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(moral_structures(), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 30.0, 1000.0]))
 def test_posterior_is_kept_and_tables_sum_to_one(structure, seed, size):
     assert structure.is_moral()
