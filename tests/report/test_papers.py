@@ -56,6 +56,7 @@ def test_pages_hold_together(tmp_path):
         file = tmp_path / "some-2020" / f"p-{kind}.svg"
         root = ElementTree.fromstring(file.read_text())
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in file.read_text()
         assert f"(some-2020/p-{kind}.svg)" in page
     assert not (tmp_path / "some-2020" / "old.svg").exists()
     text = html.read_text()

@@ -200,11 +200,15 @@ def to_svg(fig: Figure, *, title: str) -> str:
 
 
 def standalone_svg(svg: str) -> str:
-    """Return what `to_svg` made as a file of its own: light paper, and the namespace it needs."""
-    page = {"--muted": MUTED, "--line": GRID, "--blue": CYCLE[0], "--red": CYCLE[1]}
-    colours = "".join(f"{name}:{colour};" for name, colour in page.items())
+    """Return what `to_svg` made as a file of its own: light paper, and the namespace it needs.
+
+    The page's colours are written out: programs that draw and convert SVG know no variables.
+    """
+    for colour, variable in _PAGE_COLOURS.items():
+        if colour != INK:
+            svg = svg.replace(variable, colour)
     font = "font-family:system-ui,sans-serif"
-    style = f"<style>svg{{{colours}color:{INK};background:#fff;{font}}}</style>"
+    style = f"<style>svg{{color:{INK};background:#fff;{font}}}</style>"
     body = svg if "xmlns=" in svg[:400] else svg.replace("<svg ", f"<svg {_XMLNS} ", 1)
     end = body.index(">") + 1
     return f"{body[:end]}{style}{body[end:]}\n"
