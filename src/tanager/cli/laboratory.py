@@ -81,7 +81,8 @@ def register(app: typer.Typer) -> None:
 def compare(
     context: typer.Context,
     sources: Annotated[
-        list[Path], typer.Argument(help="One experiment.toml, or tables to compare on.")
+        list[Path],
+        typer.Argument(metavar="DATA", help="One experiment.toml, or tables to compare on."),
     ],
     target: Target = "class",
     classifiers: Annotated[
