@@ -100,7 +100,7 @@ def carriers(data: Rows, folder: Path) -> Iterator[tuple[str, Any, str]]:
     packed = gzip.compress((folder / "t.csv").read_bytes())
     (folder / "t.csv.gz").write_bytes(packed)
     yield "CSV, packed", str(folder / "t.csv.gz"), "y"
-    lines = "".join(json.dumps(row) + "\n" for row in whole.to_pylist())
+    lines = "".join(json.dumps(row, default=str) + "\n" for row in whole.to_pylist())
     (folder / "t.jsonl").write_text(lines)
     yield "JSON lines", str(folder / "t.jsonl"), "y"
     if find_spec("openpyxl") is not None:
