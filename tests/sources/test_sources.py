@@ -14,6 +14,7 @@ from scipy import sparse
 
 from tanager.errors import DataError
 from tanager.sources import ArraySource, TableSource, open_source
+from tanager.sources.plain import numpy_dtype
 
 
 def rows_of(source, **options):
@@ -192,3 +193,10 @@ def test_categories_of_mixed_types_are_values_or_refused_by_name():
     assert source.schema.field("flag").type == pa.bool_()
     with pytest.raises(DataError, match="'mixed' mixes strings and numbers"):
         open_source(pd.DataFrame({"mixed": mixed}))
+
+
+def test_numbers_have_numpy_types_without_pandas():
+    kinds = [pa.bool_(), pa.float16(), pa.float32(), pa.float64()]
+    kinds += [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
+    for kind in kinds:
+        assert numpy_dtype(kind) == np.dtype(kind.to_pandas_dtype())

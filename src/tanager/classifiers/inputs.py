@@ -43,6 +43,8 @@ def as_table(X: Any) -> Any:
     """
     if has_names(X) or isinstance(X, list | tuple):
         return X
+    if hasattr(X, "to_frame"):
+        return X  # one column or row of a frame: refused where it is opened, with the remedy
     if X is None or np.isscalar(X):
         raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table, or the path of one.")
     if isinstance(X, np.ma.MaskedArray):

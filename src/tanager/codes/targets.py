@@ -12,7 +12,7 @@ from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.codes.rows import code_dtype
 from tanager.errors import DataError
-from tanager.sources.plain import join_chunks, plain_column, text_array
+from tanager.sources.plain import join_chunks, numpy_dtype, plain_column, text_array
 
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 
@@ -85,7 +85,7 @@ def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:
         plain = column.dictionary if pa.types.is_dictionary(column.type) else column
         _check_float(plain.to_numpy(zero_copy_only=False))
     simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    return column, np.dtype(kind.to_pandas_dtype()) if simple else np.dtype(object)
+    return column, numpy_dtype(kind) if simple else np.dtype(object)
 
 
 def _no_classes(kind: object) -> DataError:

@@ -15,6 +15,7 @@ __all__ = [
     "cast_batch",
     "check_columns",
     "join_chunks",
+    "numpy_dtype",
     "plain_array",
     "plain_column",
     "plain_numbers",
@@ -23,6 +24,9 @@ __all__ = [
     "plain_type",
     "text_array",
 ]
+
+# Where Arrow's names of types are not NumPy's.
+_NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array:
@@ -41,7 +45,7 @@ def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.A
         bits = np.packbits(np.asarray(values, dtype=np.bool_), bitorder="little")
         buffers = [None, pa.py_buffer(bits)]
     else:
-        numbers = np.ascontiguousarray(values, dtype=kind.to_pandas_dtype())
+        numbers = np.ascontiguousarray(values, dtype=numpy_dtype(kind))
         buffers = [None, pa.py_buffer(numbers)]
     return pa.Array.from_buffers(kind, len(values), buffers)
 
@@ -76,7 +80,17 @@ def plain_numbers(array: pa.Array) -> NDArray[Any]:
     if pa.types.is_boolean(array.type):
         bits = np.frombuffer(data or b"", np.uint8)
         return np.unpackbits(bits, count=end, bitorder="little")[start:].view(np.bool_)
-    return np.frombuffer(data or b"", array.type.to_pandas_dtype())[start:end]
+    return np.frombuffer(data or b"", numpy_dtype(array.type))[start:end]
+
+
+def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
+    """Return NumPy's type for numbers or booleans; Arrow's own may import pandas, or miss it.
+
+    >>> numpy_dtype(pa.float64()), numpy_dtype(pa.bool_())
+    (dtype('float64'), dtype('bool'))
+    """
+    name = str(kind)
+    return np.dtype(_NUMPY_NAMES.get(name, name))
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
