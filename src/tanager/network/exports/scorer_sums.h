@@ -4,6 +4,7 @@ static inline void @_sum(const int *known, double *joint)
 {
     double messages[@_N_MESSAGES];
     int groups[@_N_FEATURES], low[@_N_FEATURES], high[@_N_FEATURES], holds[@_N_FEATURES];
+    int turn[@_N_FEATURES] = {0}; /* the place whose turn it is, of each feature around a step */
     int i, s, k, c, v;
     for (i = 0; i < @_N_FEATURES; i++)
         holds[i] = known[i] < @_n_groups[i];
@@ -22,11 +23,8 @@ static inline void @_sum(const int *known, double *joint)
         const int f = @_step_feature[s];
         const int *around = @_separators + @_separator_start[s];
         const int n_around = @_separator_start[s + 1] - @_separator_start[s];
-        int turn[@_N_FEATURES]; /* the place whose turn it is, of each feature around */
-        for (k = 0; k < n_around; k++) {
-            turn[k] = 0;
+        for (k = 0; k < n_around; k++)
             groups[around[k]] = low[around[k]];
-        }
         for (;;) {
             double top[@_N_CLASSES] = {0.0}, total[@_N_CLASSES] = {0.0};
             double *out = joint;
