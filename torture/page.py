@@ -194,6 +194,13 @@ versions, `make floors`.
 - An experiment file that names the whole disk as a table gave an error of Python.
 - A damaged structure in a checkpoint could give another model without a word, damaged arrays errors
   of other libraries, and of two fits with one checkpoint one could fail at its end.
+- Whole numbers past 2^53 were compared with cut points exactly in few rows, and as rounded in many:
+  the same row had two answers. In JavaScript such categories fell together.
+- Instants with a zone that came back as text lost it. In SQLite times of day and durations were
+  read as dates, in SQL dates as categories were unknown.
+- With the lowest pyarrow, and no pandas beside it, no number could be read.
+- A finished cell of a run file without its bins of confidence gave an error of Python.
+- The C of a network with one edge compiled with a warning, by the newest gcc with another one.
 """
 
 

@@ -50,7 +50,9 @@ def test_what_makes_no_sense_is_refused_by_name(tmp_path, line, name, value):
         Results.read(path)
 
 
-@pytest.mark.parametrize("name", ["round", "status", "log_loss", "fit_seconds"])
+@pytest.mark.parametrize(
+    "name", ["round", "status", "log_loss", "fit_seconds", "n_train", "reliability"]
+)
 def test_what_is_absent_is_refused(tmp_path, name):
     path = write(tmp_path, lambda lines: lines[1].pop(name))
     with pytest.raises(DataError, match=name):

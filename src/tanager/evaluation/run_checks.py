@@ -112,7 +112,7 @@ def check_cell(record: dict[str, Any], file: str) -> dict[str, Any]:
     if record["status"] == "failed":
         _check(record, {"error": _TEXT}, where)
         return record
-    _check(record, {name: check for name, check in _FINISHED.items() if name in record}, where)
+    _check(record, _FINISHED, where)
     return record
 
 
