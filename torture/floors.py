@@ -84,7 +84,8 @@ def _try(python: str, arguments: list[str]) -> dict[str, Any]:
         + (f" of {' '.join(arguments)}" if arguments else ""),
         "outcomes": outcomes,
         "failures": failures,
-        "revision": revision(),
+        # What is tested was installed from here, wherever this program's own Tanager is.
+        "revision": revision().partition(", and Tanager of")[0],
         "seconds": round(time.monotonic() - start, 1),
     }
 
