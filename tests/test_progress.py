@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from tanager.progress import LongWork, RichProgress
+from tanager.progress import LongWork, RichProgress, one_of_many
 
 SCRIPT = """
 from tanager import BayesNetClassifier
@@ -69,3 +69,13 @@ def test_a_notebook_without_widgets_is_told_nothing_of_them(monkeypatch, capsys)
         progress.advance(3)
         progress.finish()
     assert "codes" in capsys.readouterr().err
+
+
+def test_one_of_many_says_nothing_by_itself(caplog):
+    with caplog.at_level(logging.WARNING, "tanager"):
+        with one_of_many(), LongWork(after=0.0):
+            time.sleep(0.2)
+        assert caplog.records == []
+        with LongWork(after=0.0):
+            wait_for(caplog, 1)
+    assert len(caplog.records) == 1

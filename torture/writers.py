@@ -105,8 +105,12 @@ class _Work:
     def pages(self) -> Iterator[Writer]:
         from tanager.report import write_model_report, write_report
 
-        yield Writer("the page of a comparison", lambda path: write_report(self.results, path))
-        yield Writer("the page of a model", lambda path: write_model_report(self.clf, path))
+        works: dict[str, Callable[[Path], None]] = {
+            "the page of a comparison": lambda path: write_report(self.results, path),
+            "the page of a model": lambda path: write_model_report(self.clf, path),
+        }
+        for name, work in works.items():
+            yield Writer(name, lambda path, work=work: work(path.with_suffix(".html")))
 
     def run_file(self) -> Writer:
         def numbers(found: Any) -> list[Any]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from threading import Timer
 from typing import Any
 
 from tanager.escaping import visible
 
-__all__ = ["LongWork", "Progress", "RichProgress"]
+__all__ = ["LongWork", "Progress", "RichProgress", "one_of_many"]
 
 _log = logging.getLogger(__name__)
 LONG = 10.0  # seconds after which work is called long
+_one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
 
 
 class Progress:
@@ -33,6 +37,16 @@ class Progress:
         """Close the stage."""
 
 
+@contextmanager
+def one_of_many() -> Iterator[None]:
+    """Let no work inside tell that it takes long: whoever runs many shows how far they are."""
+    token = _one_of_many.set(True)
+    try:
+        yield
+    finally:
+        _one_of_many.reset(token)
+
+
 class LongWork(Progress):
     """Silent, but work that takes long is told of once, with an estimate where there is one.
 
@@ -48,7 +62,8 @@ class LongWork(Progress):
         self._timer.daemon = True
 
     def __enter__(self) -> LongWork:
-        self._timer.start()
+        if not _one_of_many.get():
+            self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:

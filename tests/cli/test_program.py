@@ -31,7 +31,7 @@ from tanager.progress import LongWork
         (["predict", "{m}", "{t}", "-o", "{tmp}/p.doc"], "'.doc'"),
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
-        (["report", "{m}", "-o", "{tmp}/g.pdf"], "'.pdf' is not known. Allowed: .html"),
+        (["report", "{m}", "-o", "{tmp}/g.pdf"], "a page is HTML"),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),

@@ -64,3 +64,25 @@ def test_a_table_without_classes_or_with_strange_ones_is_told(folder, capfd):
     (folder / "strange.csv").write_text("x,n,kind\ncat,1,cow\n")
     assert run(["score", str(folder / "m.tanager"), str(folder / "strange.csv")]) == 1
     assert "'cow' is not one of the classes" in capfd.readouterr().err
+
+
+def test_rows_of_the_fit_are_recognised_and_told_of(folder, capfd):
+    pd.read_csv(folder / "train.csv").sample(frac=1, random_state=1).to_csv(
+        folder / "shuffled.csv", index=False
+    )
+    for name, own in (("train.csv", True), ("shuffled.csv", True), ("test.csv", False)):
+        assert run(["score", str(folder / "m.tanager"), str(folder / name), "--json"]) == 0
+        said = capfd.readouterr()
+        assert json.loads(said.out)["rows_of_the_fit"] is own, name
+        assert ("the rows that the model was fitted on" in said.err) is own, name
+    other = pd.read_csv(folder / "train.csv")
+    other.loc[0, "kind"] = "eel" if other.loc[0, "kind"] == "cat" else "cat"
+    other.to_csv(folder / "other.csv", index=False)  # as many rows, but not the same
+    assert run(["score", str(folder / "m.tanager"), str(folder / "other.csv"), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["rows_of_the_fit"] is False
+
+
+def test_a_network_without_its_estimator_cannot_tell_its_rows(folder, capfd):
+    tanager.load(folder / "m.tanager").network_.save(folder / "bare.tanager")
+    assert run(["score", str(folder / "bare.tanager"), str(folder / "train.csv"), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["rows_of_the_fit"] is None

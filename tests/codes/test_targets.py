@@ -104,6 +104,22 @@ def test_bad_targets(y, text):
         learn(y)
 
 
+@pytest.mark.parametrize(
+    ("y", "text"),
+    [
+        ([0.25, 1.0, 2.0, 1.0], r"Maybe the target 'price' is .* such as 0\.25\. .* pandas\.cut"),
+        ([0.0, 1.0, None, 1.0], "Target column 'price': input y contains NaN"),
+        ([1 + 2j] * 4, "the target 'price' is of the type complex128"),
+    ],
+)
+def test_errors_call_a_series_by_its_name(y, text):
+    with pytest.raises(DataError, match=text):
+        learn(pd.Series(y, name="price"))
+    with pytest.raises(DataError) as unnamed:
+        learn(pd.Series(y))
+    assert "price" not in str(unnamed.value)
+
+
 def test_a_label_never_seen_is_named():
     codebook, _ = learn(["no", "yes", "no", "yes"])
     with pytest.raises(DataError, match=r"The label 'maybe' is not one of the classes 'no', 'yes'"):

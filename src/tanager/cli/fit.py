@@ -164,7 +164,4 @@ def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> N
             }
         )
         return
-    print(
-        f"{output}: {network.structure.summary()}, {len(estimator.classes_)} classes; "
-        f"{human_size(n_bytes)}, {seconds:.1f} s"
-    )
+    print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s")

@@ -81,11 +81,10 @@ def report(
     predicted by cross-validation. The page holds aggregates, never rows, unless
     --rows asks for them.
     """
+    from tanager.report.ending import check_ending
+
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
-    if html.suffix.lower() not in (".html", ".htm"):
-        raise ConfigurationError(
-            f"--output {html}: the ending {html.suffix!r} is not known. Allowed: .html, .htm."
-        )
+    check_ending(html, "--output")
     check_output(html, inputs, ours=is_page, kind="report", force=force)
     if not _is_model(subject):
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from tanager.cli.options import (
 from tanager.errors import DataError
 
 if TYPE_CHECKING:
+    from tanager.classifiers import BayesNetClassifier
     from tanager.evaluation.sheet import Sheet
     from tanager.network import Network
     from tanager.sources import Source
@@ -52,28 +54,52 @@ def score(
     """Score a model on rows whose classes are known.
 
     Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
-    every class by itself. Rows that trained the model flatter it: use others.
+    every class by itself. Rows that the model was fitted on flatter it: they are
+    recognised, and told of.
     """
+    from tanager.classifiers import load
     from tanager.evaluation.sheet import make_sheet
-    from tanager.network import Network
 
-    network = Network.load(model)
+    estimator = load(model)
+    network = estimator.network_
     column = target if target is not None else network.codebook.target.name
-    probabilities, labels = _predict(
-        network, open_data(data, na_values, encoding, decimal, drop), column, jobs
-    )
+    source = open_data(data, na_values, encoding, decimal, drop)
+    probabilities, labels = _predict(network, source, column, jobs)
+    own = _own_rows(estimator, source, column, len(labels))
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:
-        print_json({"model": str(model), "target": column, **sheet.to_json()})
+        print_json(
+            {"model": str(model), "target": column, "rows_of_the_fit": own, **sheet.to_json()}
+        )
     else:
         _print_sheet(sheet)
+    if own:
+        print(
+            "tanager: these are the rows that the model was fitted on, so the numbers flatter it. "
+            f"Score other rows, or let tanager report {model} DATA cross-validate these.",
+            file=sys.stderr,
+        )
+
+
+def _own_rows(
+    estimator: BayesNetClassifier, source: Source, target: str, n_rows: int
+) -> bool | None:
+    """Tell whether the rows are those of the fit; they are read again only if so many were."""
+    from tanager.report.model_page.held_out import own_rows
+    from tanager.report.model_page.rows import read_rows
+
+    stored = estimator.info_.get("codes", {}).get("rows")
+    if stored is None:
+        return None
+    if stored != n_rows:
+        return False
+    return own_rows(estimator, read_rows(estimator.network_, source, target))
 
 
 def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[Any, Any]:
     """Return the probabilities and the class codes of all rows, a batch at a time."""
     import numpy as np
-    import pyarrow as pa
 
     from tanager.cli.predict import Scorer, match_features, scored
     from tanager.sources.plain import plain_numbers
@@ -86,8 +112,7 @@ def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[
         )
     codebook = network.codebook
     features = match_features(network, source, (target,), ignore_extra=True)
-    as_text = [target] if pa.types.is_string(codebook.target.values.type) else []
-    source = codebook.text_as_trained(source.as_text(as_text) if as_text else source, features)
+    source = codebook.text_as_trained(source, features, target)
     scorer = Scorer(network, features, (target,), probabilities=True)
     parts, labels = [], []
     with watching() as progress:

@@ -36,10 +36,8 @@ def encode_rows(
     features = find_features(table, target, sample_weight)
     name = target if isinstance(target, str) else None
     labels = codebook.encode_labels(target) if name is None else None
-    if name is not None and codebook.target.family == "text":
-        table = table.as_text([name])
     names = codebook.match(features, named=table.named)
-    table = codebook.read_as_trained(table, names)
+    table = codebook.read_as_trained(table, names, name)
     raw = RawRows(table.hash_text(), names, name, labels, sample_weight)
     if sample_weight is None:
         return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)

@@ -167,25 +167,32 @@ class Codebook(Frozen):
             if batch.num_rows:
                 yield self.encode_chunk(batch.columns, None)
 
-    def text_as_trained(self, source: Source, names: Sequence[str]) -> Source:
-        """Return the source with columns of text as text; `names` are the features' columns.
+    def text_as_trained(
+        self, source: Source, names: Sequence[str], target: str | None = None
+    ) -> Source:
+        """Return the source with columns of text as text.
 
-        A CSV file's types are guessed from its rows: where a column of codes
-        like '01' held other text in training, its rows alone may look like numbers.
+        `names` are the features' columns, `target` is the one of the classes,
+        if it is there. A CSV file's types are guessed from its rows: where a
+        column of codes like '01' held other text in training, its rows alone
+        may look like numbers.
         """
         pairs = zip(names, self.columns, strict=True)
-        return source.as_text(
-            [name for name, c in pairs if c.family == "text" or c.name in self.readings]
-        )
+        texts = [name for name, c in pairs if c.family == "text" or c.name in self.readings]
+        if target is not None and self.target.family == "text":
+            texts.append(target)
+        return source.as_text(texts)
 
     def readings_of(self, names: Sequence[str]) -> dict[str, Reading]:
         """Return how some of the features' columns are read; `names` are all of them."""
         pairs = zip(names, self.columns, strict=True)
         return {name: self.readings[c.name] for name, c in pairs if c.name in self.readings}
 
-    def read_as_trained(self, source: Source, names: Sequence[str]) -> Source:
-        """Return the source with every feature's column read as in training."""
-        source, readings = self.text_as_trained(source, names), self.readings_of(names)
+    def read_as_trained(
+        self, source: Source, names: Sequence[str], target: str | None = None
+    ) -> Source:
+        """Return the source with the columns of features and classes read as in training."""
+        source, readings = self.text_as_trained(source, names, target), self.readings_of(names)
         return ReadSource(source, readings) if readings else source
 
     def encode_chunk(self, columns: Sequence[pa.Array], matrix: NDArray[Any] | None) -> Codes:

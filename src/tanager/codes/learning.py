@@ -213,7 +213,7 @@ class Target(NamedTuple):
             return column, class_array(column, dtype), np.array(found, dtype=np.int64)
         kind = table.schema.field(self.name).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        labels, found_dtype = column_labels(pa.array(found, kind))
+        labels, found_dtype = column_labels(pa.array(found, kind), self.name)
         if column is None:
             column, dtype = target_column(labels, self.name), found_dtype
         return column, class_array(column, dtype), code_labels(column, labels).astype(np.int64)

@@ -21,16 +21,18 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
     """Return 1-D labels as an Arrow array, and the dtype the classes shall have.
 
     The dtype is what ``np.unique(np.asarray(y))`` would have. One column of two dimensions
-    is taken, with scikit-learn's warning.
+    is taken, with scikit-learn's warning. Errors call a series by its name.
     """
+    name = getattr(y, "name", None)
+    name = name if isinstance(name, str) else None
     shape = getattr(y, "shape", None)
     if hasattr(y, "__arrow_c_stream__") and (shape is None or len(shape) == 1):
         try:
-            return column_labels(pa.chunked_array(y))
+            return column_labels(pa.chunked_array(y), name)
         except (pa.ArrowException, TypeError, ValueError):
             pass  # a pandas Series of mixed objects: NumPy tells what is in it
     if isinstance(y, pa.Array | pa.ChunkedArray):
-        return column_labels(y)
+        return column_labels(y, name)
     array = np.asarray(y)
     if array.dtype.kind == "U" and isinstance(y, list | tuple) and _has_nul(y):
         array = np.array(y, dtype=object)  # NumPy's own texts lose a NUL at their end
@@ -44,27 +46,27 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
                 f"{error} Pass one class a row, or the name of their column in X."
             ) from error
     if array.dtype.kind == "f":
-        _check_float(array)
+        _check_float(array, name)
     elif array.dtype.kind not in "biuOUST":
-        raise _no_classes(array.dtype)
+        raise _no_classes(array.dtype, name)
     try:
         fixed = array.dtype.kind in "US"
         labels = text_array(array.astype(str)) if fixed else pa.array(array, from_pandas=True)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"The target has bytes that are no ASCII ({error}). Decode them first."
+            f"The {_called(name)} has bytes that are no ASCII ({error}). Decode them first."
         ) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         kinds = {type(label).__name__ for label in array}
         if len(kinds) == 1:
-            raise _no_classes(kinds.pop()) from error
+            raise _no_classes(kinds.pop(), name) from error
         raise DataError(
-            f"Unknown label type: the target mixes types ({error}). "
+            f"Unknown label type: the {_called(name)} mixes types ({error}). "
             "Make every label a string, or every label an integer."
         ) from error
-    check_no_null(labels)
+    check_no_null(labels, name)
     if array.dtype == object and pa.types.is_floating(labels.type):
-        _check_float(labels.to_numpy(zero_copy_only=False))
+        _check_float(labels.to_numpy(zero_copy_only=False), name)
     return labels, array.dtype
 
 
@@ -72,26 +74,27 @@ def _has_nul(labels: Any) -> bool:
     return all(isinstance(text, str) for text in labels) and any("\0" in text for text in labels)
 
 
-def column_labels(column: Any) -> tuple[pa.Array, np.dtype[Any]]:
+def column_labels(column: Any, name: str | None = None) -> tuple[pa.Array, np.dtype[Any]]:
     """Return an Arrow column as labels, and the dtype the classes shall have."""
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
     column = join_chunks(plain_column(column))
-    check_no_null(column)
+    check_no_null(column, name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
-        raise _no_classes(kind)
+        raise _no_classes(kind, name)
     if pa.types.is_floating(kind):
         plain = column.dictionary if pa.types.is_dictionary(column.type) else column
-        _check_float(plain.to_numpy(zero_copy_only=False))
+        _check_float(plain.to_numpy(zero_copy_only=False), name)
     simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return column, numpy_dtype(kind) if simple else np.dtype(object)
 
 
-def _no_classes(kind: object) -> DataError:
+def _no_classes(kind: object, name: str | None) -> DataError:
     return DataError(
-        f"Unknown label type: the target is of the type {kind}. Allowed: strings, integers, "
-        "booleans, categories. Turn it into one of them first, for example with astype(str)."
+        f"Unknown label type: the {_called(name)} is of the type {kind}. Allowed: strings, "
+        "integers, booleans, categories. Turn it into one of them first, for example with "
+        "astype(str)."
     )
 
 
@@ -131,26 +134,33 @@ def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> 
     """Refuse labels that are missing."""
     if labels.null_count:
         row = start + int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
-        where = "Input y" if name is None else f"Target column {name!r}: input y"
         raise DataError(
-            f"{where} contains NaN or null (first in row {row}, counted from 0). "
+            f"{_input(name)} contains NaN or null (first in row {row}, counted from 0). "
             "The class of every row must be known. Drop such rows."
         )
 
 
-def _check_float(array: NDArray[Any]) -> None:
+def _check_float(array: NDArray[Any], name: str | None) -> None:
     if np.isnan(array).any():
         raise DataError(
-            "Input y contains NaN. The class of every row must be known. Drop such rows."
+            f"{_input(name)} contains NaN. The class of every row must be known. Drop such rows."
         )
     if np.isinf(array).any():
         raise DataError(
-            "Input y contains infinity or a value too large for dtype('float64'). "
+            f"{_input(name)} contains infinity or a value too large for dtype('float64'). "
             "Labels must be strings, integers, booleans or categories."
         )
     if (array != np.floor(array)).any():
         raise DataError(
-            "Unknown label type: continuous. Maybe you are trying to fit a classifier, which "
-            "expects discrete classes on a regression target with continuous values. "
-            "Turn the target into classes first."
+            f"Unknown label type: continuous. Maybe the {_called(name)} is one of regression: it "
+            f"has numbers with fractions, such as {array[array != np.floor(array)][0]:g}. Turn it "
+            "into classes first, for example with pandas.cut."
         )
+
+
+def _input(name: str | None) -> str:
+    return "Input y" if name is None else f"Target column {name!r}: input y"
+
+
+def _called(name: str | None) -> str:
+    return "target" if name is None else f"target {name!r}"

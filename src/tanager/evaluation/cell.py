@@ -22,6 +22,7 @@ from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.metrics import reliability, resolve_metrics
 from tanager.evaluation.protocol import Split
+from tanager.progress import one_of_many
 
 __all__ = ["Bench", "complete_probabilities", "identical_rows", "pack_codes", "unpack_codes"]
 
@@ -97,7 +98,7 @@ class Bench:
         self._warm_up(contender, rows.train, rows.y)
         columns = self._columns(cell, contender, rows)
         estimator = contender.build(seed, self.experiment.bins, columns)
-        with self._one_thread(), warnings.catch_warnings(record=True) as heard:
+        with self._one_thread(), one_of_many(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             reset_peak_memory()
             with _clock() as fit:

@@ -29,10 +29,7 @@ Floats = NDArray[np.float64]
 
 def network_html(network: Network) -> str:
     """Return a fitted network as a small piece of HTML."""
-    head = (
-        f"<b>Network</b> <span class='t-soft'>{network.structure.summary()}, "
-        f"{len(network.codebook.classes)} classes</span>"
-    )
+    head = f"<b>Network</b> <span class='t-soft'>{network.summary()}</span>"
     return card(head + _body(network))
 
 
@@ -46,10 +43,7 @@ def estimator_html(estimator: Any) -> str:
         stage.get("seconds", 0.0) for stage in estimator.info_.values() if isinstance(stage, dict)
     )
     fitted = f", fitted in {seconds:.2f} s" if seconds else ""  # a model file does not say
-    facts = (
-        f"<div class='t-soft'>{network.structure.summary()}, "
-        f"{len(network.codebook.classes)} classes{fitted}</div>"
-    )
+    facts = f"<div class='t-soft'>{network.summary()}{fitted}</div>"
     return card(head + facts + _body(network))
 
 

@@ -216,6 +216,12 @@ class Network:
 
         return read_model(path)[0]
 
+    def summary(self) -> str:
+        """Return its size in words: how many features, edges and classes it has."""
+        n_classes = len(self.codebook.classes)
+        classes = "1 class" if n_classes == 1 else f"{n_classes:,} classes"
+        return f"{self.structure.summary()}, {classes}"
+
     def to_networkx(self) -> Any:
         """Return the graph as a `networkx.DiGraph`; needs networkx."""
         from tanager.network.exports.graph import to_networkx
@@ -332,7 +338,7 @@ class Network:
         pages.write_model_report(self, path, X, y, **options)
 
     def __repr__(self) -> str:
-        return f"Network({self.structure.summary()}, {len(self.codebook.classes)} classes)"
+        return f"Network({self.summary()})"
 
     def _repr_html_(self) -> str:
         from tanager.network.html import network_html

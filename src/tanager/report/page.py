@@ -12,6 +12,7 @@ from tanager.escaping import abridged
 from tanager.evaluation.results import TIMES, Results
 from tanager.evaluation.summary import Summary, summarize
 from tanager.evaluation.verdict import leading_metric, verdict
+from tanager.report.ending import check_ending
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.overview import dot_plot, score_table
 from tanager.report.style import to_svg
@@ -47,6 +48,7 @@ def write_report(results: Results, path: str | Path) -> None:
     path : path
         The page, which opens from disk without a network.
     """
+    check_ending(path)
     write_text(path, render_report(results))
 
 

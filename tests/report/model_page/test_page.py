@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.report.balance import Balance
@@ -258,3 +259,25 @@ def test_neighbours_are_pooled_by_weight():
     groups = pool_neighbours(np.ones(100), 99, 10)
     assert np.bincount(groups).tolist() == [10, 10, 10, 10, 9, 10, 10, 10, 10, 10, 1]
     assert pool_neighbours(np.zeros(3), 3, 2).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["page.pdf", "page", "page.HTML.txt"])
+def test_a_name_that_promises_no_page_is_refused_before_any_work(tree, people, tmp_path, name):
+    with pytest.raises(ConfigurationError, match=r"a page is HTML\. Let its name end in \.html"):
+        tree.report(tmp_path / name, people, "income")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_are_read_as_in_training(tmp_path):
+    """Classes like '01' stay text, and a column that may be lacking may lack."""
+    lines = [f"{a},{n},{'01' if a == 'u' else 'x2'}" for n, a in enumerate("uvuv" * 9)]
+    (tmp_path / "all.csv").write_text("\n".join(["a,n,y", *lines]))
+    clf = BayesNetClassifier("naive", "laplace", missing="marginalize").fit(
+        tmp_path / "all.csv", "y"
+    )
+    assert clf.classes_.tolist() == ["01", "x2"]
+    (tmp_path / "some.csv").write_text("a,y\nu,01\nu,01\n")
+    rows = read_rows(clf.network_, tmp_path / "some.csv", "y")
+    assert rows.labels.tolist() == [0, 0]
+    expected = clf.predict_proba(pd.DataFrame({"a": ["u", "u"], "n": [np.nan, np.nan]}))
+    assert predict_held_out(clf, rows, folds=0).probabilities == pytest.approx(expected)

@@ -22,7 +22,7 @@ from tanager.parameters import posterior
 from tanager.report.model_page.rows import Rows
 from tanager.report.pooling import n_groups, pool_neighbours
 
-__all__ = ["HeldOut", "learning_curve", "naive_probabilities", "predict_held_out"]
+__all__ = ["HeldOut", "learning_curve", "naive_probabilities", "own_rows", "predict_held_out"]
 
 Floats = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ def predict_held_out(model: Any, rows: Rows, *, folds: int) -> HeldOut:
     predicts itself.
     """
     network: Network = getattr(model, "network_", model)
-    own = _own_rows(model, network, rows)
+    own = own_rows(model, rows)
     if own and model is not network and folds >= 2:
         return _cross_validate(model, network, rows, folds)
     out = posterior(network.log_joint_of_codes(rows.codes))
@@ -78,8 +78,9 @@ def predict_held_out(model: Any, rows: Rows, *, folds: int) -> HeldOut:
     return HeldOut(out, own, 0, losses.of_features(), losses.of_edges())
 
 
-def _own_rows(model: Any, network: Network, rows: Rows) -> bool | None:
-    """Tell by their counts whether rows are those of the fit."""
+def own_rows(model: Any, rows: Rows) -> bool | None:
+    """Tell by their counts whether rows are those of the fit; None where the model cannot tell."""
+    network: Network = getattr(model, "network_", model)
     stored = getattr(model, "info_", {}).get("codes", {})
     if "fingerprint" not in stored:
         return None

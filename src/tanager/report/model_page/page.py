@@ -27,6 +27,7 @@ from tanager.network import Network, NetworkInformation
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
+from tanager.report.ending import check_ending
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import card_html, describe_model, render_notes
 from tanager.report.model_page.classes import ShownClasses, show_classes
@@ -115,6 +116,7 @@ def write_model_report(
     ...     os.path.getsize(page) < 200_000
     True
     """
+    check_ending(path)
     write_text(path, render_model_report(model, X, y, **options))
 
 

@@ -75,10 +75,10 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     max_rows : int
         About so many rows are kept.
     """
-    source = open_source(X)
+    source = network.codebook.complete(open_source(X))
     target = _target(source, y)
     features = _features(network, source, target)
-    source = network.codebook.read_as_trained(source, features)
+    source = network.codebook.read_as_trained(source, features, target)
     columns = [*features, *([target] if target else [])]
     table, index, n_source = _read(source, columns, max_rows)
     if target is None:

@@ -1,0 +1,23 @@
+"""The file name of a page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["check_ending"]
+
+
+def check_ending(path: str | os.PathLike[str], option: str = "") -> None:
+    """Refuse a file name that promises another format than HTML.
+
+    >>> check_ending("report.pdf")
+    Traceback (most recent call last):
+        ...
+    tanager.errors.ConfigurationError: report.pdf: a page is HTML. Let its name end in .html.
+    """
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        given = f"{option} {path}" if option else os.fspath(path)
+        raise ConfigurationError(f"{given}: a page is HTML. Let its name end in .html.")
