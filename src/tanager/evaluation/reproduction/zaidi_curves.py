@@ -43,7 +43,7 @@ def curve_block(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, C
     """Figures 13, 14, 18 and 19: the objective by iteration from zero and from the tables."""
     large = sorted(datasets, key=lambda d: -bench.n_rows[d.name])[: 1 if bench.quick else 4]
     samples = [d for d in datasets if d.name in SAMPLES[-1 if bench.quick else 0 :]]
-    pictures: list[Picture] = []
+    pictures: dict[int, list[Picture]] = {}
     sizes: list[str] = []
     below: dict[tuple[str, str], list[bool]] = {}
     for what, chosen, numbers in (("large", large, (13, 14)), ("sample", samples, (19, 18))):
@@ -63,7 +63,7 @@ def curve_block(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, C
                 protocol=protocol, keep=["info"],
             ).results  # fmt: skip
             traces = traces_of(results)
-            pictures += _curve_pictures(traces, number)
+            pictures[number] = _curve_pictures(traces, number)
             for other in ("d", "e"):
                 below.setdefault((init, other), []).extend(_points_below(traces, other))
     notes = (
@@ -73,7 +73,8 @@ def curve_block(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, C
         "largest, as figure 13). The paper says: w is below the others throughout.",
     )
     title = "Figures 13, 14, 18 and 19: rates of convergence"
-    return Block(title, (), (), notes, tuple(pictures)), _curve_claim(below)
+    drawn = tuple(picture for number in sorted(pictures) for picture in pictures[number])
+    return Block(title, (), (), notes, drawn), _curve_claim(below)
 
 
 def _points_below(traces: Traces, other: str) -> list[bool]:
