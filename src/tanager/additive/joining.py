@@ -24,7 +24,7 @@ from tanager.progress import Progress
 if TYPE_CHECKING:
     from tanager.additive.terms import Terms
 
-__all__ = ["Columns", "Joint", "Places", "join_families", "weigh_joints"]
+__all__ = ["Columns", "Joint", "Places", "join_families", "join_sets", "weigh_joints"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -81,8 +81,21 @@ def join_families(
         return [(family, (at,)) for at, family in enumerate(families)]
     most = n_rows // ROWS_PER_VALUE
     cap = min(MOST_JOINT // n_scores, most)
-
     radices = [int(arity) + 1 for arity in columns.arities]
+    joined = join_sets(families, radices, cap, most)
+    if len(joined) == len(families):
+        return [(family, (at,)) for at, family in enumerate(families)]
+    return joined
+
+
+def join_sets(
+    families: Sequence[tuple[int, ...]], radices: Sequence[int], cap: int, most: int
+) -> list[JoinedTable]:
+    """Put each family, the largest first, into the table that it enlarges least.
+
+    Tables grow up to `cap` joint values. A family that adds no column may join
+    a larger one, unless that has more than `most`.
+    """
     own = [prod(radices[column] for column in family) for family in families]
     joined: list[tuple[set[int], list[int]]] = []
     sizes: list[int] = []  # of the joined tables
@@ -107,8 +120,6 @@ def join_families(
         joined[best][0].update(members)
         joined[best][1].append(at)
         sizes[best] *= growth
-    if len(joined) == len(families):
-        return [(family, (at,)) for at, family in enumerate(families)]
     return [(tuple(sorted(held)), tuple(inside)) for held, inside in joined]
 
 

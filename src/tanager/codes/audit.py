@@ -333,6 +333,8 @@ def _judge_index(name: str, chunks: list[pa.Array]) -> Finding | None:
 
 def _strays(distinct: pa.Array, kind: str, style: str, least: int) -> list[str] | None:
     """Return the texts that are not written so; None where they are too many to overlook."""
+    if len(distinct) < least:
+        return None
     parsed = parse_texts(distinct, kind, style)
     n_good = len(parsed) - parsed.null_count
     n_bad = len(parsed) - n_good

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from types import MappingProxyType
@@ -227,6 +228,10 @@ class Structure:
         Features stand by generation (one more than that of their oldest parent
         chain), within a generation as in `selected`. Linear in the edges.
         """
+        return self._order
+
+    @cached_property
+    def _order(self) -> tuple[int, ...]:
         position = {feature: at for at, feature in enumerate(self.selected)}
         sorter = TopologicalSorter(
             {at: [position[p] for p in parents] for at, parents in enumerate(self.parent_indices)}

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from tanager.additive.joining import join_sets
 from tanager.codes import Chunk, Codes, Rows
 from tanager.codes.hashing import folds_of
 from tanager.counts import ContextTree, FoldPlan
@@ -45,7 +46,6 @@ Floats = NDArray[np.float64]
 
 MAX_JOINT = 1 << 16  # joint values are held as uint16
 GROUP_SLOTS = 1 << 10  # a few groups' tables of one class stay in the first-level cache
-MAX_FEATURES = 32  # of a group: NumPy's arrays have 64 axes at most
 ROWS_PER_SLOT = 8  # fewer rows do not repay the joining
 
 
@@ -274,23 +274,10 @@ def _fits(family: FamilyCells, radices: Ints) -> bool:
 
 
 def _join(families: list[FamilyCells], radices: Ints, cap: int) -> Iterator[Group]:
-    """Put each family into the group that it enlarges least, within the cap."""
-    groups: list[tuple[set[int], list[FamilyCells]]] = []
-    for family in sorted(families, key=lambda f: (-prod(f.shape), f.start)):
-        members = set(family.members.tolist())
-        best, growth = -1, 0.0
-        for at, (features, _) in enumerate(groups):
-            joined = features | members
-            grown = prod(int(radices[f]) for f in joined)
-            ratio = grown / prod(int(radices[f]) for f in features)
-            fits = grown <= cap and len(joined) <= MAX_FEATURES
-            if (fits or members <= features) and (best < 0 or ratio < growth):
-                best, growth = at, ratio
-        if best < 0:
-            groups.append((members, [family]))
-        else:
-            groups[best][0].update(members)
-            groups[best][1].append(family)
-    for features, inside in groups:
-        ordered = tuple(sorted(features))
-        yield Group(ordered, tuple(int(radices[f]) for f in ordered), tuple(inside))
+    """Join families into groups of few joint values."""
+    members = [tuple(family.members.tolist()) for family in families]
+    # A constant counts as two values, so that no group has more features than an array has axes.
+    sizes = np.maximum(radices, 2).tolist()
+    for features, inside in join_sets(members, sizes, cap, MAX_JOINT):
+        own = tuple(radices[list(features)].tolist())
+        yield Group(features, own, tuple(families[at] for at in inside))
