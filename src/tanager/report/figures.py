@@ -42,6 +42,8 @@ __all__ = [
     "plot_surface",
 ]
 
+MOST_BINS = 40  # of a histogram
+
 
 @in_house_style
 def plot_loss_scatter(
@@ -202,18 +204,21 @@ def plot_convergence_histogram(
     behind: Mapping[str, Sequence[int]], *, after: int = 5, ax: Axes | None = None
 ) -> Any:
     """Draw how many iterations others trail behind, as in Zaidi et al. (2017), figures 15 to 17."""
+    from matplotlib.ticker import MaxNLocator
+
     ax = axes(ax)
     every = np.concatenate([np.asarray(v, float) for v in behind.values()])
-    low, high = np.floor(every.min()) - 0.5, max(np.ceil(np.quantile(every, 0.98)), 1) + 0.5
-    edges = np.linspace(low, high, min(31, int(high - low) + 1))
-    clipped = [np.clip(np.asarray(v, float), low, high) for v in behind.values()]
+    low, high = int(every.min()), int(max(every.max(), 1))
+    width = -(-(high - low + 1) // MOST_BINS)  # whole numbers in a bin
+    edges = np.arange(low, high + width + 1, width) - 0.5
     ax.hist(
-        clipped,
+        [np.asarray(v, float) for v in behind.values()],
         bins=edges.tolist(),
         label=[fitting(name) for name in behind],
-        color=CYCLE[: len(clipped)],
+        color=[CYCLE[(at + 1) % len(CYCLE)] for at in range(len(behind))],  # the leader's is first
         rwidth=0.9,
     )
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.axvline(0, color=INK, lw=0.8)
     ax.set_xlabel(f"iterations behind at iteration {after}")
     ax.set_ylabel("datasets")

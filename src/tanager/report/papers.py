@@ -167,5 +167,5 @@ def write_index(folder: str | Path) -> Path:
 
 def _tally(papers: Sequence[Mapping[str, Any]]) -> str:
     verdicts = [claim["verdict"] for paper in papers for claim in paper["claims"]]
-    counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS]
+    counts = [f"*{verdict}* {verdicts.count(verdict)}" for verdict in VERDICTS]
     return f"{len(verdicts)} claims: {', '.join(counts)}."

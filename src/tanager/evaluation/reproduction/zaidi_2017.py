@@ -78,8 +78,18 @@ NOTES = (
     "answer, as in the paper. The program's own default lets them follow what was trained for "
     "the same value under fewer parents.",
     "The paper stops the optimiser at a relative improvement of 1e-32 or 10,000 iterations, here "
-    "at 2.2e-9; the table after the next says what the rest changes.",
+    "at 2.2e-9 or as many iterations; the table after the next says what the rest changes.",
+    "Generative parameters are m-estimates with m = 1. (I): the weights start at the generative "
+    "tables; elsewhere at zero.",
     "The paper does not say which RMSE it means; here it is the mean over the classes.",
+    "Bias and variance need two rounds, so that tables of more than 10,000 rows, which have one, "
+    "have no part in them.",
+    "The paper's table 3 lists 73 tables; its text says 72, and tables 5 and 6 have 71. The text "
+    "counts 11 big ones, tables 4 to 6 have 12.",
+)
+BIASED = (
+    "The tables of more than 10,000 rows, on which training gains most, have one round, and so no "
+    "part in bias and variance."
 )
 
 
@@ -151,7 +161,9 @@ def _big_scores(bench: Workbench, scores: Mapping[str, Scores]) -> dict[str, Sco
 def _big(kept: Mapping[str, Scores]) -> Block:
     duels = [Duel(f"{n}w", n, printed) for n, printed in TABLE_4_BIG.items()]
     names = kept["zero_one_loss"].datasets
-    notes = (f"Here: {', '.join(names)}.",) if names else ()
+    notes = [f"Here: {', '.join(names)}."] if names else []
+    if "localization_partial" in names:
+        notes.append("localization_partial is a tenth of the paper's table.")
     title = "Table 4, tables of more than 10,000 rows (paper: 12)"
     return duel_block(title, duels, kept, LOSSES, notes)
 
@@ -183,7 +195,7 @@ def _strict(bench: Workbench) -> Block:
     """Run the paper's tolerance on small tables."""
     facts = {name: bench.facts(name) for name in ZAIDI}
     limit = min(STRICT_ROWS[bench.quick], bench.max_rows or STRICT_ROWS[bench.quick])
-    wanted = [n for n, f in facts.items() if f is not None and f.rows <= limit and f.features < 70]
+    wanted = [n for n, f in facts.items() if f is not None and f.rows <= limit]
     uses = {}
     for name, structure in STRUCTURES.items():
         uses[name] = f"{structure}/m-estimate(m=1)"
@@ -217,7 +229,8 @@ def every_claim(found: Mapping[str, Mapping[str, Scores]]) -> Claim:
         for n, metric, pair in wanted:
             printed = TABLE_4[n][metric]
             counts = printed if pair[0].endswith("w") else printed[::-1]
-            name = f"{pair[0]} over {pair[1]}{mark}, {LOSSES[metric]}"
+            names = [f"{one}{mark}" if one.endswith("w") else one for one in pair]
+            name = f"{' over '.join(names)}, {LOSSES[metric]}"
             records.append(Comparison(name, duel_record(scores[metric], *pair), counts))
     text = (
         "Over all tables training wins with naive Bayes on both losses, and loses with TAN on RMSE "
@@ -246,8 +259,8 @@ def _claims(parts: Mapping[str, Scores], big: Mapping[str, Mapping[str, Scores]]
         for n in STRUCTURES
     ]
     return [
-        claim_of_records("Discriminative parameters have lower bias (table 4)", bias),
-        claim_of_records("Generative parameters have lower variance (table 4)", variance),
+        claim_of_records("Discriminative parameters have lower bias (table 4)", bias, BIASED),
+        claim_of_records("Generative parameters have lower variance (table 4)", variance, BIASED),
         claim_of_records(
             "On tables of more than 10,000 rows discriminative parameters win on 0-1 loss and "
             "RMSE (table 4)",

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager.evaluation.curves import iterations_behind
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.generators import logistic
 from tanager.evaluation.protocol import LearningCurve
 from tanager.evaluation.reproduction.findings import Block, Claim, Picture
-from tanager.evaluation.reproduction.verdicts import claim_of_parts, untested
+from tanager.evaluation.reproduction.verdicts import (
+    Comparison,
+    claim_of_parts,
+    claim_of_records,
+    untested,
+)
 from tanager.evaluation.reproduction.workbench import Workbench
 from tanager.evaluation.reproduction.zaidi_forms import FORMS, STARTS, STRUCTURES, trained
 from tanager.evaluation.results import Results
+from tanager.evaluation.statistics import win_draw_loss
 
-__all__ = ["Traces", "curve_block", "scaling_block", "traces_of"]
+__all__ = [
+    "Traces",
+    "curve_block",
+    "curve_claim",
+    "iterations_to_end",
+    "scaling_block",
+    "traces_of",
+]
 
 # The objective by iteration, by classifier and table.
 Traces = dict[str, dict[str, list[float]]]
@@ -24,6 +39,7 @@ Traces = dict[str, dict[str, list[float]]]
 # Iterations that the curves show, and the rows they are of.
 CURVE = 200
 CURVE_ROWS = 10_000
+NEARLY = 0.99  # of the way down, at which a curve is at its end
 # The tables of figures 18 and 19 here; the paper does not name its six.
 SAMPLES = ("spambase", "abalone", "splice", "segment", "vehicle", "german")
 
@@ -45,7 +61,7 @@ def curve_block(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, C
     samples = [d for d in datasets if d.name in SAMPLES[-1 if bench.quick else 0 :]]
     pictures: dict[int, list[Picture]] = {}
     sizes: list[str] = []
-    below: dict[tuple[str, str], list[bool]] = {}
+    ends: dict[str, list[NDArray[np.float64]]] = {}
     for what, chosen, numbers in (("large", large, (13, 14)), ("sample", samples, (19, 18))):
         if not chosen:
             continue
@@ -64,48 +80,70 @@ def curve_block(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, C
             ).results  # fmt: skip
             traces = traces_of(results)
             pictures[number] = _curve_pictures(traces, number)
-            for other in ("d", "e"):
-                below.setdefault((init, other), []).extend(_points_below(traces, other))
+            ends.setdefault(init, []).append(_ends(traces))
     notes = (
-        f"Negative log-likelihood of {' and '.join(sizes)} rows, the first {CURVE} iterations. "
+        f"Negative log-likelihood of {' and '.join(sizes)} rows, the first {CURVE} iterations; "
+        "that the large tables are cut to so many rows is our choice. The first point is before "
+        "the first iteration, as in the paper.",
         "Figures 13 and 19 start from zero, 14 and 18 from the logarithms of the generative "
-        "tables, as appendix B says (the caption of figure 19 says the tables, too, and the four "
-        "largest, as figure 13). The paper says: w is below the others throughout.",
+        "tables: section 7.4 says so of 13 and 14, appendix B of 18 and 19. The caption of figure "
+        "19 repeats that of 14; we follow the text.",
+        "The paper's four largest are Poker-hand, Covertype, Census-Income and Localization; of "
+        "its tables these are the four largest at hand. It does not name the six of figures 18 "
+        "and 19; ours are a choice of sizes.",
     )
     title = "Figures 13, 14, 18 and 19: rates of convergence"
     drawn = tuple(picture for number in sorted(pictures) for picture in pictures[number])
-    return Block(title, (), (), notes, drawn), _curve_claim(below)
+    return Block(title, (), (), notes, drawn), curve_claim(ends)
 
 
-def _points_below(traces: Traces, other: str) -> list[bool]:
-    """Tell of the first 50 iterations of every curve whether w is at most 0.1 % above."""
+def iterations_to_end(courses: Sequence[Sequence[float]]) -> list[int]:
+    """Return when each course has gone 99 % of the way from its start to the lowest end of all.
+
+    One that never does takes as many iterations as the longest, and one more.
+
+    >>> iterations_to_end([[9, 1, 0], [9, 5, 2, 0], [9, 8, 7]])
+    [2, 3, 4]
+    """
+    lowest, longest = min(course[-1] for course in courses), max(map(len, courses))
     found = []
-    for name in STRUCTURES:
-        first, second = traces.get(f"{name}w", {}), traces.get(f"{name}{other}", {})
-        for dataset in set(first) & set(second):
-            a, b = first[dataset], second[dataset]
-            for at in range(1, 51):
-                w, o = a[min(at, len(a) - 1)], b[min(at, len(b) - 1)]
-                found.append(w <= o + 1e-3 * abs(o))
+    for course in courses:
+        goal = lowest + (1 - NEARLY) * (course[0] - lowest)
+        there = (at for at, value in enumerate(course) if value <= goal)
+        found.append(next(there, longest))
     return found
 
 
-def _curve_claim(below: Mapping[tuple[str, str], list[bool]]) -> Claim:
-    text = "The weighted form's curve is below the others throughout (figures 13, 14, 18, 19)"
-    shares = {key: float(np.mean(found)) for key, found in below.items() if found}
-    if not shares:
-        return untested(text, "not run")
-    named = {f"{other}{STARTS[init]}": share for (init, other), share in shares.items()}
-    parts = {
-        name: "holds" if share >= 0.95 else "holds in part" if share > 0.5 else "does not hold"
-        for name, share in named.items()
-    }
-    told = ", ".join(f"{name} {100 * share:.0f} %" for name, share in named.items())
-    why = (
-        "Borne out is 95 % of the iterations. Started at the generative tables, the extended form, "
-        "with its own gradient, is ahead on large tables in the first iterations."
+def _ends(traces: Traces) -> NDArray[np.float64]:
+    """Return the iterations to the end of w, d and e, a row for each table and structure."""
+    rows = []
+    for name in STRUCTURES:
+        courses = [traces.get(f"{name}{letter}", {}) for letter in FORMS]
+        for dataset in sorted(set.intersection(*(set(found) for found in courses))):
+            rows.append(iterations_to_end([found[dataset] for found in courses]))
+    return np.array(rows, float).reshape(-1, len(FORMS))
+
+
+def curve_claim(ends: Mapping[str, Sequence[NDArray[np.float64]]]) -> Claim:
+    """Judge by start which form is first at the end of its curve."""
+    text = (
+        "The weighted form converges faster, and reaches its asymptotic value much sooner "
+        "(figures 13, 14, 18, 19)"
     )
-    return claim_of_parts(text, parts, f"share of the first 50 iterations: {told}", why)
+    found = {start: np.concatenate(parts) for start, parts in ends.items() if parts}
+    records, told = [], []
+    for start, rows in found.items():
+        for at, other in enumerate(FORMS):
+            if at and len(rows):
+                ours = win_draw_loss(rows[:, 0], rows[:, at])
+                records.append(Comparison(f"{other}{STARTS[start]}", ours))
+                ratio = float(np.exp(np.log(rows[:, at] / rows[:, 0]).mean()))
+                told.append(f"{other}{STARTS[start]} {ours}, {ratio:.1f} times the iterations")
+    claim = claim_of_records(text, records)
+    if not records:
+        return claim
+    number = f"to 99 % of the way down, w ahead in: {'; '.join(told)}"
+    return replace(claim, number=number)
 
 
 def _curve_pictures(traces: Traces, number: int) -> list[Picture]:
@@ -121,7 +159,9 @@ def _curve_pictures(traces: Traces, number: int) -> list[Picture]:
             title = f"Figure {number}: {dataset}, {name}"
             slug = f"figure-{number}-{dataset}-{name.lower()}"
             data = {"traces": lines, "objective": "negative log-likelihood"}
-            pictures.append(Picture(slug, title, "convergence", data, "Logarithmic axis below."))
+            pictures.append(
+                Picture(slug, title, "convergence", data, "Iterations on a logarithmic axis.")
+            )
     return pictures
 
 
@@ -143,13 +183,21 @@ def scaling_block(bench: Workbench) -> tuple[Block, Claim]:
         }
         if len(lines) < 2:
             continue
-        behind = iterations_behind(lines["NBw"], lines["NBd"], after=2)
+        behind = iterations_behind(lines["NBw"], lines["NBd"])
         gaps.append(behind)
-        rows.append((f"α = {alpha:g}", *(str(len(v) - 1) for v in lines.values()), str(behind)))
+        lengths = [str(len(lines[name]) - 1) for name in uses]
+        end = f"{min(course[-1] for course in lines.values()):,.0f}"
+        rows.append((f"α = {alpha:g}", *lengths, str(behind), end))
         data = {"traces": lines, "objective": "negative log-likelihood"}
         title = f"Figure 3: synthetic rows, α = {alpha:g}"
         pictures.append(Picture(f"figure-3-{alpha:g}", title, "convergence", data, "From zero."))
-    columns = ("weights 10^α, 1, 10^-α", "iterations of w", "of d", "d behind at the second")
+    columns = (
+        "weights 10^α, 1, 10^-α",
+        "iterations of w",
+        "of d",
+        "d behind at the fifth",
+        "objective at the end",
+    )
     notes = (
         f"The paper says: the advantage of w grows with α. {datasets[0].train_rows:,} rows here, "
         "10,000 there.",
@@ -162,6 +210,10 @@ def scaling_block(bench: Workbench) -> tuple[Block, Claim]:
         verdict = "holds" if gaps[0] < gaps[1] < gaps[2] else "holds in part"
         verdict = verdict if gaps[2] > gaps[0] else "does not hold"
         told = ", ".join(map(str, gaps))
-        number = f"iterations of d behind w at α = 0, 0.5, 1: {told}"
-        claim = claim_of_parts(text, {"NB": verdict}, number)
+        number = f"iterations of d behind w at the fifth, α = 0, 0.5, 1: {told}"
+        why = (
+            "It does at the fifth iteration, but not step by step, and to the very end w takes no "
+            "fewer iterations. With α = 1 the rows are nearly told apart without error."
+        )
+        claim = claim_of_parts(text, {"NB": verdict}, number, why)
     return Block("Figure 3: scaling", columns, rows, notes, tuple(pictures)), claim
