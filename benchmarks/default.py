@@ -120,10 +120,10 @@ def choices_of_many_rows() -> dict[str, Program]:
     return {
         "64 bins at most": without("codes.cuts.FINE_BINS", ((1_500, 64), (0, 32))),
         "one strength, no table of a second parent alone": without(
-            "parameters.layered.part.MANY_ROWS", np.inf
+            "parameters.layered.part.OWN_TABLE_ROWS", np.inf
         ),
         "bases not turned, many rows": without("additive.bases.EVEN", np.inf),
-        "two parents": without("structure.ktree.MANY_ROWS", np.inf),
+        "two parents": without("structure.ktree.THIRD_PARENT_ROWS", np.inf),
     }
 
 

@@ -218,6 +218,23 @@ def test_partial_fit_that_fails_changes_nothing(weather, monkeypatch):
             clf.partial_fit(X, y)
     assert clf.network_ is before
     assert clf._kept_counts is growth
+    clf.set_params(class_weight={"maybe": 2})
+    with pytest.raises(ConfigurationError, match="maybe"):
+        clf.partial_fit(X, y)
+    assert clf.network_ is before
+    assert clf._kept_counts is growth
+
+
+@pytest.mark.parametrize(("axis", "other"), [("parameters", "ml"), ("structure", "naive")])
+def test_partial_fit_refuses_other_learners_than_those_of_the_first_rows(weather, axis, other):
+    X, y = weather
+    clf = BayesNetClassifier("tan", "laplace").fit(X, y)
+    first = getattr(clf, axis)
+    clf.set_params(**{axis: other})
+    with pytest.raises(ConfigurationError, match=f"{axis}=.*but the first rows were learned with"):
+        clf.partial_fit(X, y)
+    clf.set_params(**{axis: first}).partial_fit(X, y)
+    assert clf._kept_counts.classes.sum() == 2 * len(y)
 
 
 @pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", "hdp"])

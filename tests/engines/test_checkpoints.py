@@ -61,7 +61,7 @@ def model_bytes(classifier, folder):
 @pytest.fixture
 def _many_rows(monkeypatch):
     """Let the default take these rows for many: its passes are then the engine's."""
-    monkeypatch.setattr(layered, "MANY_ROWS", 0)
+    monkeypatch.setattr(layered, "GATHERED_ROWS", 0)
 
 
 @pytest.mark.usefixtures("_many_rows")

@@ -95,7 +95,7 @@ def test_two_dask_workers_give_the_same_file(
 @pytest.fixture
 def _many_rows(monkeypatch):
     """Let the default take these rows for many: it then leaves them where they are."""
-    monkeypatch.setattr(layered, "MANY_ROWS", 0)
+    monkeypatch.setattr(layered, "GATHERED_ROWS", 0)
     monkeypatch.setattr(joining, "FEWEST_ROWS", 0)
     monkeypatch.setattr(joining, "ROWS_PER_VALUE", 0.05)
 

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
-from tanager.classifiers.inputs import fingerprint
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.monotone import read_signs
 from tanager.codes import Codebook, Rows, fingerprint_rows, group_rows, learn_groups
-from tanager.counts import Counts
+from tanager.counts import Counts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network import Network
@@ -63,8 +62,10 @@ def learn_network(
         structure = _learn_kept(structure_learner, read, codebook, context, store)
         informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
         record["mutual_information"] = dict(informed)
-    known = fingerprint(counts.classes, counts.values)
-    context.record("codes").update(rows=rows.n_rows, fingerprint=known)
+    known = context.record("codes")
+    known["rows"] = rows.n_rows
+    if not rows.weighted:  # the counts of weighted rows tell of the weights, too
+        known["fingerprint"] = fingerprint_counts(counts.classes, counts.values)
     structure = _limit(structure, learner, read, context)
     if store is not None:
         # With counts of its own, this stage has the same passes whether the one
@@ -76,8 +77,9 @@ def learn_network(
             learner = learner.choose(structure, counts, context).learner
         structure, tables = learner.learn_network(structure, counts, context)
     tables = weigh_classes(tables, class_weight, codebook.classes, counts.classes)
+    asked = options["structure"], options["parameters"]
     learned = Learned(
-        Network(codebook, structure, tables), KeptCounts.start(learner, structure, counts)
+        Network(codebook, structure, tables), KeptCounts.start(learner, structure, counts, asked)
     )
     if store is not None:
         store.clear()

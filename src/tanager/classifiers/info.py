@@ -27,6 +27,15 @@ class Info(dict[str, Any]):
       trace    50 entries, in info_['structure']['trace']
     """
 
+    def grown(self, n_rows: int, stages: Mapping[str, Any]) -> Info:
+        """Return the record after more rows, with what their stages reported.
+
+        The fingerprint of the first rows is not that of all, and goes.
+        """
+        codes = {key: fact for key, fact in self["codes"].items() if key != "fingerprint"}
+        codes["rows"] += n_rows
+        return Info({**self, **stages, "codes": {**stages.get("codes", {}), **codes}})
+
     def __repr__(self) -> str:
         lines: list[str] = []
         for stage, record in self.items():

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from tanager.errors import DataError
 from tanager.sources import Source
 
-__all__ = ["as_table", "fingerprint", "has_names", "target_among"]
+__all__ = ["as_table", "has_names", "target_among"]
 
 
 def has_names(X: Any) -> bool:
@@ -71,15 +69,3 @@ def target_among(X: Any, y: Any) -> str | None:
         return None  # a Dask frame would be read for it
     column = X[name]
     return name if type(column) is type(y) and column.equals(y) else None
-
-
-def fingerprint(classes: NDArray[np.float64], values: Sequence[NDArray[np.float64]]) -> str:
-    """Return a short text that tells rows apart by their counts N(y) and N(x_i, y).
-
-    The order of the rows does not matter. So a report knows whether the rows it
-    is given are those the model was fitted on, though the model keeps no row.
-    """
-    digest = hashlib.sha256(np.ascontiguousarray(classes, "<f8").tobytes())
-    for joint in values:
-        digest.update(np.ascontiguousarray(joint, "<f8").tobytes())
-    return digest.hexdigest()[:16]

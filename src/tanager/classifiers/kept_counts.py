@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any
 
@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from tanager.codes import Rows
 from tanager.counts import Counts, FamilyCounts, Trees
 from tanager.engines import FitContext
-from tanager.parameters import CountLearner, ParameterLearner, Tables, resolve_parameters
+from tanager.errors import ConfigurationError
+from tanager.parameters import (
+    CountLearner,
+    ParameterLearner,
+    Tables,
+    resolve_pair,
+    resolve_parameters,
+)
 from tanager.structure import Structure
 
 __all__ = ["KeptCounts", "OnlyFromCounts"]
@@ -28,31 +35,54 @@ class KeptCounts:
     learner : CountLearner
     classes : ndarray of float64, shape (n_classes,)
     families : list of FamilyCounts
+    asked : tuple of str
+        The learners of structure and parameters as they were asked for.
     """
 
     learner: CountLearner
     classes: NDArray[np.float64]
     families: list[FamilyCounts]
+    asked: tuple[str, str]
 
     @classmethod
     def start(
-        cls, learner: ParameterLearner, structure: Structure, counts: Counts
+        cls,
+        learner: ParameterLearner,
+        structure: Structure,
+        counts: Counts,
+        asked: tuple[Any, Any],
     ) -> KeptCounts | None:
         """Keep the counts of a fit, if its parameters come from counts alone."""
         if not isinstance(learner, CountLearner):
             return None
-        return cls(learner, counts.classes, list(counts.trees(structure).counts))
+        families = list(counts.trees(structure).counts)
+        return cls(learner, counts.classes, families, _named(*asked))
+
+    def check(self, structure: Any, parameters: Any) -> None:
+        """Refuse learners that are not those of the first rows."""
+        now = _named(structure, parameters)
+        for axis, given, first in zip(("structure", "parameters"), now, self.asked, strict=True):
+            if given != first:
+                raise ConfigurationError(
+                    f"{axis}={given}, but the first rows were learned with {axis}={first}. "
+                    "partial_fit goes on with the same learners: set it back, or fit on all rows."
+                )
 
     def add(self, rows: Rows, structure: Structure, context: FitContext) -> KeptCounts:
         """Return the counts with more rows."""
         counts = Counts(rows, context)
         added = counts.trees(structure).counts
         families = [old.plus(new) for old, new in zip(self.families, added, strict=True)]
-        return KeptCounts(self.learner, self.classes + counts.classes, families)
+        return replace(self, classes=self.classes + counts.classes, families=families)
 
     def tables(self, context: FitContext) -> Tables:
         """Estimate the tables from all counts so far."""
         return self.learner.from_counts(self.classes, Trees(self.families), context)
+
+
+def _named(structure: Any, parameters: Any) -> tuple[str, str]:
+    one, other = resolve_pair(structure, parameters)
+    return repr(one), repr(other)
 
 
 class OnlyFromCounts:

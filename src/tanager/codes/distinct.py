@@ -14,7 +14,7 @@ from tanager.codes.rows import MAX_ARITY
 from tanager.codes.values import FAMILY_TYPES, family_of, is_temporal, to_family, to_numbers
 from tanager.errors import DataError
 
-__all__ = ["Distinct", "distinct_integers", "distinct_values", "join_values", "sort_values"]
+__all__ = ["Distinct", "distinct_integers", "distinct_values", "sort_values", "unite_values"]
 
 # Integers in a range up to this are marked in a table; past it they are hashed.
 MARK_RANGE = 1 << 20
@@ -98,7 +98,7 @@ def to_integers(values: pa.Array, name: str) -> pa.Array:
         ) from error
 
 
-def join_values(a: pa.Array, b: pa.Array, name: str) -> pa.Array:
+def unite_values(a: pa.Array, b: pa.Array, name: str) -> pa.Array:
     """Return the distinct values of both."""
     if len(a) == 0 or a.type == pa.null():
         return b

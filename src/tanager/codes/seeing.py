@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes.columns import as_kernel_matrix, infinite_error
-from tanager.codes.distinct import MARK_RANGE, distinct_values, join_values
+from tanager.codes.distinct import MARK_RANGE, distinct_values, unite_values
 from tanager.codes.orders import dictionary_order, join_orders
 from tanager.codes.raw import RawChunk
 from tanager.codes.rows import MAX_ARITY
@@ -146,7 +146,7 @@ class SeeingPass:
                     order = dictionary_order(array, name)
                     state.orders[i] = join_orders(state.orders[i], order, name)
             known = state.values[i]
-            state.values[i] = values if known is None else join_values(known, values, name)
+            state.values[i] = values if known is None else unite_values(known, values, name)
             state.missing[i] |= missing
 
     def _numbers(self, state: Seen, chunk: RawChunk, i: int) -> NDArray[Any]:
@@ -182,7 +182,7 @@ class SeeingPass:
             if ours is None or theirs is None:
                 a.values[i] = theirs if ours is None else ours
             else:
-                a.values[i] = join_values(ours, theirs, name)
+                a.values[i] = unite_values(ours, theirs, name)
             a.orders[i] = join_orders(a.orders[i], b.orders[i], name)
             a.missing[i] |= b.missing[i]
             a.present[i] |= b.present[i]

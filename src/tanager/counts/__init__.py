@@ -1,6 +1,7 @@
 """Sufficient statistics that add up."""
 
 from tanager.counts.families import Family, FamilyCounts, Trees, build_trees, most_cells
+from tanager.counts.fingerprint import fingerprint_counts
 from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import PairCells, PairCounts
 from tanager.counts.scores import ConditionalInformation, PairScore
@@ -21,6 +22,7 @@ __all__ = [
     "PairScore",
     "Trees",
     "build_trees",
+    "fingerprint_counts",
     "most_cells",
     "tree_from_dense",
 ]

@@ -33,6 +33,7 @@ __all__ = [
     "resolve_metrics",
     "rmse_class_averaged",
     "rmse_true_class",
+    "row_losses",
     "zero_one_loss",
 ]
 
@@ -130,8 +131,15 @@ def log_loss(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) ->
     Probabilities below 2.2e-16 count as that much, as in scikit-learn, so that
     a forest that is sure and wrong does not lose everything at once.
     """
+    return float(np.mean(row_losses(probabilities, labels)))
+
+
+def row_losses(
+    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Return the log-loss of each row; see `log_loss`."""
     floor = np.finfo(np.float64).eps
-    return float(-np.mean(np.log(np.maximum(_of_true_class(probabilities, labels), floor))))
+    return -np.log(np.maximum(_of_true_class(probabilities, labels), floor))
 
 
 class Reliability(NamedTuple):

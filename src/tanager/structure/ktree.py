@@ -21,7 +21,7 @@ __all__ = ["KTree", "heaviest_tree"]
 
 Floats = NDArray[np.float64]
 
-MANY_ROWS = 1_000  # from which on a third parent can be told from noise
+THIRD_PARENT_ROWS = 1_000  # from which on a third parent can be told from noise
 MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # features whose pairs are looked at
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
@@ -101,7 +101,7 @@ class KTree(StructureLearner):
     def _most(self, n_rows: int) -> int:
         given = self.max_parents
         if given == "auto":
-            return 2 if n_rows < MANY_ROWS else 3
+            return 2 if n_rows < THIRD_PARENT_ROWS else 3
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         if not (whole and int(given) >= 0):
             raise ConfigurationError(

@@ -62,7 +62,7 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     rows = make_rows(n_classes=n_classes)
     part = Part.of(rows, structure, 1 << 16, FitContext())
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
-    members.append(Generative(resolve_parameters("hdp"), 1))
+    members.append(Generative(resolve_parameters("hdp")))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
     tables = _pool(part, members, shares)
     codes = rows.gather().codes
@@ -86,7 +86,7 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
 
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
 def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch):
-    monkeypatch.setattr("tanager.parameters.layered.part.MANY_ROWS", 0)
+    monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     rows = make_rows()
     part = Part.of(rows, structure, 1 << 16, FitContext())
     alone = [(2, (1,)), (2, (0,)), (2, (1, 0))]
@@ -108,7 +108,7 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
 
 
 def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
-    monkeypatch.setattr("tanager.parameters.layered.part.MANY_ROWS", 0)
+    monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     structure = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
     part = Part(make_rows(), (), structure, FitContext())
     alone = [(1, (0,)), (2, (1,)), (2, (0,)), (2, (1, 0)), (3, (2,)), (3, (1,)), (3, (2, 1))]
@@ -372,3 +372,16 @@ def test_strengths_are_climbed_to_the_least_loss():
     assert climb(losses.__getitem__, 4, 5, 0.0) == 2
     assert climb(losses.__getitem__, 0, 5, 0.0) == 2
     assert climb(losses.__getitem__, 3, 5, 1.0) == 3
+
+
+@pytest.mark.parametrize("total", [1.0, 1 / 1024, 37.5])
+def test_class_shares_sum_to_one_whatever_the_weights(total):
+    rows = make_rows()
+    chunk = rows.gather()
+    weights = np.full(rows.n_rows, total / rows.n_rows)
+    light = Rows.in_memory(rows.domain, chunk.codes, chunk.labels, weights)
+    structure = Structure.from_parents(rows.domain.names, [()] * rows.domain.n_features)
+    groups = tuple(np.arange(arity) for arity in rows.domain.arities)
+    part = Part(light, groups, structure, FitContext())
+    assert part.class_shares.sum() == pytest.approx(1.0)
+    assert part.class_shares == pytest.approx(np.bincount(chunk.labels) / rows.n_rows)

@@ -20,7 +20,7 @@ from tanager.structure import Structure
 @pytest.fixture(autouse=True)
 def _many_are_few(monkeypatch):
     """Let a few thousand rows be many, and a sample of them small."""
-    monkeypatch.setattr(learner, "MANY_ROWS", 1_000)
+    monkeypatch.setattr(learner, "GATHERED_ROWS", 1_000)
     monkeypatch.setattr(learner, "FOLD_ROWS", 1_000)
     monkeypatch.setattr(residuals, "MAX_ROWS", 500)
 
@@ -86,7 +86,7 @@ def test_about_as_many_rows_are_held_out_of_very_many(monkeypatch):
     seen = []
     monkeypatch.setattr(learner.Trial, "loss", lambda self, said: seen.append(len(said)) or 0.0)
     monkeypatch.setattr(learner, "FOLD_ROWS", 300)
-    monkeypatch.setattr(learner, "ENOUGH_ROWS", 200)
+    monkeypatch.setattr(learner, "JUDGING_ROWS", 200)
     structure = Structure.from_parents("abc", [()] * 3)
     context = FitContext()
     Layered().learn(structure, Counts(make_rows(6_000), context), context)

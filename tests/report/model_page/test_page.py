@@ -14,13 +14,13 @@ from tests.report.model_page.conftest import make_table
 
 import tanager
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
 from tanager.report import render_model_report, write_model_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
-from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
+from tanager.report.model_page.held_out import naive_probabilities, own_rows, predict_held_out
 from tanager.report.model_page.rows import read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
 from tanager.report.pooling import pool_neighbours
@@ -52,6 +52,29 @@ def test_rows_are_in_the_page_only_when_asked(tree, people, page):
     assert "loadable" not in plain
     with pytest.raises(ConfigurationError, match="need rows"):
         render_model_report(tree, loadable_rows=3)
+    with pytest.raises(ConfigurationError, match=r"loadable_rows=-1\. Allowed: 0 or more"):
+        render_model_report(tree, people, "income", loadable_rows=-1)
+
+
+@pytest.mark.parametrize("options", [{"folds": 1}, {"folds": -3}, {"max_rows": 0}])
+def test_numbers_without_a_meaning_are_refused(tree, people, options):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(options))}=.*Allowed"):
+        render_model_report(tree, people, "income", **options)
+
+
+def test_the_page_of_a_model_file_tells_how_columns_are_read(tmp_path):
+    rng = np.random.default_rng(0)
+    prices = [f"{n},50" for n in rng.integers(1, 500, 200)]
+    names = [f"name {i}" for i in range(200)]
+    table = pd.DataFrame({"price": prices, "name": names, "y": rng.integers(0, 2, 200)})
+    with pytest.warns(ColumnWarning):
+        clf = BayesNetClassifier("naive", "laplace").fit(table, "y")
+    tanager.save(clf, tmp_path / "m.tanager")
+    for model in (clf, tmp_path / "m.tanager"):
+        page = render_model_report(model)
+        assert "Columns that are not what they seem" in page
+        assert "decimal comma" in page
+        assert "left out" in page
 
 
 def test_the_models_own_rows_are_recognised_and_cross_validated(tree, people):
@@ -63,15 +86,46 @@ def test_the_models_own_rows_are_recognised_and_cross_validated(tree, people):
     assert (seen.own_rows, seen.folds) == (True, 0)
     assert log_loss(held.probabilities, rows.labels) > log_loss(seen.probabilities, rows.labels)
     assert seen.probabilities == pytest.approx(tree.predict_proba(people.drop(["income"])))
-    fresh = read_rows(tree.network_, make_table(200, seed=9), "income")
+    fresh = read_rows(tree.network_, make_table(people.num_rows, seed=9), "income")
     assert predict_held_out(tree, fresh, folds=3).own_rows is False
     assert predict_held_out(tree.network_, fresh, folds=3).own_rows is None
 
 
-def test_folds_never_see_the_row_they_predict(people):
-    """A column that tells rows apart is worthless where the fit did not see the row."""
-    import pyarrow as pa
+@pytest.mark.parametrize("seed", [0, 9])
+def test_rows_are_recognised_though_a_sample_is_kept(tree, people, seed):
+    rows = read_rows(tree.network_, make_table(people.num_rows, seed), "income", max_rows=100)
+    assert len(rows.labels) == 100
+    assert own_rows(tree, rows) is (seed == 0)
 
+
+def test_weighted_rows_are_not_recognised_and_nothing_is_said_of_them(people):
+    weights = np.linspace(0.5, 2, people.num_rows)
+    clf = BayesNetClassifier("naive", "laplace").fit(people, "income", sample_weight=weights)
+    assert own_rows(clf, read_rows(clf.network_, people, "income")) is None
+    page = render_model_report(clf, people, "income")
+    assert "given with this page. The model must not have seen them." in page
+
+
+def test_a_part_of_the_rows_is_not_said_to_be_new(tree, people):
+    page = render_model_report(tree, people.slice(1), "income")
+    assert "that are not, all together, those of the fit" in page
+
+
+def test_rows_that_were_added_are_counted_and_no_longer_recognised(people):
+    table = make_table(100, seed=4)
+    clf = BayesNetClassifier("naive", "laplace").fit(people, "income")
+    kept = {stage: dict(record) for stage, record in clf.info_.items()}
+    clf.partial_fit(table, "income")
+    assert clf.info_["codes"]["rows"] == people.num_rows + 100
+    assert clf.info_["codes"]["audit"] == kept["codes"]["audit"]
+    assert clf.info_["structure"] == kept["structure"]
+    assert own_rows(clf, read_rows(clf.network_, people, "income")) is None
+    both = pa.concat_tables([people, table])
+    assert own_rows(clf, read_rows(clf.network_, both, "income")) is None
+
+
+def test_folds_never_see_the_row_they_predict():
+    """A column that tells rows apart is worthless where the fit did not see the row."""
     n = 200
     y = np.random.default_rng(0).integers(0, 2, n)
     table = pa.table({"id": [f"r{i}" for i in range(n)], "same": ["x"] * n})
@@ -181,7 +235,8 @@ def test_large_sources_are_drawn_from_by_a_hash(tree):
     rows = read_rows(tree.network_, big, "income", max_rows=500)
     again = read_rows(tree.network_, big, "income", max_rows=500)
     assert rows.n_source == 3000
-    assert 500 <= len(rows.labels) <= 1000
+    assert len(rows.labels) == 500
+    assert np.array_equal(rows.index, np.unique(rows.index))
     assert np.array_equal(rows.index, again.index)
     assert rows.table["age"].to_pylist() == big["age"].take(rows.index).to_pylist()
 

@@ -32,8 +32,8 @@ __all__ = ["Layered"]
 Floats = NDArray[np.float64]
 
 FOLDS_KEY = 6_202  # names the random stream of the folds
-ENOUGH_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
-MANY_ROWS = 50_000  # from which on groups and structure are those of all rows in the fold, too
+JUDGING_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
+GATHERED_ROWS = 50_000  # fewer are brought together, and each fold learns groups and structure
 FOLD_ROWS = 20_000  # about as many rows are held out of very many
 MOST_FOLDS = 250
 LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
@@ -77,7 +77,12 @@ class Layered(ParameterLearner):
 
     Folds are honest: cut points (``bins="fine"``) never saw a class; groups,
     structure, scores and tables are learned for each fold from the rows outside
-    it. A structure that was given, not learned, is the same in all folds.
+    it. From 50,000 rows on groups and structure are those of all rows in every
+    fold: so many rows can hardly be told by a fold. A structure that was given,
+    not learned, is the same in all folds.
+
+    Fewer than 50,000 rows are brought together and learned from on one thread,
+    whatever the engine.
 
     Generative tables that say less about left-out rows than the classes' shares
     do are no member: on many features without information they are sure of noise.
@@ -177,7 +182,7 @@ class Layered(ParameterLearner):
 
     def _gathered(self, rows: Rows, context: FitContext) -> tuple[Rows, FitContext]:
         """Bring the rows together on this machine where they are few: passes are then quick."""
-        if rows.n_rows >= MANY_ROWS:
+        if rows.n_rows >= GATHERED_ROWS:
             return rows, context
         return collect_rows(rows, None, context), replace(context, engine=LocalEngine())
 
@@ -197,12 +202,12 @@ class Layered(ParameterLearner):
                 continue
             n_held += left_out.n_rows
             held.append(left_out)
-            if rows.n_rows >= MANY_ROWS:
+            if rows.n_rows >= GATHERED_ROWS:
                 parts.append(part.without(others))
             else:
                 given = part.structure, learner, self.max_table
                 parts.append(Part.anew(rows, others, *given, inner))
-            if n_held >= ENOUGH_ROWS:
+            if n_held >= JUDGING_ROWS:
                 break
         return Trial(parts, held)
 
@@ -224,7 +229,7 @@ class Layered(ParameterLearner):
                 break
             previous = member
         if generative is not None:
-            table = Generative(generative, depth=1)
+            table = Generative(generative)
             if trial is not None:
                 table.choose(trial)
             # Worse than the classes' shares alone, it is sure of what is noise to it; even a

@@ -227,13 +227,12 @@ class Generative(Member):
     Parameters
     ----------
     learner : CountLearner
-    depth : int
-        The most parents of a feature.
     """
 
-    def __init__(self, learner: CountLearner, depth: int) -> None:
+    depth = 1  # parents of a feature at most
+
+    def __init__(self, learner: CountLearner) -> None:
         self.learner = learner
-        self.depth = depth
 
     def choose(self, trial: Trial) -> None:
         """Answer for the left-out rows by tables of the others."""

@@ -21,7 +21,9 @@ __all__ = ["Part"]
 
 Floats = NDArray[np.float64]
 
-MANY_ROWS = 1_000  # from which on each parent has a table, and each layer a strength, of its own
+OWN_TABLE_ROWS = (
+    1_000  # from which on each parent has a table, and each layer a strength, of its own
+)
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
 
 
@@ -54,7 +56,7 @@ class Part:
     @property
     def has_many_rows(self) -> bool:
         """Whether held-out rows can tell more choices from chance."""
-        return self.rows.n_rows >= MANY_ROWS
+        return self.rows.n_rows >= OWN_TABLE_ROWS
 
     @property
     def signs(self) -> Signs:
@@ -127,7 +129,8 @@ class Part:
     def class_shares(self) -> Floats:
         """The classes' shares of the rows to learn from."""
         counts = self.grouped_counts.classes
-        return counts / max(float(counts.sum()), 1.0)
+        total = float(counts.sum())
+        return counts / total if total > 0 else counts
 
     @cached_property
     def columns(self) -> Columns:

@@ -16,6 +16,8 @@ from tanager.escaping import visible
 from tanager.network.families import n_probabilities
 
 if TYPE_CHECKING:
+    from tanager.codes import Codebook
+    from tanager.codes.reading import Reading
     from tanager.network import Network
     from tanager.report.model_page.rows import Rows
 
@@ -45,7 +47,7 @@ def describe_model(
     groups = [
         ("Data", _data(network, rows, info)),
         ("Model", [*_model(network), *file]),
-        ("Columns that are not what they seem", _audit(info)),
+        ("Columns that are not what they seem", _audit(info, network.codebook)),
         ("Options", _options(model)),
         ("The fit, and what it chose", _choices(info)),
         ("This page was made by", _versions()),
@@ -95,14 +97,25 @@ def _model(network: Network) -> list[tuple[str, str]]:
     return facts
 
 
-def _audit(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the audit of the columns found, those it acted on first."""
+def _audit(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
+    """Return what the audit of the columns found, those it acted on first.
+
+    A model file tells only how columns are read.
+    """
     found = [f for f in info.get("codes", {}).get("audit", ()) if isinstance(f, Mapping)]
+    if not found:
+        return [(name, _reading(r)) for name, r in list(codebook.readings.items())[:20]]
     found.sort(key=lambda f: f.get("action") == "none")
     return [
         (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
         for f in found[:20]
     ]
+
+
+def _reading(reading: Reading) -> str:
+    if reading.kind == "nothing":
+        return "left out"
+    return f"read as {reading.kind}s written as {reading.style!r}"
 
 
 def _options(model: Any) -> list[tuple[str, str]]:

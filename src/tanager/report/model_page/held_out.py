@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tanager.classifiers.inputs import fingerprint
+from tanager.counts import fingerprint_counts
 from tanager.errors import ConfigurationError
 from tanager.evaluation import CrossValidation
 from tanager.evaluation.cell import complete_probabilities
@@ -31,6 +31,7 @@ MAX_LOSS_FEATURES = 100  # features and edges so tried, the most informative
 MAX_LOSS_EDGES = 100
 _SEED = 0
 NAIVE_INTERVALS = 10  # of a number, to naive Bayes
+NAIVE_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,19 +81,13 @@ def predict_held_out(model: Any, rows: Rows, *, folds: int) -> HeldOut:
 
 def own_rows(model: Any, rows: Rows) -> bool | None:
     """Tell by their counts whether rows are those of the fit; None where the model cannot tell."""
-    network: Network = getattr(model, "network_", model)
     stored = getattr(model, "info_", {}).get("codes", {})
     if "fingerprint" not in stored:
         return None
     if stored.get("rows") != rows.n_source:
         return False
-    if rows.n_source != rows.labels.shape[0]:
-        return True  # a sample: as many rows as the fit had, which is telling enough
-    domain = network.codebook.domain
-    values = [
-        rows.value_counts(i, int(arity), domain.n_classes) for i, arity in enumerate(domain.arities)
-    ]
-    return bool(stored["fingerprint"] == fingerprint(rows.class_counts(domain.n_classes), values))
+    network: Network = getattr(model, "network_", model)
+    return bool(stored["fingerprint"] == fingerprint_counts(*rows.count_all(network)))
 
 
 class _Losses:
@@ -167,14 +162,14 @@ def _fit_and_predict(
     return fitted.network_, complete_probabilities(probabilities, present, n_classes, len(train))
 
 
-def naive_probabilities(network: Network, rows: Rows, folds: int = 5) -> Floats:
+def naive_probabilities(network: Network, rows: Rows) -> Floats:
     """Return what naive Bayes on the model's own codes says, cross-validated on the rows.
 
     Probabilities are (n + 1/values) / (N + 1); an unknown value says nothing. Of numbers it
     reads at most ten intervals of equal frequency: finer ones would make it worse.
     """
     domain, n_rows = network.codebook.domain, rows.labels.shape[0]
-    fold = np.random.default_rng(_SEED).permutation(n_rows) % max(2, min(folds, n_rows))
+    fold = np.random.default_rng(_SEED).permutation(n_rows) % max(2, min(NAIVE_FOLDS, n_rows))
     out = np.empty((n_rows, domain.n_classes))
     for at in range(int(fold.max(initial=0)) + 1):
         test, train = fold == at, fold != at

@@ -163,6 +163,7 @@ def render_model_report(
         raise ConfigurationError(
             "The rows come without their classes. Give y: the classes, or the name of their column."
         )
+    _check_counts(loadable_rows, folds, max_rows)
     if with_learning_curve and X is None:
         raise ConfigurationError("A learning curve needs rows to fit on: give X and y.")
     if loadable_rows and X is None:
@@ -179,6 +180,17 @@ def render_model_report(
             trust["learning"] = learning_curve(estimator, rows, progress)
     tell("page")
     return _compose(subject, file, title, notes, scores, trust, loadable_rows)
+
+
+def _check_counts(loadable_rows: int, folds: int, max_rows: int) -> None:
+    if loadable_rows < 0:
+        raise ConfigurationError(f"loadable_rows={loadable_rows}. Allowed: 0 or more.")
+    if folds < 0 or folds == 1:
+        raise ConfigurationError(
+            f"folds={folds}. Allowed: 2 or more, or 0 to measure on the rows of the fit themselves."
+        )
+    if max_rows < 1:
+        raise ConfigurationError(f"max_rows={max_rows}. Allowed: 1 or more.")
 
 
 def _examine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ MAX_ROWS = 100_000
 _SEED = 18  # of the rows that are kept where there are more
 
 Floats = NDArray[np.float64]
+CodedRows = tuple["Codes", NDArray[np.uint16]]  # codes and labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,8 @@ class Rows:
         The rows' places in the source.
     n_source : int
         Rows of the source; more than are here where it is large.
+    read_all : callable
+        Reads the source again, a part at a time: codes and labels of all rows.
     """
 
     table: pa.Table
@@ -49,17 +53,32 @@ class Rows:
     labels: NDArray[np.uint16]
     index: NDArray[np.int64]
     n_source: int
-
-    def class_counts(self, n_classes: int) -> Floats:
-        """Return N(y), shape (n_classes,)."""
-        return np.bincount(self.labels, minlength=n_classes).astype(np.float64)
+    read_all: Callable[[], Iterator[CodedRows]]
 
     def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
         """Return N(x, y) of one feature, shape (arity, n_classes); unknown values left out."""
-        values = self.codes[feature].astype(np.int64)
-        cells = (values * n_classes + self.labels)[values < arity]
-        counts = np.bincount(cells, minlength=arity * n_classes)
-        return counts.reshape(arity, n_classes).astype(np.float64)
+        return _count_values(self.codes[feature], self.labels, arity, n_classes)
+
+    def count_all(self, network: Network) -> tuple[Floats, list[Floats]]:
+        """Return N(y) and N(x, y) of every feature over all rows of the source."""
+        domain = network.codebook.domain
+        whole = self.n_source == len(self.labels)
+        classes = np.zeros(domain.n_classes)
+        values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
+        for codes, labels in [(self.codes, self.labels)] if whole else self.read_all():
+            classes += np.bincount(labels, minlength=domain.n_classes)
+            for known, column in zip(values, codes, strict=True):
+                known += _count_values(column, labels, *known.shape)
+        return classes, values
+
+
+def _count_values(
+    codes: NDArray[Any], labels: NDArray[np.uint16], arity: int, n_classes: int
+) -> Floats:
+    values = codes.astype(np.int64)
+    cells = (values * n_classes + labels)[values < arity]
+    counts = np.bincount(cells, minlength=arity * n_classes)
+    return counts.reshape(arity, n_classes).astype(np.float64)
 
 
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> Rows:
@@ -73,7 +92,7 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     y : array-like or str
         The classes, or the name of their column in X.
     max_rows : int
-        About so many rows are kept.
+        So many rows are kept at most.
     """
     source = network.codebook.complete(open_source(X))
     target = _target(source, y)
@@ -81,16 +100,25 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     source = network.codebook.read_as_trained(source, features, target)
     columns = [*features, *([target] if target else [])]
     table, index, n_source = _read(source, columns, max_rows)
+    given = None
     if target is None:
-        labels = network.codebook.encode_labels(y)
-        if labels.shape[0] != n_source:
-            raise DataError(f"X has {n_source} rows, but y has {labels.shape[0]}.")
-        labels = labels[index]
-    else:
-        labels = network.codebook.encode_labels(table[target])
-        table = table.drop_columns([target])
-    table = table.rename_columns(list(network.codebook.domain.names))
-    return Rows(table, network.codebook.encode(table), labels, index, n_source)
+        given = network.codebook.encode_labels(y)
+        if given.shape[0] != n_source:
+            raise DataError(f"X has {n_source} rows, but y has {given.shape[0]}.")
+
+    def code(part: pa.Table, places: Any) -> tuple[pa.Table, Codes, NDArray[np.uint16]]:
+        codebook = network.codebook
+        labels = codebook.encode_labels(part[target]) if given is None else given[places]
+        part = part.select(features).rename_columns(list(codebook.domain.names))
+        return part, codebook.encode(part), labels
+
+    def read_all() -> Iterator[CodedRows]:
+        before = 0
+        for batch in source.batches(columns):
+            yield code(pa.Table.from_batches([batch]), slice(before, before + batch.num_rows))[1:]
+            before += batch.num_rows
+
+    return Rows(*code(table, index), index, n_source, read_all)
 
 
 def _target(source: Source, y: Any) -> str | None:
@@ -128,9 +156,9 @@ def _read(
 ) -> tuple[pa.Table, NDArray[np.int64], int]:
     """Return the kept rows, their places, and the number of all rows.
 
-    Rows with a hash below a bound are kept. Whenever they are twice too many
-    the bound is halved: no row is read twice, and the number of rows need not
-    be known before.
+    Those of the smallest hashes are kept. Whenever rows below a bound are twice
+    too many the bound is halved: no row is read twice, and the number of rows
+    need not be known before.
     """
     bound, before = np.uint64(2**64 - 1), 0
     batches: list[pa.RecordBatch] = []
@@ -148,4 +176,8 @@ def _read(
             places = [index[k] for index, k in zip(places, kept, strict=True)]
     if before == 0:
         raise DataError("The table has no rows. Pass at least one.")
-    return pa.Table.from_batches(batches), np.concatenate(places), before
+    table, index = pa.Table.from_batches(batches), np.concatenate(places)
+    if len(index) > max_rows:
+        least = np.sort(np.argsort(row_hash(_SEED, index), kind="stable")[:max_rows])
+        table, index = table.take(pa.array(least)), index[least]
+    return table, index, before

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.evaluation.metrics import calibration_error, log_loss, zero_one_loss
+from tanager.evaluation.metrics import calibration_error, log_loss, row_losses, zero_one_loss
 from tanager.network.labelled import group_labels
 from tanager.report.pooling import n_groups, pool_neighbours
 
@@ -40,7 +40,7 @@ def compare_scores(probabilities: Floats, naive: Floats, labels: NDArray[Any]) -
     """
     shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
     constant = np.broadcast_to(shares, probabilities.shape)
-    losses = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 2.3e-16))
+    losses = row_losses(probabilities, labels)
     return {
         "model": _scores(probabilities, labels),
         "naive": _scores(naive, labels),
@@ -160,7 +160,7 @@ def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dic
     loss is beyond doubt larger, the model is too sure of itself.
     """
     labels = rows.labels
-    loss = -np.log(np.maximum(probabilities[np.arange(len(labels)), labels], 2.3e-16))
+    loss = row_losses(probabilities, labels)
     wrong = probabilities.argmax(axis=1) != labels
     safe = np.maximum(probabilities, 1e-300)
     entropy = -(probabilities * np.log(safe)).sum(axis=1)

@@ -51,7 +51,10 @@ def how_measured(held: HeldOut, n_rows: int, n_source: int, *, edited: bool) -> 
         return f"Measured on {rows} given with this page. The model must not have seen them."
     if held.own_rows:
         return f"Measured on the {rows} of the fit itself: new rows will do worse."
-    return f"Measured on {rows} that are not those of the fit."
+    return (
+        f"Measured on {rows} that are not, all together, those of the fit. The model must not have "
+        "seen a part of them, either."
+    )
 
 
 def about_structure(network: Network, name: str) -> str:
