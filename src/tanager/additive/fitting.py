@@ -87,8 +87,8 @@ def fit_scores(
     strengths: Sequence[float],
     class_shares: Floats,
     *,
+    settings: Settings,
     start: Floats | Fit | None = None,
-    settings: Settings | None = None,
 ) -> Fit:
     """Fit the parameters of terms by penalised conditional likelihood.
 
@@ -100,11 +100,11 @@ def fit_scores(
         Precision of the Gaussian prior of the layers with 0, 1, ... parents.
     class_shares : ndarray of float64, shape (n_classes,)
         About the classes' shares: they scale the parameters.
+    settings : Settings
+        When to stop.
     start : ndarray of float64, shape (n_cells, n_columns), Fit or None
         Where the optimiser starts; None is zero. From a fit of the same terms it also
         takes what that found about the second derivatives of the loss.
-    settings : Settings or None
-        When to stop; None is the defaults.
 
     Notes
     -----
@@ -113,7 +113,6 @@ def fit_scores(
     bases, and the prior. Deterministic: sums over rows are exact, so the same
     rows in any order and chunking give the same fit.
     """
-    settings = settings or Settings()
     shape = (terms.n_cells, terms.n_columns)
     known = np.array([CLASS_PRECISION, *strengths])
     # Two classes share one column, each half of it: the same prior on both halves.

@@ -18,11 +18,12 @@ MAX_CLASSES = 6
 MAX_ROWS = 40  # of a table
 MAX_COLUMNS = 30
 NUMBERED = 16  # columns up to which the cells hold numbers
+MAX_STEPS = 12  # of an explanation; the others are one
 
 
-def explanation_html(explanation: Explanation, most: int = 12) -> str:
+def explanation_html(explanation: Explanation) -> str:
     """Return the waterfall from prior to posterior, with the probability after each step."""
-    steps = explanation.steps(most)
+    steps = explanation.steps(MAX_STEPS)
     ends = [0.0, *(step.log_odds for step in steps)]
     low, high = min(ends), max(ends)
     span = (high - low) or 1.0

@@ -20,6 +20,7 @@ from tanager.parameters.layered.part import Part, _shorten
 from tanager.parameters.pooled.shares import PRECISION
 from tanager.parameters.registry import resolve_parameters
 from tanager.parameters.scores import family_shares
+from tanager.progress import Progress
 from tanager.structure import Structure
 from tanager.structure.ktree import heaviest_tree
 
@@ -64,7 +65,7 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp")))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
-    tables = _pool(part, members, shares)
+    tables = _pool(part, members, shares, Progress())
     codes = rows.gather().codes
     # The definition: every member's sum of scores, by the row's values and groups.
     total = np.zeros((rows.n_rows, n_classes))
@@ -95,7 +96,7 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     for depth in range(3):
         member = Smooth(depth, Layered()._settings(), member)
     monkeypatch.setattr(Smooth, "_fit", lambda *args: fits.append(fit(*args)) or fits[-1])
-    tables = _pool(part, [member], np.ones(1))
+    tables = _pool(part, [member], np.ones(1), Progress())
     # The definition: the score of each feature's value, and of each table's groups.
     codes, terms = rows.gather().codes, part.terms(2)
     cells = terms.scores(fits[-1].free)
@@ -149,7 +150,7 @@ def test_scores_are_divided_into_those_of_groups_and_those_within():
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
+    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
     for family in tables.families:
         np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
     # Enumerate all rows: the joint sums to one.
@@ -166,7 +167,7 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 def test_shares_of_families_are_those_of_the_joint():
     rows = make_rows()
     part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1))
+    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
     logs = [family.to_dense().log_prob for family in tables.families]
     found = family_shares(MORAL, logs, tables.log_prior)
     grid = np.indices((7, 7, 3)).reshape(3, -1)

@@ -269,15 +269,12 @@ def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
         members = rest
 
 
-def _pool(
-    part: Part, members: Sequence[Member], shares: Floats, progress: Progress | None = None
-) -> Tables:
+def _pool(part: Part, members: Sequence[Member], shares: Floats, progress: Progress) -> Tables:
     """Return the geometric mean of members, as a network where the structure allows it."""
     structure, n_classes = part.structure, part.rows.domain.n_classes
     wanted, log_prior = _input_shares(part), np.zeros(n_classes)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
     logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
-    progress = progress or Progress()
     progress.start("pool", total=float(len(members)), unit="members")
     # One member after the other: the tables of all at a time would be many.
     for share, member in zip(shares, members, strict=True):

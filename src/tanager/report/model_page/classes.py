@@ -50,12 +50,12 @@ class ShownClasses:
         return np.array(self.places, np.int64)[labels]
 
 
-def show_classes(network: Network, most: int = MAX_CLASSES) -> ShownClasses:
+def show_classes(network: Network) -> ShownClasses:
     """Give every class a place, or the most probable ones and one to all others."""
     names = [str(label) for label in network.codebook.classes]
-    if len(names) <= most:
+    if len(names) <= MAX_CLASSES:
         return ShownClasses(tuple(names), tuple(range(len(names))))
-    order = np.argsort(-network.log_prior, kind="stable")[: most - 1]
+    order = np.argsort(-network.log_prior, kind="stable")[: MAX_CLASSES - 1]
     chosen = sorted(int(c) for c in order)
     place = {c: at for at, c in enumerate(chosen)}
     rest = f"{len(names) - len(chosen)} other classes"

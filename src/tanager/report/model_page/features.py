@@ -183,8 +183,8 @@ def _contexts(
     return facts
 
 
-def short_numbers(values: Floats, digits: int = 4) -> Any:
-    """Return an array as nested lists of numbers with few digits."""
+def short_numbers(values: Floats) -> Any:
+    """Return an array as nested lists of numbers with four digits."""
     if values.ndim > 1:
-        return [short_numbers(part, digits) for part in values]
-    return [float(f"{value:.{digits}g}") for value in values.tolist()]
+        return [short_numbers(part) for part in values]
+    return [float(f"{value:.4g}") for value in values.tolist()]
