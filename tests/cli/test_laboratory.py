@@ -96,6 +96,20 @@ def test_an_experiment_file_goes_alone(tables):
             invoke("compare", "e.toml", *option)
 
 
+def test_the_run_file_of_an_experiment_file_takes_no_foreign_place(tables):
+    (tables / "e.toml").write_text(f"""
+        [datasets]
+        one = {{ path = "one.parquet", target = "label" }}
+        [classifiers]
+        nb = "{NB}"
+        """)
+    foreign = '{"mine": 1}\nunfinished'
+    (tables / "e.run.jsonl").write_text(foreign)
+    with pytest.raises(ConfigurationError, match=r"e\.run\.jsonl exists and is no run file"):
+        invoke("compare", "e.toml")
+    assert (tables / "e.run.jsonl").read_text() == foreign
+
+
 def test_evaluate_prints_every_metric(tables):
     arguments = ("evaluate", "one.parquet", "--target", "label", "--structure", "naive")
     out = invoke(*arguments, "--parameters", "m-estimate(m=1)", "--rounds", 2)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ import pytest
 from tests.cli.calling import call
 
 import tanager
+from tanager.errors import ColumnWarning
+from tanager.evaluation.sheet import make_sheet
 
 
 @pytest.mark.parametrize("source", ["t.parquet", "t.csv", "t.feather"])
@@ -33,6 +36,76 @@ def test_predict_streams_any_format_to_any(folder, tmp_path, source, ending):
     assert np.allclose(table["p_high"].to_numpy(), expected[:, 0], rtol=1e-12)
     assert [str(v) for v in table["prediction"].to_pylist()] == clf.predict(rows).tolist()
     assert table["id"].to_pylist() == list(range(600))
+
+
+@pytest.mark.parametrize("missing", ["value", "marginalize"])
+@pytest.mark.parametrize("name", ["t.parquet", "t.csv"])
+def test_predict_and_score_give_what_the_estimator_gives_bit_for_bit(
+    folder, tmp_path, said, name, missing
+):
+    model, out = tmp_path / "m.tanager", tmp_path / "p.parquet"
+    clf = tanager.BayesNetClassifier("kdb(k=2)", "laplace", missing=missing)
+    train = pq.read_table(folder / "t.parquet").drop_columns(["id"])
+    tanager.save(clf.fit(train.slice(0, 200), "risk"), model)
+    rows = tanager.open_table(folder / name, drop="id")
+    expected = clf.predict_proba(rows)
+    assert call("predict", model, folder / name, "--drop", "id", "-o", out) == 0
+    written = pq.read_table(out)
+    found = np.column_stack([written[f"p_{label}"].to_numpy() for label in clf.classes_])
+    assert np.array_equal(found, expected)
+    assert written["prediction"].to_pylist() == clf.predict(rows).tolist()
+    labels = clf.network_.codebook.encode_labels(rows.column("risk")).astype(np.int64)
+    sheet = make_sheet(expected, labels, tuple(clf.classes_))
+    said()
+    assert call("score", model, folder / name, "--drop", "id", "--json") == 0
+    assert json.loads(said().out)["metrics"] == json.loads(json.dumps(sheet.to_json()["metrics"]))
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """A model, and tables of three files: one in upper case, one with a file in lower case."""
+    train = pa.table({"a": ["x", "y"] * 20, "n": np.arange(40.0), "label": ["no", "yes"] * 20})
+    clf = tanager.BayesNetClassifier("naive", "laplace").fit(train, "label")
+    tanager.save(clf, tmp_path / "m.tanager")
+    for folder, letters in (("upper", "XXX"), ("mixed", "XxX")):
+        (tmp_path / folder).mkdir()
+        for at, letter in enumerate(letters):
+            table = pa.table({"a": [letter] * 25, "n": np.arange(25.0), "label": ["no"] * 25})
+            pq.write_table(table, tmp_path / folder / f"{at}.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("folder", ["upper", "mixed"])
+def test_a_column_without_a_known_value_is_told_of_once_for_all_rows(parts, said, folder, jobs):
+    model, rows = parts / "m.tanager", parts / folder
+    commands = [
+        ("predict", model, rows, "-o", parts / "p.csv"),
+        ("predict", model, rows, "-o", parts / "out"),  # a file for each file
+        ("score", model, rows),
+    ]
+    for command in commands:
+        said()
+        assert call(*command, "-j", jobs) == 0
+        told = said().err
+        assert told.count("'a' was seen in training") == (folder == "upper"), command
+        assert "'n'" not in told
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tanager.load(model).set_params(n_jobs=jobs).predict(tanager.open_table(rows))
+    assert [w.category for w in caught] == [ColumnWarning] * (folder == "upper")
+
+
+def test_a_few_rows_and_what_is_summed_out_are_not_told_of(parts, said):
+    few = parts / "few.parquet"
+    pq.write_table(pq.read_table(parts / "upper" / "0.parquet").slice(0, 19), few)
+    assert call("predict", parts / "m.tanager", few, "-o", parts / "p.csv") == 0
+    assert said().err == ""
+    train = pa.table({"a": ["x", "y"] * 20, "label": ["no", "yes"] * 20})
+    clf = tanager.BayesNetClassifier("naive", "laplace", missing="marginalize").fit(train, "label")
+    tanager.save(clf, parts / "s.tanager")
+    assert call("score", parts / "s.tanager", parts / "upper", "--drop", "n") == 0
+    assert said().err == ""
 
 
 def test_predict_without_output_prints_csv(folder, capfdbinary):

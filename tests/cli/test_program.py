@@ -42,6 +42,37 @@ from tanager.progress import LongWork
         (["explain", "{m}", "{t}", "--row", "-1"], "counted from 0"),
         (["show", "{m}", "--table", "nix"], "'nix'"),
         (["show", "{m}", "--class", "high"], "--class is the class of --effect"),
+        (["show", "{m}", "--sort", "nonsense"], "--sort is the order of the rows of --table"),
+        (
+            ["show", "{m}", "--effect", "age", "--sort", "parents"],
+            "--sort is the order of the rows of --table",
+        ),
+        (["show", "{m}", "--table", "age", "--sort", "nonsense"], "nonsense"),
+        (
+            ["draw", "{m}", "-o", "{tmp}/g.svg", "--sort", "context"],
+            "--sort is the order of the rows of --table",
+        ),
+        (
+            ["draw", "{m}", "-o", "{tmp}/g.svg", "--table", "age", "--leaves"],
+            "Leave out --leaves, or --table",
+        ),
+        (
+            ["report", "{m}", "-o", "{tmp}/r.html", "--folds", "3", "--na-values", "X"],
+            "--folds, --na-values: of DATA, which is not given",
+        ),
+        (
+            ["report", "{m}", "-o", "{tmp}/r.html", "-t", "risk"],
+            "--target: of DATA, which is not given",
+        ),
+        (
+            ["compare", "{t}", "-t", "risk", "--allow-imports", "--data", "/nowhere"],
+            "--data, --allow-imports: of an experiment file alone",
+        ),
+        (["compare", "{t}", "-t", "risk", "--retry-failed"], "Name it with --run"),
+        (
+            ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--engine", "dask", "--jobs", "4"],
+            "Leave out --jobs",
+        ),
         (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--seed", "-1"], "a whole number from 0.\n"),
         (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "of threads, or -1 for one a"),
         (["predict", "{tmp}/nowhere", "{t}"], "does not exist"),

@@ -9,8 +9,8 @@ import typer
 
 from tanager.atomic import replacing
 from tanager.cli.console import human_size
-from tanager.cli.options import Model
-from tanager.cli.safety import Force, check_output, is_signed
+from tanager.cli.options import Model, given_flags
+from tanager.cli.safety import Force, check_output, is_picture
 from tanager.errors import ConfigurationError
 
 __all__ = ["register", "save_figure"]
@@ -24,6 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def draw(
+    context: typer.Context,
     model: Model,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The picture: .svg, .png or .pdf.")
@@ -40,8 +41,16 @@ def draw(
     force: Force = False,
 ) -> None:
     """Draw the network, or one of its tables."""
+    if given_flags(context, "sort") and table is None:
+        raise ConfigurationError(
+            "--sort is the order of the rows of --table. Name a feature with --table."
+        )
+    if leaves and table is not None:
+        raise ConfigurationError(
+            "--leaves is of the network; a table has none. Leave out --leaves, or --table."
+        )
     _check_ending(output)
-    check_output(output, [model], ours=is_signed, kind="picture of Tanager's", force=force)
+    check_output(output, [model], ours=is_picture, kind="picture of Tanager's", force=force)
     from tanager.network import Network
 
     network = Network.load(model)

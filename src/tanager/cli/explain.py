@@ -9,7 +9,7 @@ import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json
 from tanager.cli.options import Data, Decimal, Drop, Encoding, Json, Model, NaValues, open_data
-from tanager.cli.safety import Force, check_output, is_signed
+from tanager.cli.safety import Force, check_output, is_picture
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def explain(
 ) -> None:
     """Explain one row: how each feature moves the odds between two classes."""
     inputs: list[str | Path] = [model, *data]
-    check_output(output, inputs, ours=is_signed, kind="picture of Tanager's", force=force)
+    check_output(output, inputs, ours=is_picture, kind="picture of Tanager's", force=force)
     from tanager.network import Network
     from tanager.network.explanation import explain_row
 

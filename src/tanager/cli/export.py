@@ -10,7 +10,7 @@ import typer
 
 from tanager.cli.console import human_size
 from tanager.cli.options import Model
-from tanager.cli.safety import Force, check_output, is_signed
+from tanager.cli.safety import SIGNED_SQL, Force, check_output, is_export
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ def _onnx(network: Network, options: dict[str, Any]) -> bytes:
     return written
 
 
-_SIGNED = "-- A Bayesian network classifier, written by Tanager."
-
 _FORMATS = {
     "bif": _Format((".bif",), (), lambda network, _: network.to_bif()),
     "xmlbif": _Format((".xml", ".xmlbif", ".bifxml"), (), lambda network, _: network.to_xmlbif()),
@@ -45,7 +43,7 @@ _FORMATS = {
     "sql": _Format(
         (".sql",),
         ("dialect", "table", "keep", "contributions", "unknowns"),
-        lambda network, options: f"{_SIGNED}\n{network.to_sql(**options)}",
+        lambda network, options: SIGNED_SQL + network.to_sql(**options),
     ),
     "onnx": _Format(
         (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text"), _onnx
@@ -121,7 +119,7 @@ def export(
     Rows get the probabilities that predict gives, unknown values included.
     """
     kind = _choose(output, format_)
-    check_output(output, [model], ours=is_signed, kind="export of Tanager's", force=force)
+    check_output(output, [model], ours=is_export, kind="export of Tanager's", force=force)
     given = {
         "dialect": dialect,
         "table": table.split(".") if table else None,

@@ -32,6 +32,7 @@ from tanager.cli.options import (
     Structure,
     Target,
     Threads,
+    given_flags,
     open_data,
     read_bins,
     read_categorical,
@@ -48,6 +49,7 @@ def register(app: typer.Typer) -> None:
 
 
 def fit(
+    context: typer.Context,
     data: Data,
     target: Target,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
@@ -114,6 +116,10 @@ def fit(
     dictionary columns are categories; numbers are cut into intervals.
     """
     check_output(output, data, ours=is_model, kind="model file", force=force)
+    if engine == "dask" and given_flags(context, "jobs"):
+        raise ConfigurationError(
+            "--jobs is the threads of --engine local; a cluster has its workers. Leave out --jobs."
+        )
     from tanager.classifiers import BayesNetClassifier, save
     from tanager.classifiers.monotone import parse_signs
     from tanager.codes.orders import parse_orders

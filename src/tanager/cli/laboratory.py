@@ -47,6 +47,7 @@ SAID_BY_FILE = (
     *("target", "classifiers", "drop", "categorical", "dates", "ordered", "monotonic"),
     *("na_values", "encoding", "decimal", "rounds", "folds", "stratified", "seed", "bins"),
 )
+OF_FILES = ("data", "allow_imports")
 
 Run = Annotated[
     Path | None,
@@ -117,16 +118,18 @@ def compare(
 
     Exit code 1 if a classifier failed; the others' results stand.
     """
+    from_file = any(path.suffix == ".toml" for path in sources)
+    if from_file and run is None:
+        run = Path(f"{sources[0].stem}.run.jsonl")
     _check_outputs(sources, run, output, html, force=force)
     from tanager.evaluation import Contender, CrossValidation, Experiment
     from tanager.sources.text import TextStyle
 
-    from_file = any(path.suffix == ".toml" for path in sources)
     if from_file:
         _check_alone(context, sources)
         experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
-        run = run or Path(f"{sources[0].stem}.run.jsonl")
     else:
+        _check_no_file(context, run)
         style = TextStyle(tuple(na_values or ()), encoding, decimal)
         columns = _columns(drop, categorical, dates, ordered, monotonic)
         experiment = Experiment(
@@ -137,7 +140,6 @@ def compare(
             bins=read_bins(bins),
             name="comparison",
         )
-    if not from_file:
         _note_columns(experiment, can_be_off=False)
     results = _run(experiment, run, jobs, retry_failed=retry_failed)
     if output is not None:
@@ -160,6 +162,20 @@ def _check_alone(context: typer.Context, sources: list[Path]) -> None:
         flags = f" Leave out {', '.join(strange)}." if strange else ""
         raise ConfigurationError(
             f"an experiment file says what is compared, and how: give it alone.{flags}"
+        )
+
+
+def _check_no_file(context: typer.Context, run: Path | None) -> None:
+    """Refuse what is of an experiment file or of a run file alone, and would be given in vain."""
+    strange = given_flags(context, *OF_FILES)
+    if strange:
+        raise ConfigurationError(
+            f"{', '.join(strange)}: of an experiment file alone, and DATA are tables. Give an "
+            "experiment.toml, or leave the options out."
+        )
+    if run is None and given_flags(context, "retry_failed"):
+        raise ConfigurationError(
+            "--retry-failed tries the failed cells of a run file again. Name it with --run."
         )
 
 

@@ -26,7 +26,9 @@ from tanager.cli.safety import Force, check_output, is_prediction
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from tanager.network import Network
     from tanager.sources import Fragment, Source
@@ -88,7 +90,8 @@ def predict(
     else:
         check_ending(output)
         inputs: list[str | Path] = [model, *data]
-        check_output(output, inputs, ours=is_prediction, kind="table of predictions", force=force)
+        kind = "table of predictions with their probabilities"
+        check_output(output, inputs, ours=is_prediction, kind=kind, force=force)
     if output is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
@@ -99,6 +102,7 @@ def predict(
     source = network.codebook.text_as_trained(source, features)
     scorer = Scorer(network, features, kept, probabilities=probabilities)
     rows = sum(_written(scorer, source, output, jobs))
+    scorer.unseen.warn()
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
@@ -113,6 +117,11 @@ class Scorer:
 
     Features are read as in training; what is kept stays as it is in the input, also where
     it is a feature.
+
+    Attributes
+    ----------
+    unseen : UnseenColumns
+        Told of all rows that were scored: see `scored`.
     """
 
     def __init__(
@@ -123,7 +132,10 @@ class Scorer:
         *,
         probabilities: bool,
     ) -> None:
+        from tanager.classifiers.prediction import UnseenColumns
+
         self.network = network
+        self.unseen = UnseenColumns(network)
         self.features = list(features)
         self._readings = network.codebook.readings_of(features)
         self.kept = list(kept)
@@ -139,16 +151,20 @@ class Scorer:
                 "Rename them in the input, or do not keep them."
             )
 
-    def __call__(self, fragment: Fragment) -> list[pa.RecordBatch]:
-        """Return the output of a fragment's rows."""
+    def __call__(self, fragment: Fragment) -> list[tuple[pa.RecordBatch, NDArray[np.bool_]]]:
+        """Return the output of a fragment's rows, see `score`."""
         return [self.score(batch) for batch in fragment.batches(self.columns)]
 
-    def score(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the kept columns, the label and the probabilities of every class."""
+    def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.bool_]]:
+        """Return the kept columns, the label and the probabilities of every class.
+
+        Beside them: which features have a known value in any row, see `ScoredRows`.
+        """
         import numpy as np
         import pyarrow as pa
 
-        from tanager.parameters.tables import log_posterior
+        from tanager.classifiers.prediction import score_codes
+        from tanager.parameters import posterior
         from tanager.sources.plain import plain_array
 
         inputs = [
@@ -158,7 +174,7 @@ class Scorer:
             for name in self.features
         ]
         codes = self.network.codebook.encode_chunk(inputs, None)
-        log_joint = self.network.log_joint_of_codes(codes)
+        log_joint, known = score_codes(self.network, codes)
         best = plain_array(log_joint.argmax(axis=1), pa.int32())
         arrays = [batch.column(name) for name in self.kept]
         if pa.types.is_string(self._labels.type):
@@ -166,10 +182,9 @@ class Scorer:
         else:
             arrays.append(self._labels.take(best))
         if len(self.names) > 1:
-            posterior = np.exp(log_posterior(log_joint))
-            columns = np.ascontiguousarray(posterior.T)
+            columns = np.ascontiguousarray(posterior(log_joint).T)
             arrays += [plain_array(column, pa.float64()) for column in columns]
-        return pa.RecordBatch.from_arrays(arrays, [*self.kept, *self.names])
+        return pa.RecordBatch.from_arrays(arrays, [*self.kept, *self.names]), known
 
 
 def _kept(source: Source, keep: Sequence[str]) -> list[str]:
@@ -236,9 +251,14 @@ def _written(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> 
 
 
 def scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:
-    """Score the fragments in order, several at a time on the threads."""
+    """Score the fragments in order, several at a time on the threads.
+
+    `scorer.unseen` is told of every batch, and may warn when the last one is there.
+    """
     from tanager.classifiers.prediction import map_fragments
     from tanager.engines import LocalEngine
 
-    for batches in map_fragments(scorer, source, scorer.columns, LocalEngine(jobs)):
-        yield from batches
+    for pairs in map_fragments(scorer, source, scorer.columns, LocalEngine(jobs)):
+        for batch, known in pairs:
+            scorer.unseen.add(batch.num_rows, known)
+            yield batch

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-OF_MODELS = (
-    *("target", "card", "title", "folds", "rows", "learning_curve"),
+OF_DATA = (
+    *("target", "folds", "rows", "learning_curve"),
     *("na_values", "encoding", "decimal", "drop"),
 )
+OF_MODELS = ("card", "title", *OF_DATA)
 
 
 def register(app: typer.Typer) -> None:
@@ -103,8 +104,12 @@ def report(
 
         write_report(Results.read(subject), html)
     else:
-        if target is not None and not data:
-            raise ConfigurationError("--target names a column of DATA: give the rows too.")
+        strange = [] if data else given_flags(context, *OF_DATA)
+        if strange:
+            raise ConfigurationError(
+                f"{', '.join(strange)}: of DATA, which is not given. Give the rows too, or leave "
+                "the options out."
+            )
         table = open_data(data, na_values, encoding, decimal, drop) if data else None
         if table is not None and target is None:
             target = _own_target(subject, table)

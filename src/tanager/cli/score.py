@@ -22,7 +22,6 @@ from tanager.cli.options import (
 from tanager.errors import DataError
 
 if TYPE_CHECKING:
-    from tanager.classifiers import BayesNetClassifier
     from tanager.evaluation.sheet import Sheet
     from tanager.network import Network
     from tanager.sources import Source
@@ -57,15 +56,22 @@ def score(
     every class by itself. Rows that the model was fitted on flatter it: they are
     recognised, and told of.
     """
-    from tanager.classifiers import load
     from tanager.evaluation.sheet import make_sheet
+    from tanager.network.files import read_model
+    from tanager.network.own_rows import code_batches, own_rows
 
-    estimator = load(model)
-    network = estimator.network_
+    network, header = read_model(model)
     column = target if target is not None else network.codebook.target.name
-    source = open_data(data, na_values, encoding, decimal, drop)
-    probabilities, labels = _predict(network, source, column, jobs)
-    own = _own_rows(estimator, source, column, len(labels))
+    source = network.codebook.complete(open_data(data, na_values, encoding, decimal, drop))
+    features = _features(network, source, column)
+    probabilities, labels = _predict(network, source, features, column, jobs)
+    trained = network.codebook.read_as_trained(source, features, column)
+    own = own_rows(
+        network,
+        header.get("info", {}),
+        len(labels),
+        lambda: code_batches(network.codebook, trained, features, column),
+    )
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:
@@ -82,36 +88,27 @@ def score(
         )
 
 
-def _own_rows(
-    estimator: BayesNetClassifier, source: Source, target: str, n_rows: int
-) -> bool | None:
-    """Tell whether the rows are those of the fit; they are read again only if so many were."""
-    from tanager.report.model_page.held_out import own_rows
-    from tanager.report.model_page.rows import read_rows
+def _features(network: Network, source: Source, target: str) -> list[str]:
+    from tanager.cli.predict import match_features
 
-    stored = estimator.info_.get("codes", {}).get("rows")
-    if stored is None:
-        return None
-    if stored != n_rows:
-        return False
-    return own_rows(estimator, read_rows(estimator.network_, source, target))
-
-
-def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[Any, Any]:
-    """Return the probabilities and the class codes of all rows, a batch at a time."""
-    import numpy as np
-
-    from tanager.cli.predict import Scorer, match_features, scored
-    from tanager.sources.plain import plain_numbers
-
-    source = network.codebook.complete(source)
     if target not in source.names:
         raise DataError(
             f"The table has no column {target!r} of true classes. Its columns: "
             f"{', '.join(source.names)}. Name the column with --target."
         )
+    return match_features(network, source, (target,), ignore_extra=True)
+
+
+def _predict(
+    network: Network, source: Source, features: list[str], target: str, jobs: int
+) -> tuple[Any, Any]:
+    """Return the probabilities and the class codes of all rows, a batch at a time."""
+    import numpy as np
+
+    from tanager.cli.predict import Scorer, scored
+    from tanager.sources.plain import plain_numbers
+
     codebook = network.codebook
-    features = match_features(network, source, (target,), ignore_extra=True)
     source = codebook.text_as_trained(source, features, target)
     scorer = Scorer(network, features, (target,), probabilities=True)
     parts, labels = [], []
@@ -122,6 +119,7 @@ def _predict(network: Network, source: Source, target: str, jobs: int) -> tuple[
             parts.append(np.stack([plain_numbers(column) for column in batch.columns[2:]], axis=1))
             progress.advance(batch.num_rows)
         progress.finish()
+    scorer.unseen.warn()
     if not parts:
         raise DataError("The table has no rows. Pass a table with at least one row.")
     return np.concatenate(parts), np.concatenate(labels).astype(np.int64)

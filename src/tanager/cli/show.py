@@ -9,7 +9,7 @@ import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.effect import effect_of, print_effect
-from tanager.cli.options import Json, Model
+from tanager.cli.options import Json, Model, given_flags
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(
+    context: typer.Context,
     model: Model,
     table: Annotated[
         list[str] | None,
@@ -51,6 +52,10 @@ def show(
 
     if target is not None and not effect:
         raise ConfigurationError("--class is the class of --effect. Name a feature with --effect.")
+    if given_flags(context, "sort") and not table:
+        raise ConfigurationError(
+            "--sort is the order of the rows of --table. Name a feature with --table."
+        )
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
     tables = [network.table(name).sorted(sort) for name in names]

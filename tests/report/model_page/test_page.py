@@ -20,7 +20,7 @@ from tanager.network import NetworkInformation
 from tanager.report import render_model_report, write_model_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
-from tanager.report.model_page.held_out import naive_probabilities, own_rows, predict_held_out
+from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
 from tanager.report.model_page.rows import read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
 from tanager.report.pooling import pool_neighbours
@@ -95,13 +95,15 @@ def test_the_models_own_rows_are_recognised_and_cross_validated(tree, people):
 def test_rows_are_recognised_though_a_sample_is_kept(tree, people, seed):
     rows = read_rows(tree.network_, make_table(people.num_rows, seed), "income", max_rows=100)
     assert len(rows.labels) == 100
-    assert own_rows(tree, rows) is (seed == 0)
+    assert predict_held_out(tree, rows, folds=0).own_rows is (seed == 0)
 
 
 def test_weighted_rows_are_not_recognised_and_nothing_is_said_of_them(people):
     weights = np.linspace(0.5, 2, people.num_rows)
     clf = BayesNetClassifier("naive", "laplace").fit(people, "income", sample_weight=weights)
-    assert own_rows(clf, read_rows(clf.network_, people, "income")) is None
+    assert (
+        predict_held_out(clf, read_rows(clf.network_, people, "income"), folds=0).own_rows is None
+    )
     page = render_model_report(clf, people, "income")
     assert "given with this page. The model must not have seen them." in page
 
@@ -119,9 +121,11 @@ def test_rows_that_were_added_are_counted_and_no_longer_recognised(people):
     assert clf.info_["codes"]["rows"] == people.num_rows + 100
     assert clf.info_["codes"]["audit"] == kept["codes"]["audit"]
     assert clf.info_["structure"] == kept["structure"]
-    assert own_rows(clf, read_rows(clf.network_, people, "income")) is None
+    assert (
+        predict_held_out(clf, read_rows(clf.network_, people, "income"), folds=0).own_rows is None
+    )
     both = pa.concat_tables([people, table])
-    assert own_rows(clf, read_rows(clf.network_, both, "income")) is None
+    assert predict_held_out(clf, read_rows(clf.network_, both, "income"), folds=0).own_rows is None
 
 
 def test_folds_never_see_the_row_they_predict():

@@ -11,18 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tanager.counts import fingerprint_counts
 from tanager.errors import ConfigurationError
 from tanager.evaluation import CrossValidation
 from tanager.evaluation.cell import complete_probabilities
 from tanager.evaluation.importance import loss_without_edges, losses_without_features
 from tanager.evaluation.metrics import log_loss, zero_one_loss
 from tanager.network import Network, NetworkInformation
+from tanager.network.own_rows import own_rows
 from tanager.parameters import posterior
 from tanager.report.model_page.rows import Rows
 from tanager.report.pooling import n_groups, pool_neighbours
 
-__all__ = ["HeldOut", "learning_curve", "naive_probabilities", "own_rows", "predict_held_out"]
+__all__ = ["HeldOut", "learning_curve", "naive_probabilities", "predict_held_out"]
 
 Floats = NDArray[np.float64]
 
@@ -70,24 +70,13 @@ def predict_held_out(model: Any, rows: Rows, *, folds: int) -> HeldOut:
     predicts itself.
     """
     network: Network = getattr(model, "network_", model)
-    own = own_rows(model, rows)
+    own = own_rows(network, getattr(model, "info_", {}), rows.n_source, rows.read_all)
     if own and model is not network and folds >= 2:
         return _cross_validate(model, network, rows, folds)
     out = posterior(network.log_joint_of_codes(rows.codes))
     losses = _Losses(network)
     losses.add(network, rows.codes, rows.labels)
     return HeldOut(out, own, 0, losses.of_features(), losses.of_edges())
-
-
-def own_rows(model: Any, rows: Rows) -> bool | None:
-    """Tell by their counts whether rows are those of the fit; None where the model cannot tell."""
-    stored = getattr(model, "info_", {}).get("codes", {})
-    if "fingerprint" not in stored:
-        return None
-    if stored.get("rows") != rows.n_source:
-        return False
-    network: Network = getattr(model, "network_", model)
-    return bool(stored["fingerprint"] == fingerprint_counts(*rows.count_all(network)))
 
 
 class _Losses:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tanager.codes.hashing import row_hash
 from tanager.errors import ConfigurationError, DataError
+from tanager.network.own_rows import CodedRows, code_batches, count_values
 from tanager.sources import open_source
 
 if TYPE_CHECKING:
-    from tanager.codes import Codes
+    from tanager.codes import Codebook, Codes
     from tanager.network import Network
     from tanager.sources import Source
 
@@ -25,7 +26,6 @@ MAX_ROWS = 100_000
 _SEED = 18  # of the rows that are kept where there are more
 
 Floats = NDArray[np.float64]
-CodedRows = tuple["Codes", NDArray[np.uint16]]  # codes and labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,8 @@ class Rows:
     n_source : int
         Rows of the source; more than are here where it is large.
     read_all : callable
-        Reads the source again, a part at a time: codes and labels of all rows.
+        Gives codes and labels of all rows, a part at a time; of a large source they are read
+        again.
     """
 
     table: pa.Table
@@ -53,32 +54,11 @@ class Rows:
     labels: NDArray[np.uint16]
     index: NDArray[np.int64]
     n_source: int
-    read_all: Callable[[], Iterator[CodedRows]]
+    read_all: Callable[[], Iterable[CodedRows]]
 
     def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
         """Return N(x, y) of one feature, shape (arity, n_classes); unknown values left out."""
-        return _count_values(self.codes[feature], self.labels, arity, n_classes)
-
-    def count_all(self, network: Network) -> tuple[Floats, list[Floats]]:
-        """Return N(y) and N(x, y) of every feature over all rows of the source."""
-        domain = network.codebook.domain
-        whole = self.n_source == len(self.labels)
-        classes = np.zeros(domain.n_classes)
-        values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
-        for codes, labels in [(self.codes, self.labels)] if whole else self.read_all():
-            classes += np.bincount(labels, minlength=domain.n_classes)
-            for known, column in zip(values, codes, strict=True):
-                known += _count_values(column, labels, *known.shape)
-        return classes, values
-
-
-def _count_values(
-    codes: NDArray[Any], labels: NDArray[np.uint16], arity: int, n_classes: int
-) -> Floats:
-    values = codes.astype(np.int64)
-    cells = (values * n_classes + labels)[values < arity]
-    counts = np.bincount(cells, minlength=arity * n_classes)
-    return counts.reshape(arity, n_classes).astype(np.float64)
+        return count_values(self.codes[feature], self.labels, arity, n_classes)
 
 
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> Rows:
@@ -100,25 +80,36 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     source = network.codebook.read_as_trained(source, features, target)
     columns = [*features, *([target] if target else [])]
     table, index, n_source = _read(source, columns, max_rows)
-    given = None
+    codebook = network.codebook
     if target is None:
-        given = network.codebook.encode_labels(y)
-        if given.shape[0] != n_source:
-            raise DataError(f"X has {n_source} rows, but y has {given.shape[0]}.")
+        every = codebook.encode_labels(y)
+        if every.shape[0] != n_source:
+            raise DataError(f"X has {n_source} rows, but y has {every.shape[0]}.")
+        labels = every[index]
+    else:
+        labels = codebook.encode_labels(table[target])
+    table = table.select(features).rename_columns(codebook.domain.names)
+    codes = codebook.encode(table)
 
-    def code(part: pa.Table, places: Any) -> tuple[pa.Table, Codes, NDArray[np.uint16]]:
-        codebook = network.codebook
-        labels = codebook.encode_labels(part[target]) if given is None else given[places]
-        part = part.select(features).rename_columns(list(codebook.domain.names))
-        return part, codebook.encode(part), labels
+    def read_all() -> Iterable[CodedRows]:
+        if len(labels) == n_source:
+            return [(codes, labels)]
+        if target is not None:
+            return code_batches(codebook, source, features, target)
+        return _code_beside(codebook, source, features, every)
 
-    def read_all() -> Iterator[CodedRows]:
-        before = 0
-        for batch in source.batches(columns):
-            yield code(pa.Table.from_batches([batch]), slice(before, before + batch.num_rows))[1:]
-            before += batch.num_rows
+    return Rows(table, codes, labels, index, n_source, read_all)
 
-    return Rows(*code(table, index), index, n_source, read_all)
+
+def _code_beside(
+    codebook: Codebook, source: Source, features: list[str], labels: NDArray[np.uint16]
+) -> Iterator[CodedRows]:
+    """Code a source whose labels stand in an array."""
+    before = 0
+    for batch in source.batches(features):
+        table = pa.Table.from_batches([batch]).rename_columns(codebook.domain.names)
+        yield codebook.encode(table), labels[before : before + batch.num_rows]
+        before += batch.num_rows
 
 
 def _target(source: Source, y: Any) -> str | None:

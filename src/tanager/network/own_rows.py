@@ -1,0 +1,79 @@
+"""The rows of a fit, known again by their counts: a model keeps no row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.counts.fingerprint import fingerprint_counts
+
+if TYPE_CHECKING:
+    from tanager.codes import Codebook, Codes
+    from tanager.network.network import Network
+    from tanager.sources import Source
+
+__all__ = ["CodedRows", "code_batches", "count_values", "own_rows"]
+
+Floats = NDArray[np.float64]
+CodedRows = tuple["Codes", NDArray[np.uint16]]  # codes and labels of some rows
+
+
+def own_rows(
+    network: Network,
+    info: Mapping[str, Any],
+    n_rows: int,
+    read: Callable[[], Iterable[CodedRows]],
+) -> bool | None:
+    """Tell whether rows are those of the fit; None where the model cannot tell.
+
+    Parameters
+    ----------
+    network : Network
+    info : mapping
+        What the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
+    n_rows : int
+    read : callable
+        Reads the rows, a part at a time; called only where they are as many as those of the fit.
+    """
+    stored = info.get("codes", {})
+    if "fingerprint" not in stored:
+        return None
+    if stored.get("rows") != n_rows:
+        return False
+    return bool(stored["fingerprint"] == fingerprint_counts(*_count(network, read())))
+
+
+def _count(network: Network, parts: Iterable[CodedRows]) -> tuple[Floats, list[Floats]]:
+    """Return N(y), and N(x, y) of every feature."""
+    domain = network.codebook.domain
+    classes = np.zeros(domain.n_classes)
+    values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
+    for codes, labels in parts:
+        classes += np.bincount(labels, minlength=domain.n_classes)
+        for known, column in zip(values, codes, strict=True):
+            known += count_values(column, labels, *known.shape)
+    return classes, values
+
+
+def count_values(
+    codes: NDArray[Any], labels: NDArray[np.uint16], arity: int, n_classes: int
+) -> Floats:
+    """Return N(x, y) of one feature, shape (arity, n_classes); unknown values are left out."""
+    values = codes.astype(np.int64)
+    cells = (values * n_classes + labels)[values < arity]
+    counts = np.bincount(cells, minlength=arity * n_classes)
+    return counts.reshape(arity, n_classes).astype(np.float64)
+
+
+def code_batches(
+    codebook: Codebook, source: Source, features: Sequence[str], target: str
+) -> Iterator[CodedRows]:
+    """Code a source whose columns are read as in training, a batch at a time."""
+    for batch in source.batches([*features, target]):
+        table = pa.Table.from_batches([batch])
+        labels = codebook.encode_labels(table[target])
+        yield codebook.encode(table.select(features).rename_columns(codebook.domain.names)), labels
