@@ -56,7 +56,7 @@ class BayesNetClassifier(NetworkPredictor):
         those in doubt: ``dates={"paid": "%d/%m/%Y"}``.
     monotonic : mapping or None, default=None
         Features along which the class rises (+1) or falls (-1): with two classes the
-        probability of the second, whatever the other features are. With more, a
+        probability of the second, whatever known values the others have. With more, a
         mapping from a class to a sign, such as ``{"age": {"high": +1}}``: the odds of
         that class against each other class. For ``parameters="layered"``.
     missing : "value" or "marginalize", default="value"
@@ -179,7 +179,9 @@ class BayesNetClassifier(NetworkPredictor):
             The classes, or the name of the target's column in X. A series' name is the target's.
         sample_weight : array-like or str, default=None
             Row weights, or the name of their column in X. A row of weight 2 counts as two
-            rows; weights that sum to one are one row in all.
+            rows; weights that sum to one are one row in all. Learners that deal rows into
+            folds (``"layered"``, ``"pooled"``, ``"ktree"``, ...) do so by the rows' places: with
+            copies instead of weights the folds are others.
 
         Returns
         -------

@@ -79,8 +79,8 @@ NOTES = (
     "the same value under fewer parents.",
     "The paper stops the optimiser at a relative improvement of 1e-32 or 10,000 iterations, here "
     "at 2.2e-9 or as many iterations; the table after the next says what the rest changes.",
-    "Generative parameters are m-estimates with m = 1. (I): the weights start at the generative "
-    "tables; elsewhere at zero.",
+    "Generative parameters are m-estimates with m = 1. In this table and the next two the weights "
+    "start at the generative tables, which (I) stands for elsewhere; below is the same from zero.",
     "The paper does not say which RMSE it means; here it is the mean over the classes.",
     "Bias and variance need two rounds, so that tables of more than 10,000 rows, which have one, "
     "have no part in them.",
