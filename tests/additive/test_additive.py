@@ -275,3 +275,28 @@ def test_what_a_fit_knows_of_the_loss_holds_for_other_strengths():
     exact = fit_scores(terms, rows, others, shares, settings=EXACT)
     near = fit_scores(terms, rows, others, shares, start=fit, settings=EXACT)
     np.testing.assert_allclose(near.objective, exact.objective, rtol=1e-9)
+
+
+def test_a_descent_that_cannot_go_on_has_not_converged():
+    def descend(objective, tol=1e-6):
+        return minimise(objective, np.ones(2), max_iter=9, tol=tol)
+
+    wrong = descend(lambda x: (float(x @ x), -2 * x))
+    assert (wrong.value, wrong.iterations, wrong.converged) == (2.0, 0, False)
+    lost = descend(lambda x: (float(x @ x), np.full(2, np.nan)))
+    assert (lost.value, lost.iterations, lost.converged) == (2.0, 0, False)
+    for value in (np.nan, np.inf):
+        assert not descend(lambda x, value=value: (value, 0 * x)).converged
+
+
+@pytest.mark.parametrize("far", [0.0, 1e-7])
+def test_a_descent_that_starts_at_the_minimum_has_converged(far):
+    """Where the value no longer tells two points apart, no step is found to be better."""
+
+    def objective(x):
+        away = x - 1.0 - far
+        return 1e6 + float(away @ away), 2 * away
+
+    found = minimise(objective, np.ones(2), max_iter=9, tol=0.0)
+    assert found.converged
+    assert found.iterations <= 1

@@ -495,3 +495,44 @@ def test_instants_that_come_back_as_text_keep_their_zone(zone):
         np.testing.assert_array_equal(
             codebook.encode(pd.DataFrame({"t": some})), rows.gather().codes
         )
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_a_feature_may_be_absent_where_the_target_is_there(n):
+    table = pd.DataFrame({"a": ["p", "q"] * 5, "b": ["r", "s"] * 5, "y": [0, 1] * 5})
+    codebook, _ = learn(table, "y", missing="marginalize")
+    assert codebook.encode(table[["y", "b"]][:n]).tolist() == [[2] * n, [0, 1, 0, 1, 0][:n]]
+    strict, _ = learn(table, "y")
+    for columns in (["y", "b"], ["b"], ["y"]):
+        with pytest.raises(DataError, match=r"lacks the column\(s\) 'a'"):
+            strict.encode(table[columns][:n])
+    with pytest.raises(DataError, match=r"unseen in fit: 'z'"):
+        strict.encode(table.assign(z=1)[:n])
+    doubled = pd.concat([table, table[["a"]]], axis=1)
+    with pytest.raises(DataError, match="'a'"):
+        strict.encode(doubled[:n])
+
+
+@pytest.mark.parametrize("features", [[], [0]])
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("cell", [np.datetime64("2020-01-01", "ns"), np.timedelta64(3, "ns")])
+def test_instants_and_spans_of_numpy_are_no_numbers(cell, n, features):
+    rows = [[i % 3] for i in range(30)]
+    codebook, _ = learn(rows, labels_for(30), categorical_features=features)
+    for table in ([[cell]] * n, np.array([[cell]] * n + [[None]], dtype=object)[:n]):
+        with pytest.raises(DataError, match="'x0' held numbers or booleans in training"):
+            codebook.encode(table)
+
+
+@pytest.mark.parametrize("features", [[], [0]])
+@pytest.mark.parametrize("cell", [10**400, -(10**400), 2**1024 - 2**970], ids=["a", "b", "c"])
+def test_whole_numbers_past_the_range_of_floats_are_infinite(cell, features):
+    rows = [[i % 3] for i in range(30)]
+    codebook, _ = learn(rows, labels_for(30), categorical_features=features)
+    for n_rows in (1, 5):
+        for table in ([[cell]] * n_rows, np.array([[cell]] * n_rows, dtype=object)):
+            with pytest.raises(DataError, match="'x0' contains infinity"):
+                codebook.encode(table)
+    largest = 2**1024 - 2**970 - 1  # rounds to the largest float
+    few, many = codebook.encode([[largest]]), codebook.encode([[largest]] * 5)
+    assert few.tolist() == many[:, :1].tolist()

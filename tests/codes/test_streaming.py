@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import learn_codebook, row_hash
+from tanager.codes import encode_rows, learn_codebook, row_hash
 from tanager.codes import rows as rows_module
 from tanager.codes.sample import RowSample
 from tanager.codes.weights import exact_sums, to_float
@@ -256,3 +256,39 @@ def test_classes_may_be_given_beside_a_stream():
     assert rows.gather().labels.tolist() == [0, 2, 0]
     with pytest.raises(DataError, match=r"label 'yes' is not one of the classes 'no'"):
         learn_codebook(Streamed(table, 2), "y", classes=["no"], context=FitContext())
+
+
+def null_at(table, name, row):
+    """Return the table with one null."""
+    values = table[name].to_pylist()
+    values[row] = None
+    return table.set_column(table.schema.get_field_index(name), name, pa.array(values))
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_a_null_label_is_told_by_its_column_and_its_row_in_the_table(weight):
+    table = example(60)
+    codebook, _ = learn_codebook(
+        table.drop_columns(["y", "w"]), np.array(table["y"]), context=FitContext()
+    )
+    assert codebook.target.name == "class"
+    if weight is None:
+        table = table.drop_columns("w")
+    source = Streamed(null_at(table, "y", 46), 7)
+    with pytest.raises(DataError, match=r"Target column 'y': .* \(first in row 46, counted"):
+        encode_rows(codebook, source, "y", sample_weight=weight, context=FitContext())
+
+
+def test_labels_that_are_part_of_a_column_are_told_by_their_rows():
+    codebook, _ = learn_codebook(example(60), "y", context=FitContext())
+    part = pa.array(["yes", None])
+    with pytest.raises(DataError, match=r"Target column 'true': .* \(first in row 71, counted"):
+        codebook.encode_labels(part, name="true", start=70)
+    with pytest.raises(DataError, match=r"Input y .* \(first in row 1, counted"):
+        codebook.encode_labels(part)
+
+
+def test_a_null_weight_is_told_by_its_row_in_the_table():
+    source = Streamed(null_at(example(60), "w", 46), 7)
+    with pytest.raises(DataError, match=r"column 'w' have a null \(row 46\)"):
+        learn_codebook(source, "y", sample_weight="w", context=FitContext())

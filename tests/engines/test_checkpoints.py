@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,10 @@ from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.engines.journal import JournalEngine, read_arrays
 from tanager.errors import ConfigurationError, ModelFileError
+from tanager.losses import ConditionalLogLikelihood, RowLoss
+from tanager.parameters import Hybrid
 from tanager.parameters.layered import learner as layered
+from tanager.training import Training
 from tests.engines.test_processes import make_table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -247,3 +251,97 @@ def test_a_memory_limit_changes_no_byte(tmp_path):
     options = {"structure": "tan", "parameters": "discriminative(tol=0.01)"}
     all_in_memory = model_bytes(fit(memory_limit="1GB", **options), tmp_path)
     assert model_bytes(fit(memory_limit=0, **options), tmp_path) == all_in_memory
+
+
+def one_loss(log_joint, y):
+    return ConditionalLogLikelihood()(log_joint, y)
+
+
+def other_loss(log_joint, y):
+    return ConditionalLogLikelihood()(log_joint, y)
+
+
+@dataclass(frozen=True)
+class Weighed(RowLoss):
+    factor: float
+
+    def rows(self, log_joint, y):
+        values, gradients = ConditionalLogLikelihood().rows(log_joint, y)
+        return self.factor * values, self.factor * gradients
+
+
+def die_and_go_on(folder, first, second):
+    with pytest.raises(Killed):
+        fit(Mortal(3), checkpoint=folder, **first)
+    assert (folder / "checkpoint.json").exists()
+    return fit(checkpoint=folder, **second)
+
+
+def test_a_random_generator_is_known_by_its_state(tmp_path):
+    options = {"structure": "random", "parameters": "laplace"}
+
+    def seeded(seed):
+        return {**options, "random_state": np.random.RandomState(seed)}
+
+    expected = model_bytes(fit(**seeded(0)), tmp_path)
+    found = die_and_go_on(tmp_path / "state", seeded(0), seeded(0))
+    assert model_bytes(found, tmp_path) == expected
+    with pytest.raises(ConfigurationError, match="other options"):
+        die_and_go_on(tmp_path / "state", seeded(0), seeded(1))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        (one_loss, one_loss, True),
+        (one_loss, other_loss, False),
+        (Weighed(2.0), Weighed(2.0), True),
+        (Weighed(2.0), Weighed(3.0), False),
+    ],
+)
+def test_a_loss_of_the_user_is_known_by_its_name_and_numbers(tmp_path, first, second, same):
+    def option(loss):
+        return {"structure": "naive", "parameters": Hybrid(loss, training=Training(epochs=1))}
+
+    if same:
+        die_and_go_on(tmp_path, option(first), option(second))
+    else:
+        with pytest.raises(ConfigurationError, match="other options"):
+            die_and_go_on(tmp_path, option(first), option(second))
+
+
+def test_long_options_are_told_apart(tmp_path):
+    """As NumPy and scikit-learn print them, both are three dots in the middle."""
+
+    def option(last):
+        names = np.array([f"z{i}" for i in range(2_000)], dtype=object)
+        names[1_000] = last
+        return {"structure": "naive", "parameters": "laplace", "ordered": {"a": names}}
+
+    described = [checkpoints._describe(option(last), "x") for last in ("p", "p", "q")]
+    assert described[0] == described[1] != described[2]
+    assert checkpoints._describe({"b", "a"}, "x") == {"set": ["a", "b"]}
+    kinds = [[1], (1,), {1}, {1: 1}, np.array([1]), 1, 1.0, True, "1", None]
+    assert len({json.dumps(checkpoints._describe(kind, "x")) for kind in kinds}) == len(kinds)
+
+
+class Nameless:
+    def __call__(self, log_joint, y):
+        return one_loss(log_joint, y)
+
+
+@pytest.mark.parametrize("loss", [lambda log_joint, y: one_loss(log_joint, y), Nameless()])
+def test_an_option_that_would_not_be_known_again_is_refused(tmp_path, loss):
+    options = {"structure": "naive", "parameters": Hybrid(loss, training=Training(epochs=1))}
+    with pytest.raises(ConfigurationError, match=r"checkpoint: parameters__loss=.* fit without a"):
+        fit(checkpoint=tmp_path / "state", **options)
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_function_of_the_main_module_is_refused(monkeypatch):
+    assert checkpoints._describe(one_loss, "loss") == {"name": f"{__name__}:one_loss"}
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "one_loss", one_loss, raising=False)
+    monkeypatch.setattr(one_loss, "__module__", "__main__")
+    with pytest.raises(ConfigurationError, match="module that can be imported"):
+        checkpoints._describe(one_loss, "loss")

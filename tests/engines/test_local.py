@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tanager.engines import FitContext, LocalEngine, Passes, resolve_engine
+from tanager.engines import FitContext, LocalEngine, Passes, context, resolve_engine
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
@@ -102,3 +102,12 @@ def test_random_streams_depend_on_their_key_alone():
     b.generator(1).random(100)
     assert a.generator(2, 7).random() == b.generator(2, 7).random()
     assert a.generator(2, 7).random() != a.generator(7, 2).random()
+
+
+@pytest.mark.parametrize(("peak", "words"), [(None, "s"), (12.4, "s, 12 MB at most")])
+def test_a_stage_tells_its_memory_where_it_is_known(monkeypatch, caplog, peak, words):
+    monkeypatch.setattr(context, "peak_memory_mb", lambda: peak)
+    with caplog.at_level("INFO", logger="tanager"), FitContext().stage("codes") as record:
+        pass
+    assert record["peak_memory_mb"] == peak
+    assert [one.getMessage() for one in caplog.records] == [f"codes: 0.00 {words}"]

@@ -207,3 +207,15 @@ def test_files_without_a_history_are_read_and_forged_ones_are_not(fitted, tmp_pa
 def test_wrong_edits_are_named(fitted, feature, request_, words):
     with pytest.raises(ConfigurationError, match=words):
         fitted[0].network_.edit(feature, **request_)
+
+
+def test_numbers_and_flags_of_numpy_are_taken(fitted):
+    network = fitted[0].network_
+    assert network.edit("age", smooth=np.int64(1)) == network.edit("age", smooth=1)
+    edited = network.edit("age", smooth=np.int64(1), when="2026-01-02")
+    assert json.dumps(edited.history[0].details) == '{"neighbours": 1}'
+    edited = network.edit("age", neutralise=np.bool_(False), forbid=np.bool_(True))
+    assert edited.history[0].action == "forbid"
+    for given in (True, np.bool_(True), 1.0, "1"):
+        with pytest.raises(ConfigurationError, match="smooth="):
+            network.edit("age", smooth=given)

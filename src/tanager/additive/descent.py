@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 REMEMBERED = 10  # steps, and the changes of the gradient along them
 ENOUGH = 1e-4  # of the improvement that the gradient promises
 MOST_TRIES = 20  # of shorter steps
+ROUNDING = 1e-12  # of the value: improvements below it are lost in sums over rows
 
 
 class Curvature(NamedTuple):
@@ -44,7 +45,8 @@ class Descent(NamedTuple):
     iterations : int
     evaluations : int
     converged : bool
-        Whether the improvement became small before the iterations ended.
+        Whether the improvement became small, or all that the gradient promises did, before
+        the iterations ended.
     curvature : Curvature or None
         What was found on the way.
     """
@@ -109,13 +111,16 @@ def minimise(
     def stopped(iterations: int, converged: bool) -> Descent:
         return Descent(at, value, iterations, evaluations, converged, memory.curvature())
 
+    def is_small(promised: float) -> bool:
+        return isfinite(value) and promised <= max(tol, ROUNDING) * max(abs(value), 1.0)
+
     for iteration in range(max_iter):
         direction = memory.direction(gradient)
         if memory.n_known == 0:
             direction *= first_step
         slope = float(np.dot(gradient, direction))
         if not slope < 0.0:
-            return stopped(iteration, True)
+            return stopped(iteration, is_small(abs(slope)))
         length, found = 1.0, None
         for _ in range(MOST_TRIES):
             there = at + length * direction
@@ -129,7 +134,9 @@ def minimise(
             lowest = -slope * length / (2.0 * bend) if isfinite(bend) else 0.0
             length *= min(max(lowest, 0.1), 0.5)
         if found is None:
-            return stopped(iteration, True)
+            # At the minimum no step is better, as far as floats can tell; anywhere else, value
+            # and gradient contradict each other.
+            return stopped(iteration, is_small(-slope))
         memory.add(found - at, new_gradient - gradient)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = found, new_value, new_gradient

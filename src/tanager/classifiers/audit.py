@@ -26,10 +26,10 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], *, can_be_off: bool = T
         return ""
     shown = "; ".join(f"{f['column']!r} {f['action']} ({f['reason']})" for f in acted[:MOST])
     more = f"; and {len(acted) - MOST} more" if len(acted) > MOST else ""
-    off = ", or pass audit=False" if can_be_off else ""
+    off = "; to take all as they are, pass audit=False" if can_be_off else ""
     return (
-        f"Columns that are not what they seem: {shown}{more}. To take a column as it is, name "
-        f"it in categorical_features{off}. All findings are in info_['codes']['audit']."
+        f"Columns that are not what they seem: {shown}{more}. To take a column as categories, "
+        f"name it in categorical_features{off}. All findings are in info_['codes']['audit']."
     )
 
 

@@ -133,9 +133,13 @@ def _restore(
         return BayesNetClassifier(Fixed(dict(parents)))
     if not isinstance(stored, dict):
         raise ModelFileError("the estimator's parameters are not an object.")
+    chosen = [name for name in RUN_PARAMETERS if name in stored]
+    if chosen:
+        raise ModelFileError(
+            f"the estimator's parameters name {', '.join(map(repr, chosen))}. How a fit is run is "
+            "no property of a model. The file was written by another version of Tanager, or forged."
+        )
     parameters = {name: _from_plain(value) for name, value in stored.items()}
-    if parameters.get("engine", "local") not in ("local", "dask"):
-        raise ModelFileError("the estimator's engine is not known.")
     return _make(BayesNetClassifier, parameters)
 
 

@@ -20,7 +20,7 @@ from tanager.engines import Engine
 from tanager.errors import ColumnWarning, listed
 from tanager.network import Network
 from tanager.progress import Progress
-from tanager.sources import Fragment, Source
+from tanager.sources import Fragment, Source, open_source
 from tanager.sources.source import TableFragment
 
 __all__ = [
@@ -46,7 +46,8 @@ class ScoredRows(NamedTuple):
     log_joint : ndarray of float64, shape (n_rows, n_classes)
         log P(class, row).
     known : ndarray of bool, shape (n_features,)
-        Which features have a known value in any of the rows.
+        Which features have a known value in any of the rows: one that training had,
+        and not "missing".
     """
 
     log_joint: NDArray[np.float64]
@@ -55,16 +56,20 @@ class ScoredRows(NamedTuple):
 
 def score_codes(network: Network, codes: NDArray[Any]) -> ScoredRows:
     """Score coded rows, (n_features, n_rows)."""
-    unknown = network.codebook.domain.arities
+    # The codes of "missing" and of the unknown are the last ones.
+    ends = np.array([column.null_code for column in network.codebook.columns])
     # Most features have a known value in the first rows: only the others are read on.
-    known = (codes[:, :LEAST_ROWS] != unknown[:, None]).any(axis=1)
+    known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
     for at in np.flatnonzero(~known):
-        known[at] = (codes[at] != unknown[at]).any()
+        known[at] = (codes[at] < ends[at]).any()
     return ScoredRows(network.log_joint_of_codes(codes), known)
 
 
 class UnseenColumns:
-    """Finds the columns of a table of which no value is known to the model: 'YES' for 'Yes'.
+    """Finds the columns of a table without a known value: missing, or 'YES' for 'Yes'.
+
+    Only columns that the model reads count, and of those the ones that had a value in
+    training.
 
     Parameters
     ----------
@@ -73,6 +78,7 @@ class UnseenColumns:
 
     def __init__(self, network: Network) -> None:
         self._codebook = network.codebook
+        self._read = network.structure.selected
         self._n_rows = 0
         self._known = np.zeros(network.codebook.domain.n_features, dtype=np.bool_)
 
@@ -81,22 +87,62 @@ class UnseenColumns:
         self._n_rows += n_rows
         self._known |= known
 
-    def warn(self) -> None:
-        """Warn of the columns without a known value, once all rows are added."""
-        if self._n_rows < LEAST_ROWS or self._codebook.missing == "marginalize":
-            return  # too few to say, or what is not known is meant to be summed out
-        names = [
-            column.name
-            for column, known in zip(self._codebook.columns, self._known, strict=True)
-            if column.kind == "categorical" and not known
-        ]
+    def warn(self, table: Source, names: Sequence[str]) -> None:
+        """Warn of the columns without a known value, once all rows are added.
+
+        Parameters
+        ----------
+        table : Source
+            The table as it was given. It tells a column that it does not have, which may
+            be meant, from one that is missing in all rows, and that from values never
+            seen.
+        names : sequence of str
+            The table's columns that are the network's features, in its order.
+        """
+        if self._n_rows < LEAST_ROWS:
+            return  # too few to say
+        columns = self._codebook.columns
+        strange = [at for at in self._read if not self._known[at] and columns[at].null_code > 0]
+        strange = [at for at in strange if names[at] in table.names]
+        # A number without a known value can be nothing but missing.
+        missing = {at for at in strange if columns[at].kind == "numeric"}
+        rest = [at for at in strange if at not in missing]
+        if rest:
+            empty = _empty_columns(table, [names[at] for at in rest])
+            missing.update(at for at in rest if names[at] in empty)
+        self._warn_of_missing([columns[at].name for at in strange if at in missing])
+        self._warn_of_unseen([columns[at].name for at in strange if at not in missing])
+
+    def _warn_of_missing(self, names: Sequence[str]) -> None:
+        if names:
+            are = f"Column {names[0]!r} is" if len(names) == 1 else f"Columns {listed(names)} are"
+            warnings.warn(
+                f"{are} missing in all {self._n_rows:,} rows, but had values in training: the "
+                "model decides without them. Check how the table was made.",
+                ColumnWarning,
+                stacklevel=3,
+            )
+
+    def _warn_of_unseen(self, names: Sequence[str]) -> None:
         if names:
             warnings.warn(
-                f"No value of the column(s) {listed(names)} was seen in training: they are summed "
-                "out, and add nothing. Check spelling, case and encoding.",
+                f"No value of the column(s) {listed(names)} was seen in training: what they hold "
+                "adds nothing. Check spelling, case, encoding and gaps.",
                 ColumnWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
+
+
+def _empty_columns(table: Source, names: Sequence[str]) -> set[str]:
+    """Return which columns are missing in all rows; stops where none can be any more."""
+    empty = set(names)
+    for batch in table.batches(names):
+        for name, array in zip(names, batch.columns, strict=True):
+            if array.is_null(nan_is_null=True).true_count < len(array):
+                empty.discard(name)
+        if not empty:
+            break
+    return empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +167,14 @@ class FragmentScorer:
 
 def predict_log_joint(network: Network, X: Any, engine: Engine) -> NDArray[np.float64]:
     """Return log P(class, row) of every row of a table, shape (n_rows, n_classes)."""
-    source, names = network.codebook.open(X)
+    table = open_source(X)
+    source, names = network.codebook.open(table)
     unseen, parts = UnseenColumns(network), []
     for scored in map_fragments(FragmentScorer(network, names), source, names, engine):
         for log_joint, known in scored:
             unseen.add(log_joint.shape[0], known)
             parts.append(log_joint)
-    unseen.warn()
+    unseen.warn(table, names)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

@@ -42,7 +42,7 @@ def encode_rows(
     if sample_weight is None:
         return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)
     bare = RawRows(table, (), name, labels, sample_weight)
-    seeing = SeeingPass((), (), codebook.target.name, 0, 0, raw.n_rows)
+    seeing = SeeingPass((), (), name or codebook.target.name, 0, 0, raw.n_rows)
     seen = context.engine.run(seeing, bare, context.progress, "weights")
     if seen.n_rows == 0:
         raise no_weight_error()

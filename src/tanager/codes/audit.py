@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,14 +24,17 @@ __all__ = [
 ]
 
 AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole
-NEAR_UNIQUE = 0.9  # distinct texts a row, from which a column names its rows
+NEAR_UNIQUE = 0.9  # distinct values a row, from which a column names its rows
 LEAST_ROWS = 50  # below which nothing is said of uniqueness
 STRAYS = 5  # distinct texts among numbers or dates that are taken for "missing"
 MOSTLY = 0.9  # of the distinct texts must read as numbers or dates
 LEAST_INTEGERS, LEAST_REALS, LEAST_DATES = 20, 10, 5  # distinct ones; fewer may be categories
 DOMINATING = 0.99  # share of the rows from which one value leaves little to learn
-_CURRENCIES = "€$£¥"
 _INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0", "index", "rownames")
+# What people call the names of rows. Any other column of different whole numbers may be time.
+_ID_NAME = re.compile(
+    "(?i:ids?|uid|uuid|guid|row|row_?id|rownum|row_number|index|key|.*[-_ ]id)|.*[a-z]I[dD]"
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,11 @@ class Finding:
     ----------
     column : str
     verdict : str
-        'dates', 'numbers', 'names of rows', 'row numbers', 'constant', 'many values',
-        'one interval', 'spellings'.
+        'dates', 'numbers', 'categories', 'names of rows', 'row numbers', 'many values',
+        'spellings'.
     action : str
-        What is done: 'read as dates', 'read as numbers', 'left out', or 'none'.
+        What is done: 'read as dates', 'read as numbers', 'taken as categories', 'left out',
+        or 'none'.
     reason : str
         In words, with numbers.
     reading : Reading or None
@@ -177,7 +182,7 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
         if name not in kept
         and (
             is_text(table.schema.field(name).type)
-            or (name in _INDEX_NAMES and pa.types.is_integer(table.schema.field(name).type))
+            or (_may_be_id(name) and pa.types.is_integer(table.schema.field(name).type))
         )
     ]
     if not suspects:
@@ -191,7 +196,7 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
         if is_text(table.schema.field(name).type):
             finding = _judge_chunks(name, chunks)
         else:
-            finding = _judge_index(name, chunks)
+            finding = _judge_ids(name, chunks)
         if finding is not None:
             found.append(finding)
     return found
@@ -280,16 +285,12 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
         return None
     style, strays = best
     texts: list[str] = distinct.to_pylist()
-    if (
-        style == "plain"
-        and not strays
-        and all(t.strip()[-1:].isdigit() and t.strip()[:1] not in _CURRENCIES for t in texts)
-    ):
-        return None  # bare digits that somebody keeps as text: codes
     if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
         return None  # a leading zero is a code's, not a number's
     whole = all(t.strip().lstrip("+-").isdigit() for t in texts if t not in strays)
-    if whole and len(distinct) - len(strays) < LEAST_INTEGERS:
+    # Whole numbers that somebody keeps as text are codes, and so are few of them among
+    # other texts. A decimal point or an exponent is a number's.
+    if whole and (not strays or len(distinct) - len(strays) < LEAST_INTEGERS):
         return None
     written = "" if style == "plain" else f" written with a {style}"
     reason = f"{len(distinct) - len(strays):,} numbers{written}{_listed(strays)}"
@@ -322,13 +323,27 @@ def _judge_spellings(name: str, distinct: pa.Array) -> Finding | None:
     return Finding(name, "spellings", "none", reason)
 
 
-def _judge_index(name: str, chunks: list[pa.Array]) -> Finding | None:
-    """Recognize 0, 1, 2, ... under the name that pandas gives an index."""
+def _may_be_id(name: str) -> bool:
+    """Return whether a column of whole numbers with this name may name the rows."""
+    return name in _INDEX_NAMES or _ID_NAME.fullmatch(name) is not None
+
+
+def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
+    """Find row numbers, and whole numbers that name the rows, under a name that says so."""
     values = np.concatenate([c.drop_null().to_numpy(zero_copy_only=False) for c in chunks])
-    if len(values) > 1 and bool((np.diff(values) == 1).all()):
+    if name in _INDEX_NAMES and len(values) > 1 and bool((np.diff(values) == 1).all()):
         reason = f"row numbers from {int(values[0]):,} on"
         return Finding(name, "row numbers", "left out", reason, Reading("nothing"))
-    return None
+    if len(values) < LEAST_ROWS:
+        return None
+    n_distinct = len(np.unique(values))
+    if n_distinct <= NEAR_UNIQUE * len(values):
+        return None
+    different = "all different"
+    if n_distinct < len(values):
+        different = f"{n_distinct:,} different ones in {len(values):,} rows"
+    reason = f"whole numbers, {different}: they name the rows"
+    return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
 
 
 def _strays(distinct: pa.Array, kind: str, style: str, least: int) -> list[str] | None:

@@ -19,6 +19,7 @@ from tanager.codes.columns import (
     NumericColumn,
     as_kernel_matrix,
     column_from_dict,
+    infinite_error,
 )
 from tanager.codes.read_sources import CompletedSource, ReadSource
 from tanager.codes.reading import Reading
@@ -26,7 +27,6 @@ from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 from tanager.errors import DataError, listed
 from tanager.sources import Fragment, Source, open_source
-from tanager.sources.source import check_names
 
 __all__ = ["Codebook"]
 
@@ -45,6 +45,8 @@ _CELL_TYPES = {
     "text": frozenset((str, type(None))),
     "null": frozenset((type(None),)),
 }
+_INSTANTS = (np.datetime64, np.timedelta64)
+_NO_FLOAT = 2**1024 - 2**970  # whole numbers from here on are past the range of floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,11 +228,16 @@ class Codebook(Frozen):
             if len(row) != len(coders):
                 return None  # opened as a table, they get the error that fits
             cells = row if order is None else [row[place] for place in order]
-            codes = []
+            codes: list[int] = []
             for (code, allowed), given in zip(coders, cells, strict=True):
                 cell = given.item() if isinstance(given, np.generic) else given
                 if type(cell) not in allowed:
                     return None
+                if type(cell) is int:
+                    if isinstance(given, _INSTANTS):
+                        return None  # nanoseconds, which Python has as whole numbers
+                    if not -_NO_FLOAT < cell < _NO_FLOAT:
+                        raise infinite_error(self.columns[len(codes)].name)
                 codes.append(code(cell))
             found.append(codes)
         out = np.empty((len(self.columns), len(found)), dtype=self.dtype)
@@ -264,48 +271,75 @@ class Codebook(Frozen):
             if self.named and tuple(names) == self.domain.names:
                 return _frame_rows(X), None
             if self.named and all(isinstance(name, str) for name in names):
-                check_names(names)
-                if len(names) < len(self.columns):
+                if set(names) != set(self.domain.names):
                     return None, None  # opened as a table, it is completed or refused
-                return _frame_rows(X), self._match_names(names)
+                place = {name: at for at, name in enumerate(names)}
+                return _frame_rows(X), [place[name] for name in self.domain.names]
         return None, None
 
-    def encode_labels(self, y: Any) -> NDArray[np.uint16]:
-        """Return the class codes of labels; a label never seen is an error."""
-        return code_labels(self.target, as_labels(y)[0])
+    def encode_labels(
+        self, y: Any, *, name: str | None = None, start: int = 0
+    ) -> NDArray[np.uint16]:
+        """Return the class codes of labels; a label never seen is an error.
 
-    def match(self, names: Sequence[str], *, named: bool) -> list[str]:
+        Where they are a part of a table's column, errors call it by `name`, and count
+        rows from `start`, the table's row that is the first of them.
+        """
+        return code_labels(self.target, as_labels(y, name=name, start=start)[0])
+
+    def match(
+        self,
+        names: Sequence[str],
+        *,
+        named: bool,
+        kept: Sequence[str] = (),
+        ignore_extra: bool = False,
+        remedy: str = "Drop unseen columns.",
+    ) -> list[str]:
         """Return which column of a table is each feature.
 
         Columns are matched by name, or by position where the table or the
         training table had no names of its own.
-        """
-        if named and self.named:
-            order = self._match_names(names)
-            return list(names) if order is None else [names[i] for i in order]
-        if len(names) != len(self.columns):
-            raise self._count_error(len(names))
-        return list(names)
 
-    def _match_names(self, names: Sequence[str]) -> list[int] | None:
-        wanted = self.domain.names
-        if tuple(names) == wanted:
-            return None
-        absent = [name for name in wanted if name not in names]
-        # The rows of a fit may be passed as they are, with their classes.
-        extra = [name for name in names if name not in wanted and name != self.target.name]
-        if absent or extra:
-            parts = []
-            if absent:
-                parts.append(f"lacks the column(s) {listed(absent)}")
-            if extra:
-                parts.append(f"has column(s) unseen in fit: {listed(extra)}")
-            raise DataError(
-                f"The table {' and '.join(parts)}. It needs the {len(wanted)} columns of the "
-                "training table, in any order. Add, rename or drop columns."
-            )
-        place = {name: i for i, name in enumerate(names)}
-        return [place[name] for name in wanted]
+        Parameters
+        ----------
+        names : sequence of str
+            The table's columns.
+        named : bool
+            Whether they are names of its own.
+        kept : sequence of str
+            Columns that are there for something else. By name they may be features too.
+        ignore_extra : bool, default=False
+            Whether columns that the model does not know are passed over, or refused.
+        remedy : str
+            What the error says of those.
+        """
+        if not (named and self.named):
+            rest = [name for name in names if name not in kept]
+            if len(rest) != len(self.columns):
+                raise self._count_error(len(rest))
+            return rest
+        if tuple(names) != self.domain.names:
+            # The rows of a fit may be passed as they are, with their classes.
+            allowed = {*self.domain.names, *kept, self.target.name}
+            extra = [] if ignore_extra else [name for name in names if name not in allowed]
+            self._refuse_names(names, extra, remedy)
+        return list(self.domain.names)
+
+    def _refuse_names(self, names: Sequence[str], extra: Sequence[str], remedy: str) -> None:
+        """Refuse a table that lacks features or has extra columns; name what is needed alone."""
+        there = set(names)
+        absent = [name for name in self.domain.names if name not in there]
+        needed = [name for name in absent if not self.may_lack(name)] or absent
+        parts, hints = [], []
+        if needed:
+            parts.append(f"lacks the column(s) {listed(needed)}")
+            hints.append(f"Its columns: {listed(names)}. Rename or add columns.")
+        if extra:
+            parts.append(f"has column(s) unseen in fit: {listed(extra)}")
+            hints.append(remedy)
+        if parts:
+            raise DataError(f"The table {' and '.join(parts)}. {' '.join(hints)}")
 
     def _count_error(self, n: int) -> DataError:
         return DataError(

@@ -39,14 +39,15 @@ class RowCoder:
     def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
         """Iterate over the coded chunks."""
         for raw in piece.chunks():
-            chunk = self._code(raw.positive())
+            chunk = self._code(raw.positive(), piece.target)
             if chunk.n_rows:
                 yield chunk
 
-    def _code(self, raw: RawChunk) -> Chunk:
+    def _code(self, raw: RawChunk, target: str | None) -> Chunk:
         labels: Any = raw.labels
         if not isinstance(labels, np.ndarray):
-            labels = code_labels(self.codebook.target, labels)
+            # Rows are left out only where a pass over the weights has refused nulls.
+            labels = code_labels(self.codebook.target, labels, target, raw.start)
         weights = None
         if self.weighted and raw.weights is not None:
             weights = exact_weights(raw.weights, self.total_weight)

@@ -124,7 +124,7 @@ class RawPiece:
 
     def _weights(self, column: pa.Array, start: int) -> NDArray[np.float64]:
         assert self.weight is not None
-        weights = weight_column(column, self.weight)
+        weights = weight_column(column, self.weight, start)
         check_weights(weights, start)
         return weights
 

@@ -17,22 +17,25 @@ from tanager.sources.plain import join_chunks, numpy_dtype, plain_column, text_a
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
 
 
-def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
+def as_labels(
+    y: Any, *, warn: bool = True, name: str | None = None, start: int = 0
+) -> tuple[pa.Array, np.dtype[Any]]:
     """Return 1-D labels as an Arrow array, and the dtype the classes shall have.
 
     The dtype is what ``np.unique(np.asarray(y))`` would have. One column of two dimensions
-    is taken, with scikit-learn's warning. Errors call a series by its name.
+    is taken, with scikit-learn's warning. Errors call labels by `name`, or a series by its
+    own, and count rows from `start`.
     """
-    name = getattr(y, "name", None)
-    name = name if isinstance(name, str) else None
+    own = getattr(y, "name", None)
+    name = own if name is None and isinstance(own, str) else name
     shape = getattr(y, "shape", None)
     if hasattr(y, "__arrow_c_stream__") and (shape is None or len(shape) == 1):
         try:
-            return column_labels(pa.chunked_array(y), name)
+            return column_labels(pa.chunked_array(y), name, start)
         except (pa.ArrowException, TypeError, ValueError):
             pass  # a pandas Series of mixed objects: NumPy tells what is in it
     if isinstance(y, pa.Array | pa.ChunkedArray):
-        return column_labels(y, name)
+        return column_labels(y, name, start)
     array = np.asarray(y)
     if array.dtype.kind == "U" and isinstance(y, list | tuple) and _has_nul(y):
         array = np.array(y, dtype=object)  # NumPy's own texts lose a NUL at their end
@@ -64,7 +67,7 @@ def as_labels(y: Any, *, warn: bool = True) -> tuple[pa.Array, np.dtype[Any]]:
             f"Unknown label type: the {_called(name)} mixes types ({error}). "
             "Make every label a string, or every label an integer."
         ) from error
-    check_no_null(labels, name)
+    check_no_null(labels, name, start)
     if array.dtype == object and pa.types.is_floating(labels.type):
         _check_float(labels.to_numpy(zero_copy_only=False), name)
     return labels, array.dtype
@@ -74,12 +77,14 @@ def _has_nul(labels: Any) -> bool:
     return all(isinstance(text, str) for text in labels) and any("\0" in text for text in labels)
 
 
-def column_labels(column: Any, name: str | None = None) -> tuple[pa.Array, np.dtype[Any]]:
+def column_labels(
+    column: Any, name: str | None = None, start: int = 0
+) -> tuple[pa.Array, np.dtype[Any]]:
     """Return an Arrow column as labels, and the dtype the classes shall have."""
     if not isinstance(column, pa.ChunkedArray):
         column = pa.chunked_array([column])
     column = join_chunks(plain_column(column))
-    check_no_null(column, name)
+    check_no_null(column, name, start)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
         raise _no_classes(kind, name)
@@ -113,9 +118,14 @@ def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]
     return np.array(values, dtype=dtype)
 
 
-def code_labels(target: CategoricalColumn, labels: pa.Array) -> NDArray[np.uint16]:
-    """Return the class codes of labels; a label never seen is an error that names it."""
-    check_no_null(labels, target.name)
+def code_labels(
+    target: CategoricalColumn, labels: pa.Array, name: str | None = None, start: int = 0
+) -> NDArray[np.uint16]:
+    """Return the class codes of labels; a label never seen is an error that names it.
+
+    `name` is that of the labels' own column, and `start` the row that is the first of them.
+    """
+    check_no_null(labels, name or target.name, start)
     # As narrow as features' codes mostly are: the same kernel serves both.
     narrow = code_dtype(np.array([target.arity]))
     codes = np.empty(len(labels), dtype=narrow)
@@ -131,7 +141,7 @@ def code_labels(target: CategoricalColumn, labels: pa.Array) -> NDArray[np.uint1
 
 
 def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> None:
-    """Refuse labels that are missing."""
+    """Refuse labels that are missing; `start` is the row of the first of them."""
     if labels.null_count:
         row = start + int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
         raise DataError(

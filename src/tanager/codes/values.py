@@ -1,8 +1,9 @@
 """Families of values, and lossless ways between them.
 
 A column that was numbers in training and comes as text later is read as
-numbers if every text is one; the integer 3 and the text '3' are the same
-value. Anything else is refused by name.
+numbers if every text is one; the integer 3, the float 3.0 (what pandas makes
+of integers with a gap) and the text '3' are the same value. Anything else is
+refused by name.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
             return _cast(_seconds(values, name), wanted, name)
         if is_temporal(kind):
             return _cast(_cast(values, _common_unit(kind), name), wanted, name)
+        if own == "real":
+            return _whole_texts(values, name)
         raise _type_error(name, "text", str(kind))
     refuse_temporal(values, name)
     numbers, nulls = to_numbers(values, name)
@@ -101,6 +104,18 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
     if nulls is not None:
         lost |= nulls
     return pa.array(whole, mask=lost).cast(wanted, safe=False)
+
+
+def _whole_texts(values: pa.Array, name: str) -> pa.Array:
+    """Return whole floats as the text of integers, NaN as null; fractions are refused."""
+    numbers, nulls = to_numbers(values, name)
+    gaps = np.isnan(numbers) if nulls is None else np.isnan(numbers) | nulls
+    known = numbers[~gaps]
+    # Past 2^53 a float stands for several integers.
+    if not ((np.abs(known) < 2.0**53) & (known == np.trunc(known))).all():
+        raise _type_error(name, "text", str(values.type))
+    whole = np.where(gaps, 0.0, numbers).astype(np.int64)
+    return pa.array(whole, mask=gaps).cast(pa.string())
 
 
 def _common_unit(kind: pa.DataType) -> pa.DataType:

@@ -69,8 +69,8 @@ def check_weights(weights: NDArray[np.float64], start: int) -> None:
     raise DataError(f"sample_weight of row {start + row} is {weights[row]}. {allowed}")
 
 
-def weight_column(column: pa.Array, name: str) -> NDArray[np.float64]:
-    """Return a column of weights; null is an error."""
+def weight_column(column: pa.Array, name: str, start: int) -> NDArray[np.float64]:
+    """Return some rows of a column of weights, from row `start` on; null is an error."""
     if family_of(column.type, name) == "text":
         raise DataError(
             f"The weights in column {name!r} are text. A weight is a finite number, zero or more. "
@@ -79,7 +79,7 @@ def weight_column(column: pa.Array, name: str) -> NDArray[np.float64]:
     numbers, nulls = to_numbers(column, name)
     if nulls is not None:
         raise DataError(
-            f"The weights in column {name!r} have a null (row {int(np.argmax(nulls))}). "
+            f"The weights in column {name!r} have a null (row {start + int(np.argmax(nulls))}). "
             "A weight is a finite number, zero or more. Drop or mend the row."
         )
     return numbers.astype(np.float64, copy=False)

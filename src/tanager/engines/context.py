@@ -99,5 +99,6 @@ class FitContext:
         record["seconds"] = record.get("seconds", 0.0) + time.perf_counter() - wall
         record["cpu_seconds"] = record.get("cpu_seconds", 0.0) + time.process_time() - cpu
         record.setdefault("passes", getattr(self.engine, "n_passes", 0) - passes)
-        record["peak_memory_mb"] = peak_memory_mb()
-        _log.info("%s: %.2f s, %.0f MB at most", name, record["seconds"], record["peak_memory_mb"])
+        record["peak_memory_mb"] = peak = peak_memory_mb()
+        memory = "" if peak is None else f", {peak:.0f} MB at most"
+        _log.info("%s: %.2f s%s", name, record["seconds"], memory)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import prod
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,8 @@ __all__ = ["edit_network"]
 
 Floats = NDArray[np.float64]
 
+FLAGS = ("neutralise", "forbid")  # actions that are asked for by True
+
 
 def edit_network(network: Network, feature: str, request: Mapping[str, Any], note: Edit) -> Network:
     """Return the edited network with the edit at the end of its history.
@@ -47,7 +49,11 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
     for name in ("reason", "author", "when"):
         if not isinstance(getattr(note, name), str):
             raise ConfigurationError(f"{name}={getattr(note, name)!r}. Allowed: a text.")
-    asked = {k: value for k, value in request.items() if value is not None and value is not False}
+    asked = {
+        name: value
+        for name, value in request.items()
+        if (bool(value) if name in FLAGS else value is not None)
+    }
     if len(asked) != 1:
         raise ConfigurationError(
             f"One change at a time is made; given: {', '.join(asked) or 'none'}. "
@@ -63,8 +69,8 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
         if action == "neutralise":
             effects = np.zeros_like(effects)
         elif action == "smooth":
-            details = {"neighbours": value}
             effects = _smooth(network, feature, effects, chance, value)
+            details = {"neighbours": int(value)}
         else:
             details = {"effect": _plain(value)}
             effects = _set(network, feature, effects, share, value)
@@ -117,7 +123,8 @@ def _smooth(
             f"{feature!r} has no order to smooth along; numbers and ordered categories have. "
             "Use effect=... or neutralise=True."
         )
-    if type(neighbours) is not int or neighbours < 1:
+    counted = isinstance(neighbours, Integral) and not isinstance(neighbours, bool)
+    if not counted or neighbours < 1:
         raise ConfigurationError(
             f"smooth={neighbours!r} is not allowed. Give how many neighbours on each side: 1, 2, …"
         )

@@ -370,4 +370,10 @@ def _column_of_mixed(values: np.ndarray[Any, Any], name: str) -> pa.Array:
             f"Column {name!r} mixes strings and numbers. A column is one or the other. "
             "Convert it first, for example with astype(str)."
         )
-    return pa.array([None if v is None else float(v) for v in values], from_pandas=True)
+    try:
+        return pa.array([None if v is None else float(v) for v in values], from_pandas=True)
+    except OverflowError as error:
+        raise DataError(
+            f"Column {name!r} contains infinity or a value too large for dtype('float64'): a whole "
+            "number past the range of floats. Replace it by the largest that has a meaning."
+        ) from error
