@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 
-from tanager import BayesNetClassifier
+from tanager import BayesNetClassifier, open_table
 from tanager.codes import learn_codebook
 from tanager.codes.columns import NumericColumn
 from tanager.engines import FitContext
@@ -60,6 +61,9 @@ COLUMNS = {
     "dashes for gaps": ([f"{i}.5" if i % 4 else "-" for i in ROWS], NUMBERS),
     "several strays": ([str(i) if i > 3 else f"bad{i}" for i in ROWS], NUMBERS),
     "padded numbers": ([f"  {i}.5 " for i in ROWS], NUMBERS),
+    "bare decimals": ([f"{i / 8:.3f}" for i in ROWS], NUMBERS),
+    "customer_id": ([str(i * 7919 % 65536) for i in ROWS], LEFT_OUT),
+    "order number": ([str(i * 7919 % 65536) for i in ROWS], NUMBERS),
     "scientific": ([f"{i}e-3" for i in ROWS], NUMBERS),
     "signed": ([f"{i - 60:+d}.25" for i in ROWS], NUMBERS),
     "empty cells": ([str(i) if i % 3 else "" for i in ROWS], NUMBERS),
@@ -154,6 +158,78 @@ def test_the_audit_can_be_overruled(labels):
     assert [fate(kept[0], name) for name in frame] == [CATEGORIES, NUMBERS]
     off = learn_codebook(frame, labels, audit=False, context=context)[0]
     assert [fate(off, name) for name in frame] == [CATEGORIES, CATEGORIES]
+
+
+def test_decimals_kept_as_text_are_numbers(labels):
+    x = np.random.default_rng(1).normal(labels, 0.3)
+    numbers = pd.DataFrame({"a": x, "b": x.round(1), "few": (x > 0.5) + 0.5})
+    with pytest.warns(ColumnWarning, match=r"'a' read as numbers \(120 numbers\); 'b' read as nu"):
+        clf = clone(SMALL).fit(numbers.astype(str), labels)
+    assert [fate(clf.network_.codebook, name) for name in "ab"] == [NUMBERS] * 2
+    assert fate(clf.network_.codebook, "few") == CATEGORIES
+    again = clone(SMALL).fit(numbers[["a", "b"]], labels)
+    assert clf.network_.codebook.columns[:2] == again.network_.codebook.columns
+    rows = [dict(row) for row in numbers.astype(str).to_dict("records")]  # of csv.DictReader
+    assert np.array_equal(clf.predict_proba(rows), clf.predict_proba(numbers.astype(str)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = clone(SMALL).set_params(categorical_features="all")
+        kept.fit(numbers.astype(str), labels)
+    assert fate(kept.network_.codebook, "a") == CATEGORIES
+
+
+def test_a_table_of_text_is_learned_like_its_numbers():
+    data = load_breast_cancer()
+    half = np.arange(len(data.target)) % 2 == 0
+    with pytest.warns(ColumnWarning) as said:
+        clf = BayesNetClassifier("tan", "hdp").fit(data.data[half].astype(str), data.target[half])
+    assert "left out" not in str(said[0].message)
+    numbers = BayesNetClassifier("tan", "hdp").fit(data.data[half], data.target[half])
+    assert np.array_equal(
+        clf.predict_proba(data.data[~half].astype(str)), numbers.predict_proba(data.data[~half])
+    )
+
+
+LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_ids_of_whole_numbers_are_left_out(labels, library):
+    x = np.random.default_rng(2).normal(labels)
+    # Sorted by class, the id would tell it.
+    order = np.argsort(labels)
+    ids = np.empty(N, dtype=np.int64)
+    ids[order] = ROWS * 3
+    table = LIBRARIES[library]({"customerId": ids, "x": x})
+    with pytest.warns(ColumnWarning, match="'customerId' left out .whole numbers, all different:"):
+        clf = clone(SMALL).fit(table, labels)
+    assert fate(clf.network_.codebook, "customerId") == LEFT_OUT
+    p = clf.predict_proba(table)
+    assert np.array_equal(clf.predict_proba(LIBRARIES[library]({"x": x})), p)
+    texts = LIBRARIES[library]({"customerId": [f"new {i}" for i in ids], "x": x})
+    assert np.array_equal(clf.predict_proba(texts), p)
+    one = LIBRARIES[library]({"customerId": ids[:1], "x": x[:1]})
+    assert np.array_equal(clf.predict_proba(one), p[:1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = clone(SMALL).set_params(categorical_features=["customerId"]).fit(table, labels)
+        off = clone(SMALL).set_params(audit=False).fit(table, labels)
+    assert fate(kept.network_.codebook, "customerId") == CATEGORIES
+    assert fate(off.network_.codebook, "customerId") == NUMBERS
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_ids_of_files_are_left_out(labels, tmp_path, ending):
+    (tmp_path / "parts").mkdir()
+    for at in range(3):
+        part = pd.DataFrame({"row_id": ROWS + 1000 * at, "x": labels + 0.25, "y": labels})
+        path = tmp_path / "parts" / f"{at}.{ending}"
+        part.to_csv(path, index=False) if ending == "csv" else part.to_parquet(path)
+    table = open_table(tmp_path / "parts")
+    with pytest.warns(ColumnWarning, match="'row_id' left out"):
+        clf = clone(SMALL).fit(table, "y")
+    assert clf.structure_.features == ("x",)
+    assert clf.score(table, "y") == 1.0
 
 
 def test_a_fit_warns_once_and_names_the_columns(labels):
@@ -308,9 +384,65 @@ def test_mistakes_at_prediction_are_told(fitted):
         BayesNetClassifier().partial_fit(GOOD, Y)
 
 
-def test_a_column_without_a_known_value_is_warned_of(fitted):
-    with pytest.warns(ColumnWarning, match="No value of the column\\(s\\) 'a' was seen"):
-        fitted.predict(GOOD.assign(a="X"))
+@pytest.mark.parametrize("missing", ["value", "marginalize"])
+@pytest.mark.parametrize("gaps", [False, True], ids=["", "gaps in training"])
+@pytest.mark.parametrize(
+    ("column", "values", "said"),
+    [
+        ("a", "X", r"^No value of the column\(s\) 'a' was seen in training"),
+        ("a", None, "^Column 'a' is missing in all 30 rows, but had values in training"),
+        ("a", ["X", None] * 15, r"^No value of the column\(s\) 'a' was seen in training"),
+        ("b", None, "^Column 'b' is missing in all 30 rows"),
+        ("n", np.nan, "^Column 'n' is missing in all 30 rows"),
+    ],
+)
+def test_a_column_without_a_known_value_is_warned_of(missing, gaps, column, values, said):
+    train = pd.concat([GOOD, pd.DataFrame(index=[30, 31])]) if gaps else GOOD
+    clf = clone(SMALL).set_params(missing=missing).fit(train, (Y + Y)[: len(train)])
+    with pytest.warns(ColumnWarning, match=said) as caught:
+        clf.predict(GOOD.assign(**{column: values}))
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.predict(GOOD.assign(**{column: values})[:19])
+
+
+def test_columns_missing_in_all_rows_are_warned_of_together(fitted):
+    with pytest.warns(ColumnWarning, match="^Columns 'a', 'n' are missing in all 30 rows"):
+        fitted.predict(GOOD.assign(a=None, n=np.nan))
+    with pytest.warns(ColumnWarning, match="'x0' is missing in all 40 rows"):
+        clone(SMALL).fit(np.c_[np.arange(40.0), np.arange(40) % 3], Y + Y[:10]).predict(
+            np.c_[np.full(40, np.nan), np.zeros(40)]
+        )
+
+
+def test_columns_that_the_model_does_not_read_are_not_warned_of():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    frame = pd.DataFrame({"id": rng.permutation(200), "gone": np.nan, "x": y + 0.5})
+    frame["noise"] = rng.choice(["a", "b"], 200)
+    with pytest.warns(ColumnWarning, match="'id' left out"):
+        clf = BayesNetClassifier("skdb", "laplace").fit(frame, y)
+    assert clf.structure_.features == ("x",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        p = clf.predict_proba(frame.assign(id=np.nan, noise="c"))
+    assert np.array_equal(p, clf.predict_proba(frame))
+
+
+@pytest.mark.parametrize("n", [2, 30])
+def test_codes_kept_as_text_may_come_back_as_whole_floats(n):
+    codes = pd.DataFrame({"code": ["1", "2", None] * 10})
+    clf = clone(SMALL).fit(codes, ["a", "b", "c"] * 10)
+    expected = clf.predict_proba(codes)[:n]
+    floats = codes.astype(float)[:n]
+    assert np.array_equal(clf.predict_proba(floats), expected)
+    assert np.array_equal(
+        clf.predict_proba(pa.table({"code": floats["code"].to_numpy()})), expected
+    )
+    for bad in (1.5, np.inf, 2.0**60):
+        with pytest.raises(DataError, match="'code' held text in training and is of the type doub"):
+            clf.predict(pd.DataFrame({"code": [bad, *floats["code"]]}))
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])
@@ -322,9 +454,10 @@ def test_one_class_is_warned_of_at_the_line_that_fits(method):
 
 def test_columns_that_are_absent_are_summed_out_where_missing_is():
     clf = BayesNetClassifier("tan", "laplace", missing="marginalize").fit(GOOD, Y)
-    gone = clf.predict_proba(GOOD.drop(columns="a"))
+    gone = clf.predict_proba(GOOD.drop(columns="a"))  # meant, and not warned of
     unknown = GOOD.assign(a=pd.Series([None] * 30, dtype=object))
-    assert np.array_equal(gone, clf.predict_proba(unknown))
+    with pytest.warns(ColumnWarning, match="'a' is missing in all 30 rows"):
+        assert np.array_equal(gone, clf.predict_proba(unknown))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 from tanager.errors import ConfigurationError, nearest
@@ -99,6 +100,13 @@ class Registry(Generic[Learner]):
             )
         own = {key: value for key, value in options.items() if "__" not in key}
         nested = {key: value for key, value in options.items() if "__" in key}
+        needed = [key for key in _required(kind) if key not in own]
+        if needed:
+            written = ", ".join(f"{key}=..." for key in needed)
+            raise ConfigurationError(
+                f"{text!r}: {name} cannot do without {' and '.join(needed)}. "
+                f"Write {name}({written}). Its options: {', '.join(names)}."
+            )
         try:
             learner = kind(**own)
             return learner.set_params(**nested) if nested else learner
@@ -127,6 +135,12 @@ class Registry(Generic[Learner]):
             f"{choice}={_brief(given)} is not known.{hint} Give one of {allowed}, one with options "
             f"such as {self._example!r}, or a learner from {self._package}."
         )
+
+
+def _required(kind: type) -> list[str]:
+    """Return the options of a learner that have no default."""
+    given = signature(kind).parameters.values()
+    return [option.name for option in given if option.default is option.empty]
 
 
 def _brief(given: Any) -> str:

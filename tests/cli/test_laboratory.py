@@ -122,6 +122,35 @@ def test_evaluate_prints_every_metric(tables):
     assert content["cells"] == 4
 
 
+def test_evaluate_tells_the_calibration_of_a_rounds_rows_together(tables):
+    given = ("evaluate", "one.parquet", "-t", "label", "--structure", "naive", "--parameters",
+             "laplace", "--rounds", 1, "--folds", 12)  # fmt: skip
+    found = json.loads(invoke(*given, "--json", "-o", "cells.parquet"))
+    own = pq.read_table(tables / "cells.parquet")["calibration_error"].to_numpy()
+    assert found["calibration_error"]["mean"] < 0.8 * own.mean()  # five rows a fold
+    assert found["calibration_error"]["deviation"] is None
+    assert found["accuracy"]["deviation"] > 0
+    out = invoke(*given)
+    assert "calibration error: of all held-out rows of a round together" in out
+    (line,) = [line for line in out.splitlines() if line.strip().startswith("calibration error  ")]
+    assert len(line.split()) == 3  # the mean, and no deviation of one round
+
+
+def test_tables_of_a_folder_are_of_experiment_files(tables):
+    with pytest.raises(
+        ConfigurationError, match=r"--data: of an experiment file alone.*their paths"
+    ):
+        invoke("compare", "one", "--data", tables, "-t", "label")
+    assert "an experiment file's tables" in " ".join(
+        invoke("compare", "--help").replace("│", " ").split()
+    )
+
+
+def test_a_paper_may_be_all_of_them():
+    with pytest.raises(ConfigurationError, match=r"Allowed: zaidi-2017, .*, all"):
+        invoke("reproduce", "foo")
+
+
 def test_evaluate_of_an_unknown_learner_fails_with_the_reason(tables):
     with pytest.raises(ConfigurationError, match="nonsense"):
         invoke("evaluate", "one.parquet", "-t", "label", "--structure", "nonsense")

@@ -96,16 +96,30 @@ def test_a_column_without_a_known_value_is_told_of_once_for_all_rows(parts, said
     assert [w.category for w in caught] == [ColumnWarning] * (folder == "upper")
 
 
-def test_a_few_rows_and_what_is_summed_out_are_not_told_of(parts, said):
+def test_numbers_missing_in_all_rows_are_told_of(parts, said):
+    rows = parts / "gaps.parquet"
+    pq.write_table(
+        pa.table({"a": ["x"] * 25, "n": pa.nulls(25, pa.float64()), "label": ["no"] * 25}), rows
+    )
+    for command in (("predict", "-o", parts / "p.csv"), ("score",)):
+        said()
+        assert call(command[0], parts / "m.tanager", rows, *command[1:]) == 0
+        assert said().err.count("Column 'n' is missing in all 25 rows") == 1
+
+
+def test_a_few_rows_are_not_told_of(parts, said):
     few = parts / "few.parquet"
     pq.write_table(pq.read_table(parts / "upper" / "0.parquet").slice(0, 19), few)
     assert call("predict", parts / "m.tanager", few, "-o", parts / "p.csv") == 0
     assert said().err == ""
+
+
+def test_values_never_seen_are_told_of_though_they_are_summed_out(parts, said):
     train = pa.table({"a": ["x", "y"] * 20, "label": ["no", "yes"] * 20})
     clf = tanager.BayesNetClassifier("naive", "laplace", missing="marginalize").fit(train, "label")
     tanager.save(clf, parts / "s.tanager")
     assert call("score", parts / "s.tanager", parts / "upper", "--drop", "n") == 0
-    assert said().err == ""
+    assert "No value of the column(s) 'a' was seen in training" in said().err
 
 
 def test_predict_without_output_prints_csv(folder, capfdbinary):
@@ -138,7 +152,7 @@ def test_codes_that_look_like_numbers_are_predicted_as_the_text_they_were(tmp_pa
     assert json.loads(said().out)["probabilities"]["u"] == pytest.approx(float(row[2]))
 
 
-def test_a_model_without_names_takes_columns_by_position(tmp_path):
+def test_a_model_without_names_takes_columns_by_position(tmp_path, said):
     x = np.random.default_rng(1).integers(0, 3, (80, 2))
     clf = tanager.BayesNetClassifier("tan", "laplace").fit(x, x.sum(axis=1) > 2)
     tanager.save(clf, tmp_path / "m")
@@ -148,7 +162,62 @@ def test_a_model_without_names_takes_columns_by_position(tmp_path):
     assert call("predict", tmp_path / "m", tmp_path / "t.parquet", "--keep", "key", "-o", out) == 0
     written = pq.read_table(out)
     assert written["prediction"].to_pylist() == clf.predict(x).tolist()
+    said()
     assert call("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", out) == 1
+    assert "knows 2 columns by their place; the table has 3, besides the target" in said().err
+
+
+@pytest.fixture
+def left_out(tmp_path):
+    """A model whose fit left out the column ``uuid``, and its table."""
+    rng = np.random.default_rng(4)
+    a = rng.choice(["x", "y"], 300)
+    table = pa.table(
+        {
+            "uuid": [f"{at:08x}-{at * 7919 % 65536:04x}" for at in range(300)],
+            "a": a,
+            "const": rng.choice(["u", "v"], 300),
+            "y": np.where(a == "x", "p", "q"),
+        }
+    )
+    with pytest.warns(tanager.errors.ColumnWarning, match="uuid"):
+        clf = tanager.BayesNetClassifier("naive", "laplace").fit(table, "y")
+    assert clf.network_.codebook.may_lack("uuid")
+    tanager.save(clf, tmp_path / "m")
+    return tmp_path / "m", table
+
+
+def test_only_columns_that_the_model_needs_are_missed(left_out, tmp_path, said):
+    model, table = left_out
+    rows = tmp_path / "t.parquet"
+    pq.write_table(table.drop_columns(["uuid"]), rows)
+    commands = [
+        ["predict", model, rows],
+        ["score", model, rows],
+        ["explain", model, rows],
+        ["report", model, rows, "-o", tmp_path / "r.html"],
+    ]
+    for command in commands:
+        assert call(*command) == 0, command
+    pq.write_table(table.drop_columns(["uuid", "const"]), rows)
+    said()
+    for command in commands:
+        assert call(*command) == 1, command
+        told = said().err
+        assert "lacks the column(s) 'const'. Its columns: 'a'" in told, command
+        assert "uuid" not in told
+
+
+def test_only_predict_refuses_columns_that_the_model_does_not_know(folder, tmp_path, said):
+    model, rows = folder / "m.tanager", folder / "t.parquet"  # with id, which was dropped
+    assert call("score", model, rows) == 0
+    assert call("explain", model, rows) == 0
+    assert call("report", model, rows, "-o", tmp_path / "r.html", "--folds", "0") == 0
+    said()
+    assert call("predict", model, rows) == 1
+    told = said().err
+    assert "has column(s) unseen in fit: 'id'. Name unseen columns with --keep, or pass" in told
+    assert call("predict", model, rows, "--ignore-extra", "-o", tmp_path / "p.csv") == 0
 
 
 def test_tables_that_do_not_fit_the_model(folder, tmp_path, said):

@@ -26,6 +26,26 @@ from tanager.progress import LongWork
             ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-s", "kdb(q=2)"],
             "has no option 'q'. Its options: adjusted, k",
         ),
+        (
+            ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-s", "fixed"],
+            "fixed cannot do without parents. Write fixed(parents=...)",
+        ),
+        (
+            ["compare", "{t}", "-t", "risk", "--with", "tan/bar"],
+            "tanager: --with tan/bar: parameters 'bar' is not known. Give one of",
+        ),
+        (
+            ["compare", "{t}", "-t", "risk", "--with", "foo/bar"],
+            "tanager: --with foo/bar: parameters 'bar' is not known",
+        ),
+        (
+            ["compare", "{t}", "-t", "risk", "--with", "foo/hdp"],
+            "tanager: --with foo/hdp: structure 'foo' is not known",
+        ),
+        (
+            ["compare", "{t}", "-t", "risk", "--with", "kdb(q=1)/hdp"],
+            "tanager: --with kdb(q=1)/hdp: 'kdb(q=1)': kdb has no option 'q'",
+        ),
         (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--missing", "drop"], "--missing 'drop'"),
         (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--drop", "nix"], "'nix'"),
         (["predict", "{m}", "{t}", "-o", "{tmp}/p.doc"], "'.doc'"),
@@ -61,6 +81,10 @@ from tanager.progress import LongWork
             "--folds, --na-values: of DATA, which is not given",
         ),
         (
+            ["report", "{m}", "-o", "{tmp}/r.html", "--rows", "5"],
+            "--rows: of DATA, which is not given",
+        ),
+        (
             ["report", "{m}", "-o", "{tmp}/r.html", "-t", "risk"],
             "--target: of DATA, which is not given",
         ),
@@ -86,6 +110,15 @@ def test_wrong_usage_is_2_with_one_line(folder, tmp_path, said, arguments, words
     assert told.err.startswith("tanager: ")
     assert told.err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pair_of_an_experiment_file_is_told_as_it_stands_there(folder, tmp_path, said):
+    place = tmp_path / "e.toml"
+    place.write_text(
+        f'classifiers = ["tan/bar"]\n[datasets.t]\npath = "{folder}/t.csv"\ntarget = "risk"\n'
+    )
+    assert call("compare", place, "--run", tmp_path / "run.jsonl") == 2
+    assert f"{place}: classifier tan/bar: parameters 'bar' is not known" in said().err
 
 
 def test_a_reader_that_has_enough_is_no_failure(folder):

@@ -57,6 +57,22 @@ def test_it_prints_a_sheet(folder, capfd):
         assert word in out
 
 
+def test_one_row_and_no_loss_are_written_well(folder, capfd):
+    (folder / "sure.csv").write_text("x,kind\n" + "a,p\nb,q\n" * 20)
+    clf = tanager.BayesNetClassifier("naive", "ml").fit(str(folder / "sure.csv"), "kind")
+    tanager.save(clf, folder / "sure.tanager")
+    (folder / "one.csv").write_text("x,kind\na,p\n")
+    given = ["score", str(folder / "sure.tanager"), str(folder / "one.csv")]
+    assert run(given) == 0
+    out = capfd.readouterr().out
+    assert "1 row " in out
+    assert "the rows' own class shares" in out
+    assert "log-loss" in out
+    assert "-0.0000" not in out
+    assert run([*given, "--json"]) == 0
+    assert "-0.0" not in capfd.readouterr().out
+
+
 def test_a_table_without_classes_or_with_strange_ones_is_told(folder, capfd):
     (folder / "bare.csv").write_text("x,n\ncat,1\n")
     assert run(["score", str(folder / "m.tanager"), str(folder / "bare.csv")]) == 1

@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.cli.calling import call
 
@@ -72,6 +74,61 @@ def test_the_effect_of_a_feature_is_a_curve_of_few_lines(tmp_path, said):
     assert len(lines) == 18
     assert call("show", model, "--effect", "x1") == 2
     assert call("show", model, "--effect", "x0", "--class", "c") == 2
+
+
+CLASSES = {
+    "real": ([0.0, 1.0], {"1": "1.0", "0": "0.0", "1.0": "1.0"}),
+    "boolean": ([False, True], {"true": "True", "FALSE": "False", "True": "True"}),
+    "integer": ([3, 4], {"4": "4", "3.0": "3"}),
+    "text": (["1", "1.0"], {"1": "1", "1.0": "1.0"}),
+    "words": (["true", "True"], {"true": "true", "True": "True"}),
+}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_a_class_is_typed_as_it_would_stand_in_a_table(tmp_path, said, kind):
+    classes, typed = CLASSES[kind]
+    table = pa.table({"a": ["x", "y"] * 10, "y": pa.array(classes * 10)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    model = tmp_path / "m"
+    tanager.save(tanager.BayesNetClassifier("naive", "laplace").fit(table, "y"), model)
+    rows = tmp_path / "t.parquet"
+    for text, name in typed.items():
+        assert call("explain", model, rows, "--class", text) == 0
+        assert f"log-odds of {name} against" in said().out
+        other = next(one for one in typed if typed[one] != name)
+        assert call("explain", model, rows, "--class", other, "--against", text) == 0
+        assert f"against {name}, by feature" in said().out
+        assert call("show", model, "--effect", "a", "--class", text) == 0
+        assert f"log-odds of {name} " in said().out
+    for text in ("2", "TruE" if kind == "words" else "maybe", ""):
+        for command in (["explain", model, rows], ["show", model, "--effect", "a"]):
+            assert call(*command, "--class", text) == 2
+            assert f"--class {text!r} is not one of the classes" in said().err
+    assert call("explain", model, rows, "--against", "2") == 2
+    assert "--against '2' is not one of the classes" in said().err
+
+
+def test_a_class_of_booleans_from_a_csv_is_typed_as_there(tmp_path, said):
+    rows, model = tmp_path / "t.csv", tmp_path / "m"
+    rows.write_text("a,y\n" + "x,true\ny,false\n" * 10)
+    assert call("fit", rows, "-t", "y", "-s", "naive", "-p", "laplace", "-o", model) == 0
+    said()
+    assert call("explain", model, rows, "--class", "true", "--json") == 0
+    assert json.loads(said().out)["target"] is True
+
+
+def test_a_model_of_one_class_says_so(tmp_path, said):
+    rows, model = tmp_path / "t.csv", tmp_path / "m"
+    rows.write_text("a,y\n" + "x,p\nz,p\n" * 5)
+    assert call("fit", rows, "-t", "y", "-s", "naive", "-p", "laplace", "-o", model) == 0
+    said()
+    assert call("explain", model, rows) == 2
+    assert "one class, 'p': every row is predicted so, and there is nothing" in said().err
+    assert call("show", model, "--effect", "a") == 2
+    told = said()
+    assert "one class, 'p': every row is predicted so, and no value has an effect" in told.err
+    assert told.out == ""
 
 
 @pytest.mark.parametrize("name", ["g.svg", "g.png", "g.pdf"])

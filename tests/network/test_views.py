@@ -1,5 +1,6 @@
 """What notebooks and terminals show of explanations, structures and tables."""
 
+import json
 import re
 
 import numpy as np
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError
+from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.network import LabelledTable, NetworkInformation, explain_row
 from tanager.structure import Fixed, Structure
 
@@ -159,3 +160,16 @@ def test_tables_are_sorted_as_asked(model):
     assert (np.diff(center) >= 0).all()
     with pytest.raises(ConfigurationError, match="cannot be sorted by 'size'"):
         table.sorted("size")
+
+
+def test_an_explanation_is_plain_data_as_a_dict(model, people):
+    told = explain_row(model, people.slice(0, 1)).to_dict()
+    assert json.loads(json.dumps(told)) == told
+    assert [part["feature"] for part in told["contributions"]] == ["status", "relation", "age"]
+
+
+def test_of_one_class_there_is_nothing_to_explain():
+    with pytest.warns(ColumnWarning, match="one class"):
+        clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 3, ["p"] * 6)
+    with pytest.raises(ConfigurationError, match=r"one class, 'p': every row .* nothing to expl"):
+        explain_row(clf, [["a"]])

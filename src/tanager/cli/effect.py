@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.cli.console import console, plain, plain_table
-from tanager.errors import ConfigurationError, listed
+from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tanager.network import Network
@@ -44,12 +44,12 @@ class Effect:
     log_odds: list[float]
     n_values: int
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self)
 
 
-def effect_of(network: Network, feature: str, target: str | None) -> Effect:
+def effect_of(network: Network, feature: str, target: int | None) -> Effect:
     """Return the effect of a feature on a class; on the last where none is named."""
     from tanager.codes import join_values
     from tanager.network import NetworkInformation
@@ -57,13 +57,16 @@ def effect_of(network: Network, feature: str, target: str | None) -> Effect:
     from tanager.network.labelled import group_labels
 
     classes = [str(label) for label in network.codebook.classes]
-    if target is not None and target not in classes:
-        raise ConfigurationError(f"--class {target!r}. The classes are: {listed(classes)}.")
+    if len(classes) == 1:
+        raise ConfigurationError(
+            f"The model has one class, {classes[0]!r}: every row is predicted so, and no value "
+            "has an effect."
+        )
     joint = NetworkInformation(network).joint(feature)
     if joint is None:
         raise ConfigurationError(f"The table of {feature!r} is too large for an effect.")
     column = network.codebook.columns[network.structure.names.index(feature)]
-    c = len(classes) - 1 if target is None else classes.index(target)
+    c = len(classes) - 1 if target is None else target
     labels = column.labels()
     if column.n_ordered > MOST_VALUES:
         groups = join_values(joint, column.n_ordered, MOST_VALUES)

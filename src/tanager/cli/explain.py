@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.cli.options import Data, Decimal, Drop, Encoding, Json, Model, NaValues, open_data
+from tanager.cli.options import (
+    Data,
+    Decimal,
+    Drop,
+    Encoding,
+    Json,
+    Model,
+    NaValues,
+    open_data,
+    read_class,
+)
 from tanager.cli.safety import Force, check_output, is_picture
 from tanager.errors import ConfigurationError, DataError
 
@@ -54,11 +64,17 @@ def explain(
     from tanager.network.explanation import explain_row
 
     network = Network.load(model)
+    labels = network.codebook.classes.tolist()
+    named = {"target": (target, "--class"), "against": (against, "--against")}
+    classes = {
+        role: labels[read_class(network, text, option)]
+        for role, (text, option) in named.items()
+        if text is not None
+    }
     explanation = explain_row(
         network,
         _read_row(network, open_data(data, na_values, encoding, decimal, drop), row),
-        target=target,
-        against=against,
+        **classes,
     )
     if output is not None:
         from tanager.cli.draw import save_figure
@@ -66,7 +82,7 @@ def explain(
 
         save_figure(plot_explanation(explanation), output)
     if as_json:
-        print_json(explanation.to_json())
+        print_json(explanation.to_dict())
     else:
         print_explanation(explanation)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +27,6 @@ from tanager.cli.options import (
     Parameters,
     Processes,
     Structure,
-    TableFolder,
     Target,
     given_flags,
     read_bins,
@@ -68,6 +68,13 @@ Imports = Annotated[
     typer.Option(
         "--allow-imports",
         help="Let the experiment file name classifiers by import path, which runs their code.",
+    ),
+]
+TableFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Folder in which an experiment file's tables are found by name; else TANAGER_DATA.",
     ),
 ]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
@@ -128,6 +135,7 @@ def compare(
     if from_file:
         _check_alone(context, sources)
         experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
+        _check_pairs(experiment, f"{sources[0]}: classifier")
     else:
         _check_no_file(context, run)
         style = TextStyle(tuple(na_values or ()), encoding, decimal)
@@ -140,6 +148,7 @@ def compare(
             bins=read_bins(bins),
             name="comparison",
         )
+        _check_pairs(experiment, "--with")
         _note_columns(experiment, can_be_off=False)
     results = _run(experiment, run, jobs, retry_failed=retry_failed)
     if output is not None:
@@ -170,8 +179,9 @@ def _check_no_file(context: typer.Context, run: Path | None) -> None:
     strange = given_flags(context, *OF_FILES)
     if strange:
         raise ConfigurationError(
-            f"{', '.join(strange)}: of an experiment file alone, and DATA are tables. Give an "
-            "experiment.toml, or leave the options out."
+            f"{', '.join(strange)}: of an experiment file alone, and DATA are tables. Give the "
+            "tables by their paths and leave the options out, or give an experiment.toml, which "
+            "may name tables of a folder."
         )
     if run is None and given_flags(context, "retry_failed"):
         raise ConfigurationError(
@@ -238,6 +248,17 @@ def evaluate(
     from tanager.cli.tables import print_evaluation
 
     print_evaluation(results, as_json=as_json)
+
+
+def _check_pairs(experiment: Experiment, where: str) -> None:
+    """Refuse pairs of learners that are not known by what was written: they are no options here."""
+    for contender in experiment.contenders:
+        try:
+            if contender.is_pair:
+                contender.check()
+        except ConfigurationError as error:
+            text = re.sub(r"^(structure|parameters)=", r"\1 ", str(error))
+            raise ConfigurationError(f"{where} {contender.use}: {text}") from error
 
 
 def _columns(*said: list[str] | None) -> dict[str, Any]:

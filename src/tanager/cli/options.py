@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tanager.errors import ConfigurationError, DataError, listed, nearest
+
 if TYPE_CHECKING:
+    from tanager.network import Network
     from tanager.sources import Source
 
 __all__ = [
@@ -38,6 +41,7 @@ __all__ = [
     "open_data",
     "read_bins",
     "read_categorical",
+    "read_class",
 ]
 
 # The boxes in which a command's help has its options.
@@ -202,6 +206,20 @@ def read_categorical(names: list[str] | None) -> str | list[str]:
     if not names:
         return "from_dtype"
     return "all" if names == ["all"] else names
+
+
+def read_class(network: Network, text: str, option: str) -> int:
+    """Return the place of the class that an option names.
+
+    It is matched as labels of a table are: ``1`` names the class 1.0, ``true`` the class True.
+    """
+    try:
+        return int(network.codebook.encode_labels([text])[0])
+    except DataError as error:
+        known = [str(label) for label in network.codebook.classes]
+        raise ConfigurationError(
+            f"{option} {text!r} is not one of the classes {listed(known)}.{nearest(text, known)}"
+        ) from error
 
 
 def read_bins(text: str) -> str | int:

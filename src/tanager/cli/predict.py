@@ -23,7 +23,7 @@ from tanager.cli.options import (
     open_data,
 )
 from tanager.cli.safety import Force, check_output, is_prediction
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,13 +96,14 @@ def predict(
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
-    source = network.codebook.complete(open_data(data, na_values, encoding, decimal, drop))
+    table = open_data(data, na_values, encoding, decimal, drop)
+    source = network.codebook.complete(table)
     kept = _kept(source, keep or ())
     features = match_features(network, source, kept, ignore_extra=ignore_extra)
     source = network.codebook.text_as_trained(source, features)
     scorer = Scorer(network, features, kept, probabilities=probabilities)
     rows = sum(_written(scorer, source, output, jobs))
-    scorer.unseen.warn()
+    scorer.unseen.warn(table, features)
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
@@ -203,31 +204,14 @@ def match_features(
     network: Network, source: Source, kept: Sequence[str], *, ignore_extra: bool
 ) -> list[str]:
     """Return the input's columns that are the model's features, in its order."""
-    wanted = network.codebook.domain.names
-    target = network.codebook.target.name
-    if not network.codebook.named:
-        # The model knows no names: what is neither kept nor the target, by position.
-        rest = [name for name in source.names if name not in kept and name != target]
-        if len(rest) != len(wanted):
-            raise DataError(
-                f"The model was fitted on {len(wanted)} columns without names; the table has "
-                f"{len(rest)} besides those kept. Pass as many columns, in the order of training."
-            )
-        return rest
-    absent = [name for name in wanted if name not in source.names]
-    if absent:
-        raise DataError(
-            f"The table lacks the column(s) {', '.join(map(repr, absent))} of the model. "
-            f"It has: {', '.join(source.names)}. Rename or add columns."
-        )
-    allowed = {*wanted, *kept, target}
-    extra = [name for name in source.names if name not in allowed]
-    if extra and not ignore_extra:
-        raise DataError(
-            f"The table has column(s) that the model does not know: {', '.join(map(repr, extra))}. "
-            "Name them with --keep, or pass --ignore-extra."
-        )
-    return list(wanted)
+    codebook = network.codebook
+    return codebook.match(
+        source.names,
+        named=source.named,
+        kept=[*kept, codebook.target.name],
+        ignore_extra=ignore_extra,
+        remedy="Name unseen columns with --keep, or pass --ignore-extra.",
+    )
 
 
 def _written(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> Iterator[int]:

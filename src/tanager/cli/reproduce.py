@@ -11,6 +11,7 @@ import typer
 
 from tanager.cli.live import live_progress
 from tanager.cli.options import Json, Processes, TableFolder
+from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tanager.evaluation import Experiment
@@ -55,6 +56,10 @@ def reproduce(
     from tanager.cli.tables import print_findings
     from tanager.evaluation.reproduction import PAPERS, reproduce_paper
 
+    if paper not in (*PAPERS, "all"):
+        raise ConfigurationError(
+            f"paper {paper!r} is not known. Allowed: {', '.join((*PAPERS, 'all'))}."
+        )
     for name in PAPERS if paper == "all" else [paper]:
         with ExitStack() as stack:
 

@@ -54,7 +54,8 @@ def score(
 
     Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
     every class by itself. Rows that the model was fitted on flatter it: they are
-    recognised, and told of.
+    recognised, and told of. Beside the numbers stands what it would give to say the
+    classes' shares among these rows for every row.
     """
     from tanager.evaluation.sheet import make_sheet
     from tanager.network.files import read_model
@@ -62,9 +63,10 @@ def score(
 
     network, header = read_model(model)
     column = target if target is not None else network.codebook.target.name
-    source = network.codebook.complete(open_data(data, na_values, encoding, decimal, drop))
+    table = open_data(data, na_values, encoding, decimal, drop)
+    source = network.codebook.complete(table)
     features = _features(network, source, column)
-    probabilities, labels = _predict(network, source, features, column, jobs)
+    probabilities, labels = _predict(network, table, features, column, jobs)
     trained = network.codebook.read_as_trained(source, features, column)
     own = own_rows(
         network,
@@ -100,7 +102,7 @@ def _features(network: Network, source: Source, target: str) -> list[str]:
 
 
 def _predict(
-    network: Network, source: Source, features: list[str], target: str, jobs: int
+    network: Network, table: Source, features: list[str], target: str, jobs: int
 ) -> tuple[Any, Any]:
     """Return the probabilities and the class codes of all rows, a batch at a time."""
     import numpy as np
@@ -109,17 +111,18 @@ def _predict(
     from tanager.sources.plain import plain_numbers
 
     codebook = network.codebook
-    source = codebook.text_as_trained(source, features, target)
+    source = codebook.text_as_trained(codebook.complete(table), features, target)
     scorer = Scorer(network, features, (target,), probabilities=True)
-    parts, labels = [], []
+    parts, labels, n_scored = [], [], 0
     with watching() as progress:
         progress.start("score", source.n_rows)
         for batch in scored(scorer, source, jobs):
-            labels.append(codebook.encode_labels(batch.column(0)))
+            labels.append(codebook.encode_labels(batch.column(0), name=target, start=n_scored))
+            n_scored += batch.num_rows
             parts.append(np.stack([plain_numbers(column) for column in batch.columns[2:]], axis=1))
             progress.advance(batch.num_rows)
         progress.finish()
-    scorer.unseen.warn()
+    scorer.unseen.warn(table, features)
     if not parts:
         raise DataError("The table has no rows. Pass a table with at least one row.")
     return np.concatenate(parts), np.concatenate(labels).astype(np.int64)
@@ -129,10 +132,11 @@ def _print_sheet(sheet: Sheet) -> None:
     from tanager.evaluation.metrics import METRICS
 
     out = console()
-    lines = plain_table("", f"{sheet.n_rows:,} rows", "always the class shares")
+    rows = "1 row" if sheet.n_rows == 1 else f"{sheet.n_rows:,} rows"
+    lines = plain_table("", rows, "always the rows' own class shares")
     for name, value in sheet.metrics.items():
         base = sheet.baseline.get(name)
-        lines.add_row(METRICS[name].title, _number(value), "" if base is None else f"{base:.4f}")
+        lines.add_row(METRICS[name].title, _number(value), "" if base is None else _number(base))
     out.print(lines)
     out.print()
     by_class = plain_table("class", "rows", "precision", "recall", "F1", "AUC")
@@ -151,4 +155,5 @@ def _print_sheet(sheet: Sheet) -> None:
 
 
 def _number(value: float) -> str:
-    return "" if value != value else f"{value:.4f}"  # NaN: undefined
+    """Return a number with four digits, without the sign of a zero; NaN is undefined."""
+    return "" if value != value else f"{value:z.4f}"

@@ -9,7 +9,7 @@ import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.effect import effect_of, print_effect
-from tanager.cli.options import Json, Model, given_flags
+from tanager.cli.options import Json, Model, given_flags, read_class
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -59,10 +59,11 @@ def show(
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
     tables = [network.table(name).sorted(sort) for name in names]
-    effects = [effect_of(network, name, target) for name in effect or []]
+    c = None if target is None else read_class(network, target, "--class")
+    effects = [effect_of(network, name, c) for name in effect or []]
     facts = _facts(network, header, model)
     if as_json:
-        facts["effects"] = [one.to_json() for one in effects]
+        facts["effects"] = [one.to_dict() for one in effects]
         facts["tables"] = [
             {
                 "feature": t.feature,

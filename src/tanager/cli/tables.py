@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tanager.cli.console import console, plain, plain_table, print_json
 
 if TYPE_CHECKING:
@@ -22,12 +20,13 @@ OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_err
 
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
-    """Print mean and standard deviation over cells of one classifier on one table."""
+    """Print mean and standard deviation of one classifier on one table."""
     from tanager.evaluation.results import TIMES
+    from tanager.evaluation.summary import say_pooled
     from tanager.evaluation.verdict import verdict
 
     cells = results.records
-    numbers = {name: _mean_and_deviation(cells, name) for name in (*results.metrics, *TIMES)}
+    numbers = {name: _mean_and_deviation(results, name) for name in (*results.metrics, *TIMES)}
     if as_json:
         facts = {
             "experiment": results.description,
@@ -46,12 +45,17 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
     protocol, seed = results.description["protocol"], results.description["seed"]
     rounds = "1 round" if protocol["rounds"] == 1 else f"{protocol['rounds']} rounds"
     out.print(f"{len(cells)} cells: {rounds} of {protocol['folds']} folds, seed {seed}")
+    if say_pooled(results):
+        out.print(say_pooled(results))
 
 
-def _mean_and_deviation(cells: list[dict[str, Any]], name: str) -> tuple[float, float]:
-    values = [cell[name] for cell in cells if cell[name] is not None]
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return float(np.mean(values)) if values else float("nan"), deviation
+def _mean_and_deviation(results: Results, name: str) -> tuple[float | None, float | None]:
+    """Return a metric of the one classifier on the one table; None: there is no such number."""
+    mean, deviation = results.mean(name), results.deviation(name)
+    if not mean.datasets:
+        return None, None
+    spread = float(deviation.values[0, 0])
+    return float(mean.values[0, 0]), spread if spread == spread else None
 
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
@@ -96,8 +100,8 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
 
 
 def _print_overview(out: Console, results: Results) -> None:
-    """Print one row a classifier: means, with deviations over cells where there is one table."""
-    from tanager.evaluation.summary import summarize
+    """Print one row a classifier: means, with deviations where there is one table."""
+    from tanager.evaluation.summary import say_pooled, summarize
 
     summaries = [summarize(results, metric) for metric in OVERVIEW if metric in results.metrics]
     titles = [results.title(summary.scores.metric) for summary in summaries]
@@ -114,14 +118,14 @@ def _print_overview(out: Console, results: Results) -> None:
             best = means.max() if summary.scores.greater else means.min()
             text = f"{means[j]:.4f}"
             text = f"[bold]{text}[/]" if means[j] == best else text
-            if one and summary.deviations is not None:
-                text += f" ± {summary.deviations.values[0, j]:.4f}"
-            cells.append(text)
+            cells.append(text + (summary.spread(0, j) if one else ""))
         rows.append(cells)
     _print_rows(out, ["classifier", *titles], rows)
     where = f"on {results.datasets[0]}" if one else f"over {len(results.datasets)} tables"
     spread = " ± standard deviation over cells" if one else ""
     out.print(f"mean{spread} {where}")
+    if say_pooled(results):
+        out.print(say_pooled(results))
 
 
 def _print_rows(out: Console, titles: list[str], rows: list[list[str]]) -> None:
@@ -218,7 +222,9 @@ def _distinct(failures: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
     return {(f["dataset"], f["classifier"]): f["error"].splitlines()[-1][:120] for f in failures}
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
     return f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}"
 
 

@@ -47,6 +47,9 @@ _PHRASES = (
     (", or a learner from tanager.structure", ""),
     (", or a learner from tanager.parameters", ""),
 )
+_COUNT = re.compile(
+    r"X has (\d+) features, but BayesNetClassifier is expecting (\d+) features as input\."
+)
 _ORDER_OF = re.compile(r"ordered=\{'([^']*)': \[\.\.\.\]\}")
 _ENTRY = re.compile(r"(?<![-\w])(ordered|monotonic)\['[^']*'\]")
 _GIVEN = re.compile(rf"(?<![\w(-])({'|'.join(_PARAMETERS)})=(?=\S)")
@@ -60,6 +63,11 @@ def in_options(text: str) -> str:
     >>> in_options("monotonic names 'a'. Say the order with ordered={'a': [...]}.")
     "--monotonic names 'a'. Say the order with --ordered 'a=first,second,...'."
     """
+    text = _COUNT.sub(
+        r"The model knows \2 columns by their place; the table has \1, besides the target and "
+        "those kept.",
+        text,
+    )
     text = _ORDER_OF.sub(r"--ordered '\1=first,second,...'", text)
     text = _ENTRY.sub(r"--\1", text)
     for library, here in _PHRASES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from math import exp
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
-from tanager.escaping import visible
+from tanager.escaping import abridged, visible
 from tanager.network.information import NetworkInformation
 from tanager.network.network import Network, network_of
 
@@ -139,14 +140,14 @@ class Explanation(EqualByArrays):
         """
         found = self.spoken_for()
         parts = [
-            f"{self.features[at]} alone would add {self.alone[at]:+.2f}, beside "
-            f"{' and '.join(self.parents[at])} it adds {self.contributions[at]:+.2f}"
+            f"{abridged(self.features[at])} alone would add {self.alone[at]:+.2f}, beside "
+            f"{' and '.join(map(abridged, self.parents[at]))} it adds {self.contributions[at]:+.2f}"
             for at in found[:most]
         ]
         more = f"; likewise {len(found) - most} more" if len(found) > most else ""
         return f"Parents speak for some features: {'; '.join(parts)}{more}." if parts else ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return {
             "target": _plain(self.target),
@@ -171,19 +172,19 @@ class Explanation(EqualByArrays):
 
     def __repr__(self) -> str:
         order = np.argsort(-self.probabilities, kind="stable")[:6]
-        chances = (f"{self.classes[at]} {self.probabilities[at]:.3f}" for at in order)
-        rows = [("", "value", "adds", "so far", f"P({self.target})")]
+        chances = (f"{_fit(self.classes[at])} {self.probabilities[at]:.3f}" for at in order)
+        target, against = _fit(self.target), _fit(self.against)
+        rows = [("", "value", "adds", "so far", f"P({target})")]
         for at, step in enumerate(self.steps(20)):
             adds = f"{step.adds:+.3f}" if at else ""
             end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
-            rows.append((step.feature, step.value, adds, *end))
-        shown = [[visible(text) for text in row] for row in rows]
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+            rows.append((_fit(step.feature), _fit(step.value), adds, *end))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
-            visible(f"P(class | row): {', '.join(chances)}"),
-            visible(f"log-odds of {self.target} against {self.against}, by feature:"),
+            f"P(class | row): {', '.join(chances)}",
+            f"log-odds of {target} against {against}, by feature:",
         ]
-        for row in shown:
+        for row in rows:
             cells = zip(row, widths, strict=True)
             texts = [t.ljust(w) if i < 2 else t.rjust(w) for i, (t, w) in enumerate(cells)]
             lines.append("  ".join(texts).rstrip())
@@ -233,6 +234,11 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     weights = np.exp(log_joint - log_joint.max())
     probabilities = weights / weights.sum()
     classes = tuple(network.codebook.classes.tolist())
+    if len(classes) == 1:
+        raise ConfigurationError(
+            f"The model has one class, {classes[0]!r}: every row is predicted so, and there is "
+            "nothing to explain."
+        )
     best = int(np.argmax(log_joint)) if target is None else find_class(classes, target)
     others = np.where(np.arange(len(classes)) == best, -np.inf, log_joint)
     rival = int(np.argmax(others)) if against is None else find_class(classes, against)
@@ -309,6 +315,11 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
     day = str(raw).removesuffix(" 00:00:00")
     shown = f"{raw:.6g}" if isinstance(raw, int | float) else day
     return f"{shown}, in {label}" if label.startswith("(") else f"{shown}, {label}"
+
+
+def _fit(name: Any) -> str:
+    """Return a name or a value as it fits a line of print; start and end tell long ones apart."""
+    return abridged(visible(re.sub(r"[\t\n]", " ", str(name))), 36)
 
 
 def _plain(label: Any) -> Any:

@@ -31,6 +31,7 @@ class Dialect:
     max_columns = 1000
     max_terms = 1 << 15  # of all sums over unknown features: planners take seconds for as many
     name_bytes = 10_000
+    folds_names = True  # "Age" and "age" are one column, also in quotes; so in most engines
 
     def literal(self, text: str) -> str:
         """Return a text as an expression."""
@@ -203,6 +204,7 @@ class Postgres(Dialect):
     max_terms = 1 << 20  # about 20 MB of text
     holds_nul = False  # no text of PostgreSQL has the character 0
     name_bytes = 63
+    folds_names = False
 
     def literal(self, text: str) -> str:
         # E'' reads a backslash in one way under every setting.
@@ -298,6 +300,10 @@ def balanced_sum(parts: Sequence[str]) -> str:
 
 def name_quoted(name: Any) -> str:
     """Return a column's or a table's name in quotes."""
+    if not name:
+        raise ConfigurationError(
+            "A column or the table has an empty name, which no name in SQL is. Rename it."
+        )
     if "\x00" in name:
         raise ConfigurationError(
             f"The name {name!r} has the character 0, which no name in SQL has. Rename the column."

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network.exports.dialects import (
     DIALECTS,
     Dialect,
@@ -45,6 +45,7 @@ __all__ = ["to_sql"]
 
 _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
+_ROW = "tanager_row"  # what the statement calls a row of the table
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 
@@ -86,9 +87,36 @@ def to_sql(
     if unknowns:
         _check(recipe, engine)
     names = [table] if isinstance(table, str) else list(table)
-    kept = [given.name for given in recipe.inputs] if keep is None else list(keep)
+    read = [given.name for given in recipe.inputs]
+    kept = read if keep is None else list(keep)
+    if engine.folds_names:
+        _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     writer = _Writer(recipe, engine, kept)
-    return writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
+    statement = writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
+    if len(names) == 1 and names[0].lower() in writer.stage_names():
+        raise ConfigurationError(
+            f"table={names[0]!r} is a name that the statement itself uses. Give the schema too, "
+            f"such as table=('main', {names[0]!r}), or rename the table."
+        )
+    return statement
+
+
+def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
+    """Refuse columns that the engine takes for one.
+
+    It reads the first of them, without a word, under both names. A feature that the statement
+    does not read may stand in the table too.
+    """
+    alike: dict[bytes, list[str]] = {}
+    for name in [*features, *sorted(read.difference(features))]:
+        alike.setdefault(name.encode().lower(), []).append(name)  # bytes: A to Z alone
+    for names in alike.values():
+        if len(names) > 1 and not read.isdisjoint(names):
+            raise ConfigurationError(
+                f"The columns {listed(names)} differ only in case, which dialect={dialect!r} does "
+                "not tell apart, even in quotes. Rename one of them and fit again; "
+                "dialect='postgres' tells them apart."
+            )
 
 
 def _check(recipe: Recipe, dialect: Dialect) -> None:
@@ -109,6 +137,11 @@ def _check(recipe: Recipe, dialect: Dialect) -> None:
             f"{dialect.max_terms:,} that this dialect plans in good time. {remedy} DuckDB and "
             f"PostgreSQL take up to {DuckDB.max_terms:,}; ONNX, C and JavaScript take any."
         )
+
+
+def _column(name: str) -> str:
+    """Return a column of the table; SQLite would take the bare name of one it lacks for a text."""
+    return f"{_ROW}.{name_quoted(name)}"
 
 
 class _Writer:
@@ -133,9 +166,9 @@ class _Writer:
         keeps = [f"k{at}" for at in range(len(self.kept))]
         terms = [f"f{at}_{c}" for at in range(n) for c in classes] if contributions else []
         odds = [f"l{c}" for c in classes]
-        raw = [(f"k{at}", name_quoted(name)) for at, name in enumerate(self.kept)]
+        raw = [(f"k{at}", _column(name)) for at, name in enumerate(self.kept)]
         raw += [(f"v{at}", self._raw(given)) for at, given in enumerate(recipe.inputs)]
-        self._stage("raw", raw, [], table)
+        self._stage("raw", raw, [], f"{table} AS {_ROW}")
         coded = [(f"c{at}", self._code(at)) for at in range(n)]
         self._stage("coded", coded, keeps, "raw")
         spread = unknowns and any(family.parents for family in recipe.families)
@@ -157,6 +190,10 @@ class _Writer:
             self.stages.append(f"scored AS ({' UNION ALL '.join(parts)})")
             source = "scored"
         return self._finish(source, keeps, terms, odds)
+
+    def stage_names(self) -> set[str]:
+        """Return what the statement calls its stages."""
+        return {stage.partition(" AS ")[0] for stage in self.stages}
 
     def _look_up(self, keeps: list[str], spread: bool) -> None:
         """Write the stages from ``coded`` to ``looked``."""
@@ -241,7 +278,7 @@ class _Writer:
         self.stages.append(f"{name} AS {how}(SELECT\n  {listed}\n FROM {source})")
 
     def _raw(self, given: Input) -> str:
-        dialect, column = self.dialect, name_quoted(given.name)
+        dialect, column = self.dialect, _column(given.name)
         if given.kind in ("text", "boolean"):
             return dialect.to_text(column)
         if given.temporal:
