@@ -70,6 +70,28 @@ def test_several_tables_are_judged_by_ranks():
     assert "significantly better than b" in said
 
 
+def test_a_shared_first_place_has_no_winner():
+    tables = {"s": {"a": [0.1], "b": [0.2]}, "t": {"a": [0.4], "b": [0.3]}}
+    said = "share the best average rank on log-loss over 2 tables, 1.50."
+    assert verdict(results_of(tables)) == f"a and b {said}"
+    turned = {name: dict(reversed(losses.items())) for name, losses in tables.items()}
+    assert verdict(results_of(turned)) == f"b and a {said}"
+    beaten = {name: {**losses, "c": [0.9]} for name, losses in tables.items()}
+    start = "a and b share the best average rank on log-loss over 2 tables, 1.50: not significantly"
+    assert verdict(results_of(beaten)).startswith(f"{start} better than c (p 0.")
+
+
+def test_a_shared_mean_of_one_table_has_no_winner():
+    losses = {"a": [0.25, 0.5, 0.75], "b": [0.5, 0.75, 0.25], "c": [0.8, 0.9, 0.9]}
+    said = verdict(results_of({"iris": losses}))
+    assert said.startswith("a and b share the lowest log-loss on iris, 0.5000: ")
+    assert said.endswith(").")
+    assert "than c (p 0." in said
+    many = {name: [0.5, 0.6] for name in "abcde"}
+    said = verdict(results_of({"iris": many}))
+    assert said == "5 classifiers share the lowest log-loss on iris, 0.5500."
+
+
 def test_what_failed_takes_nothing_from_the_others():
     results = results_of(
         {"iris": {"a": [0.1, 0.2, 0.1], "b": [0.3, 0.3, 0.5], "x": [0, 0, 0]}}, failed=("x",)

@@ -136,6 +136,46 @@ def test_a_long_name_leaves_room_for_its_value():
     assert label.endswith("…he first day? 3, ≤ 29.5")
 
 
+LONG = "a long text value that goes on and on and on until it ends with "
+
+
+@pytest.fixture(scope="module")
+def long_values():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=(2, 300))
+    codes[1] = np.where(rng.random(300) < 0.8, codes[0], codes[1])
+    table = {
+        f"{LONG}{name}": [f"{LONG}{c}" for c in row] for name, row in zip("ab", codes, strict=True)
+    }
+    clf = BayesNetClassifier("tan", "laplace").fit(table, [f"{LONG}{c % 2}" for c in codes[0]])
+    return clf, {name: column[:1] for name, column in table.items()}
+
+
+def test_long_values_of_a_table_are_told_apart(long_values):
+    clf, _ = long_values
+    for feature in clf.structure_.features:
+        ax = drawn(plot_table(clf, feature))
+        for labels, table in (
+            (ax.get_xticklabels(), clf.network_.table(feature).values),
+            (ax.get_yticklabels(), clf.network_.table(feature).contexts),
+        ):
+            texts = [label.get_text() for label in labels]
+            assert len(set(texts)) == len(texts) == len(table)
+            assert max(map(len, texts)) <= 56
+        effect = drawn(plot_effect(clf, feature))
+        texts = [label.get_text() for label in effect.get_yticklabels()]
+        assert len(set(texts)) == 3
+
+
+def test_a_printed_explanation_fits_a_line(long_values):
+    lines = repr(explain_row(*long_values)).splitlines()
+    assert max(map(len, lines)) <= 160
+    features = [line for line in lines if line.startswith("a long text value")]
+    assert len({line[:36] for line in features}) == 2
+    assert explain_row(*long_values).features[0].startswith(LONG)  # whole as data
+    assert len(explain_row(*long_values).why_silent()) <= 3 * 160
+
+
 def test_one_panel_a_class(model, wide):
     panels = plot_explanation(model, wide[0].slice(0, 1), target="each")
     assert len(panels) == 3

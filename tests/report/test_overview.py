@@ -103,6 +103,17 @@ def test_the_table_has_every_mean_with_its_deviation(n_tables):
         assert all(f">{cell.text}<span" in first for cell in cells)
 
 
+def test_one_cell_has_no_deviation_and_a_shared_rank_no_winner():
+    alone = score_table(make_results(2, 1, n_cells=1))
+    assert [cell.spread for row in alone["rows"] for cell in row["cells"]] == [""] * 4
+    results = make_results(2, 2)
+    for record in results.records:  # each is best on one table
+        better = record["classifier"][-1] == record["dataset"][-1]
+        record["log_loss"] = 0.2 if better else 0.4
+    ranks = [row["cells"][0] for row in score_table(results)["rows"]]
+    assert [(cell.text, cell.best) for cell in ranks] == [("1.50", True)] * 2
+
+
 def test_a_classifier_that_failed_is_a_row_with_its_reason():
     page = render_report(make_results(3, 1, failed=True))
     first = page[: page.index("<nav")]

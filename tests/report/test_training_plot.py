@@ -38,6 +38,19 @@ def test_tables_alone_have_one_panel(fitted):
     assert len(figure.axes[0].lines[0].get_ydata()) == 3
 
 
+def test_a_classifier_is_drawn_by_its_search_or_else_its_tables(fitted):
+    assert len(plot_training(fitted).axes) == 4
+    tables = Hybrid(training=Training(epochs=2))
+    X, y = [["a", "b"], ["b", "b"], ["a", "a"]] * 20, [0, 1, 0] * 20
+    assert len(plot_training(BayesNetClassifier("naive", tables).fit(X, y)).axes) == 2
+    counted = BayesNetClassifier("naive", "laplace").fit(X, y)
+    for given in (counted, counted.network_):
+        with pytest.raises(ConfigurationError, match="no training by gradient"):
+            plot_training(given)
+    with pytest.raises(ConfigurationError, match=r"A fitted .* is needed, not a Bayes"):
+        plot_training(BayesNetClassifier())
+
+
 def test_a_record_without_training_is_told():
     with pytest.raises(ConfigurationError, match="no training by gradient"):
         plot_training({"seconds": 1.0})

@@ -55,11 +55,13 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
     folds: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--folds", help="Of cross-validation, where DATA are the rows of the fit; 0: none."
+            "--folds",
+            help="Of cross-validation, where DATA are the rows of the fit; 0: none. By default 5, "
+            "or as many as there are rows.",
         ),
-    ] = 5,
+    ] = None,
     rows: Annotated[
         int,
         typer.Option(

@@ -48,6 +48,7 @@ class Bench:
     _table: tuple[str, Loaded] | None = None
     _rows: tuple[tuple[str, int, int], _Rows] | None = None
     _warm: set[str] = field(default_factory=set)
+    _sums_are_warm: bool = False
     _threads: tuple[int, Any] | None = None
 
     def run(self, cell: Cell) -> dict[str, Any]:
@@ -95,8 +96,9 @@ class Bench:
         contender = self.experiment.contender(cell.classifier)
         seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
                    .generate_state(1)[0] >> 1)  # fmt: skip
-        self._warm_up(contender, rows.train, rows.y)
         columns = self._columns(cell, contender, rows)
+        self._warm_up(contender, rows.train, rows.y)
+        self._warm_up_sums(contender, rows, columns)
         estimator = contender.build(seed, self.experiment.bins, columns)
         with self._one_thread(), one_of_many(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
@@ -167,6 +169,29 @@ class Bench:
         except Exception:  # too few rows for it: the timed fit will tell
             return
 
+    def _warm_up_sums(self, contender: Contender, rows: _Rows, columns: dict[str, Any]) -> None:
+        """Sum out an unknown value once, where test rows may have one: it takes other loops.
+
+        They are those for codes of one byte and of two, on a tree of our own: whether a pair
+        learns a tree from the few rows of its warm-up is uncertain.
+        """
+        if self._sums_are_warm or not contender.is_pair:
+            return
+        said = {**columns, **contender.options}
+        coded = "categorical_features" in said or "ordered" in said
+        summed = said.get("missing", "value") != "value"
+        if not _may_be_unknown(rows.train, rows.test, numbers=coded, missing=summed):
+            return
+        from tanager.classifiers import BayesNetClassifier
+        from tanager.structure import Fixed
+
+        self._sums_are_warm = True
+        values = [["a", "a"], ["b", "b"]]
+        tree = BayesNetClassifier(Fixed({"x1": ["x0"]}), "laplace").fit(values, [0, 1]).network_
+        codes = tree.codebook.encode([["never seen", "a"]])
+        for kind in (np.uint8, np.uint16):
+            tree.log_joint_of_codes(codes.astype(kind))
+
     def _one_thread(self) -> Any:
         """Limit numerical libraries to one thread; they are looked up when more may be loaded."""
         from threadpoolctl import ThreadpoolController
@@ -174,6 +199,26 @@ class Bench:
         if self._threads is None or self._threads[0] != len(self._warm):
             self._threads = (len(self._warm), ThreadpoolController())
         return self._threads[1].limit(limits=1)
+
+
+def _may_be_unknown(train: Any, test: Any, *, numbers: bool, missing: bool) -> bool:
+    """Tell whether test rows have a value that no training row has.
+
+    Every number falls into some interval, so that new ones count only where `numbers` are
+    taken as categories. "Missing" is a value like others unless `missing` ones are summed out.
+    """
+    from pyarrow import types
+
+    for seen, asked in zip(train.columns, test.columns, strict=True):
+        if asked.null_count and (missing or not seen.null_count):
+            return True
+        kind = asked.type
+        number = (types.is_integer, types.is_floating, types.is_decimal, types.is_temporal)
+        if any(is_one(kind) for is_one in number) and not numbers:
+            continue
+        if set(asked.unique().to_pylist()) - set(seen.unique().to_pylist()):
+            return True
+    return False
 
 
 def identical_rows(table: Any) -> NDArray[np.int64]:

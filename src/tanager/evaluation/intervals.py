@@ -42,7 +42,8 @@ def score_intervals(results: Results, metric: str) -> Intervals | None:
     -----
     With one table: the mean over its cells :math:`\pm\, t_{J-1}\,\hat\sigma
     \sqrt{1/J + n_{test}/n_{train}}`, the 95 % interval whose variance knows that
-    training sets share rows (Nadeau and Bengio, 2003).
+    training sets share rows (Nadeau and Bengio, 2003). A metric that is of a round's
+    rows together (`Results.is_pooled`) has no interval.
 
     With several tables: the average rank, and half of Nemenyi's critical difference on
     either side: two classifiers whose intervals do not overlap differ at 5 %.
@@ -88,25 +89,33 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
         values = np.array([cell[metric] for cell in cells])
         n_cells = max(n_cells, len(values))
         half = 0.0
-        if len(values) > 1:
+        if len(values) > 1 and not results.is_pooled(metric):
             ratio = float(np.mean([cell["n_test"] / cell["n_train"] for cell in cells]))
             spread = values.std(ddof=1) * np.sqrt(1 / len(values) + ratio)
             half = float(stats.t.ppf(0.975, len(values) - 1) * spread)
-        centers.append(float(values.mean()))
+        centers.append(float(scores.values[0, at]))
         lows.append(centers[-1] - half)
         highs.append(centers[-1] + half)
     better = "more is better" if scores.greater else "less is better"
-    meaning = (
-        f"Means over {n_cells} cells with 95 % intervals that know that training sets share "
-        "rows. Bars tell how sure each score is; the test of a pair is sharper."
-        if n_cells > 1
-        else "One cell: how sure a score is cannot be told."
-    )
     return Intervals(
         tuple(scores.classifiers[at] for at in order),
         tuple(centers),
         tuple(lows),
         tuple(highs),
         f"{results.title(metric)} on {dataset}, {better}",
-        meaning,
+        _meaning(n_cells, pooled=results.is_pooled(metric)),
+    )
+
+
+def _meaning(n_cells: int, *, pooled: bool) -> str:
+    if pooled:
+        return (
+            "Of all held-out rows of a round together, mean over rounds: how sure a score is "
+            "cannot be told."
+        )
+    if n_cells == 1:
+        return "One cell: how sure a score is cannot be told."
+    return (
+        f"Means over {n_cells} cells with 95 % intervals that know that training sets share "
+        "rows. Bars tell how sure each score is; the test of a pair is sharper."
     )

@@ -139,7 +139,8 @@ def row_losses(
 ) -> NDArray[np.float64]:
     """Return the log-loss of each row; see `log_loss`."""
     floor = np.finfo(np.float64).eps
-    return -np.log(np.maximum(_of_true_class(probabilities, labels), floor))
+    # Taken from zero: the negative of a zero would be written as -0.0.
+    return 0.0 - np.log(np.maximum(_of_true_class(probabilities, labels), floor))
 
 
 class Reliability(NamedTuple):
@@ -180,6 +181,9 @@ def reliability(
 
 def calibration_error(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
     """Return the expected calibration error of the predicted class, over 15 equal bins.
+
+    Of few rows it is mostly noise: a bin of one row is off by its whole confidence. So
+    `Results.mean` adds up the bins of a round's folds before it takes the distance.
 
     References
     ----------
@@ -238,6 +242,7 @@ class Metric(NamedTuple):
     function: Callable[..., float]
     greater: bool = False
     needs_groups: bool = False  # takes, besides, which rows have the same features
+    pooled: bool = False  # of a round's rows together: of few rows it is mostly noise
 
 
 METRICS: Mapping[str, Metric] = {
@@ -249,7 +254,7 @@ METRICS: Mapping[str, Metric] = {
     "rmse_class_averaged": Metric("RMSE (class-averaged)", rmse_class_averaged),
     "log_loss": Metric("log-loss", log_loss),
     "brier_score": Metric("Brier score", brier_score),
-    "calibration_error": Metric("calibration error", calibration_error),
+    "calibration_error": Metric("calibration error", calibration_error, pooled=True),
     "conditional_relative_entropy": Metric(
         "conditional relative entropy", conditional_relative_entropy, needs_groups=True
     ),

@@ -158,15 +158,29 @@ class Results:
                 parquet.write_table(self.table(), part)
 
     def mean(self, metric: str) -> Scores:
-        """Average a metric, or a time, over the cells of each dataset and classifier."""
-        return self.scores(metric, self._over_cells(metric, np.mean))
+        """Average a metric, or a time, over the cells of each dataset and classifier.
+
+        Of a metric that `is_pooled`, over the rounds.
+        """
+        return self.scores(metric, self._over_parts(metric, np.mean))
 
     def deviation(self, metric: str) -> Scores:
-        """Return the standard deviation of a metric over the cells; zero where there is one."""
-        return self.scores(
-            metric,
-            self._over_cells(metric, lambda v: np.std(v, ddof=1) if len(v) > 1 else 0.0),
-        )
+        """Return the standard deviation of what `mean` averages; NaN where there is one number."""
+        mean = self.mean(metric)
+        values = self._over_parts(metric, lambda v: np.std(v, ddof=1) if len(v) > 1 else np.nan)
+        rows = [self.datasets.index(name) for name in mean.datasets]
+        columns = [self.classifiers.index(name) for name in mean.classifiers]
+        return mean._replace(values=values[np.ix_(rows, columns)])
+
+    def is_pooled(self, metric: str) -> bool:
+        """Tell whether a metric is of all held-out rows of a round together.
+
+        So is the calibration error: of the few rows of a fold it is mostly noise, and more
+        of it the smaller the folds are. Each cell keeps its own. Along a learning curve a
+        cell is a round's one measurement of its size.
+        """
+        pooled = metric in METRICS and METRICS[metric].pooled
+        return pooled and "sizes" not in self.description.get("protocol", {})
 
     def cells(self, metric: str, dataset: str, classifier: str) -> list[dict[str, Any]]:
         """Return the finished cells of a dataset and classifier that have the metric."""
@@ -209,8 +223,8 @@ class Results:
             tuple(d for d, good in zip(self.datasets, whole, strict=True) if not good),
         )
 
-    def _over_cells(self, metric: str, function: Any) -> NDArray[np.float64]:
-        """Apply a function to the cells' values of each dataset and classifier; NaN: a failure."""
+    def _over_parts(self, metric: str, function: Any) -> NDArray[np.float64]:
+        """Apply a function to the numbers of each dataset and classifier; NaN: a failure."""
         values = np.full((len(self.datasets), len(self.classifiers)), np.nan)
         for (i, j), cells in self._grid().items():
             if all(r["status"] == "ok" for r in cells):
@@ -219,10 +233,19 @@ class Results:
                         f"metric {metric!r} was not measured. "
                         f"There are: {', '.join((*self.metrics, *TIMES))}."
                     )
-                # A fold of one class has no AUC: the others' mean stands for it.
-                known = [r[metric] for r in cells if r.get(metric) is not None]
+                known = self._parts(metric, cells)
                 values[i, j] = function(known) if known else np.nan
         return values
+
+    def _parts(self, metric: str, cells: list[dict[str, Any]]) -> list[float]:
+        """Return a metric of each cell, or of each round of a metric that is pooled."""
+        if self.is_pooled(metric):
+            rounds: dict[int, list[dict[str, Any]]] = {}
+            for cell in cells:
+                rounds.setdefault(cell["round"], []).append(cell)
+            return [_add_bins(folds).error() for folds in rounds.values()]
+        # A fold of one class has no AUC: the others' mean stands for it.
+        return [cell[metric] for cell in cells if cell.get(metric) is not None]
 
     def _grid(self) -> dict[tuple[int, int], list[dict[str, Any]]]:
         grid: dict[tuple[int, int], list[dict[str, Any]]] = {}
@@ -236,20 +259,26 @@ class Results:
 
     def reliability(self, classifier: str, dataset: str | None = None) -> Reliability:
         """Sum confidence and accuracy by bin over a classifier's cells."""
-        parts = [
-            r["reliability"]
+        cells = [
+            r
             for r in self.records
             if r["status"] == "ok"
             and r["classifier"] == classifier
             and dataset in (None, r["dataset"])
         ]
-        if not parts:
+        if not cells:
             raise DataError(f"classifier {classifier!r} has no finished cell.")
-        rows, confidence, correct = (np.sum([p[i] for p in parts], axis=0) for i in range(3))
-        return Reliability(rows.astype(np.int64), confidence, correct.astype(np.int64))
+        return _add_bins(cells)
 
     def title(self, metric: str) -> str:
         """Return the name of a metric, or of a cost, as people write it."""
         if metric in TIMES:
             return TIMES[metric]
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
+
+
+def _add_bins(cells: list[dict[str, Any]]) -> Reliability:
+    """Sum confidence and accuracy by bin over finished cells."""
+    parts = [cell["reliability"] for cell in cells]
+    rows, confidence, correct = (np.sum([p[i] for p in parts], axis=0) for i in range(3))
+    return Reliability(rows.astype(np.int64), confidence, correct.astype(np.int64))

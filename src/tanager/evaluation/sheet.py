@@ -113,7 +113,7 @@ def make_sheet(
         {name: METRICS[name].function(probabilities, labels) for name in SHEET_METRICS},
         {
             "accuracy": float(shares.max(initial=0.0)),
-            "log_loss": float(-(shares * np.log(shares)).sum()),
+            "log_loss": float(0.0 - (shares * np.log(shares)).sum()),
         },
         table,
         precision,

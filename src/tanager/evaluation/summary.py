@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import (
     Friedman,
@@ -19,7 +21,7 @@ from tanager.evaluation.statistics import (
     win_draw_loss,
 )
 
-__all__ = ["Pair", "Summary", "summarize"]
+__all__ = ["Pair", "Summary", "say_pooled", "summarize"]
 
 
 class Pair(NamedTuple):
@@ -36,7 +38,8 @@ class Pair(NamedTuple):
         Geometric mean of a's loss over b's; None where no dataset has both
         positive, and for metrics of which more is better.
     corrected_p : float or None
-        With one dataset: Nadeau and Bengio's corrected t-test over its cells.
+        With one dataset: Nadeau and Bengio's corrected t-test over its cells. None where
+        there is one cell, and of a metric that is of a round's rows together.
     """
 
     a: str
@@ -61,7 +64,7 @@ class Summary(NamedTuple):
         Likewise.
     pairs : list of Pair
     deviations : Scores or None
-        Over the cells of each dataset; None for numbers that no cell has.
+        As `Results.deviation` has them; None for numbers that no cell has.
     """
 
     scores: Scores
@@ -71,8 +74,20 @@ class Summary(NamedTuple):
     pairs: list[Pair]
     deviations: Scores | None = None
 
+    def spread(self, row: int, column: int) -> str:
+        """Return the deviation as it stands behind a mean; empty where there is none.
+
+        >>> none = Scores("log_loss", ("iris",), ("a", "b"), np.array([[0.2, 0.3]]))
+        >>> some = none._replace(values=np.array([[0.05, np.nan]]))
+        >>> [Summary(none, {}, None, None, [], some).spread(0, at) for at in range(2)]
+        [' ± 0.0500', '']
+        """
+        if self.deviations is None or np.isnan(self.deviations.values[row, column]):
+            return ""
+        return f" ± {self.deviations.values[row, column]:.4f}"
+
     def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return plain data; a deviation of one number is None."""
         scores = self.scores
         return {
             "metric": scores.metric,
@@ -83,7 +98,10 @@ class Summary(NamedTuple):
             "deviations": None
             if self.deviations is None
             else {
-                dataset: dict(zip(scores.classifiers, row, strict=True))
+                dataset: {
+                    name: None if np.isnan(value) else value
+                    for name, value in zip(scores.classifiers, row, strict=True)
+                }
                 for dataset, row in zip(scores.datasets, self.deviations.tolist(), strict=True)
             },
             "excluded": list(scores.excluded),
@@ -118,11 +136,19 @@ def summarize(results: Results, metric: str, decimals: int | None = None) -> Sum
         Digits to which losses are rounded before wins are counted.
     """
     summary = summarize_scores(results.mean(metric), decimals)
-    if len(summary.scores.datasets) == 1:
+    if len(summary.scores.datasets) == 1 and not results.is_pooled(metric):
         pairs = [pair._replace(corrected_p=_over_cells(results, metric, pair.a, pair.b))
                  for pair in summary.pairs]  # fmt: skip
         summary = summary._replace(pairs=pairs)
     return summary._replace(deviations=results.deviation(metric))
+
+
+def say_pooled(results: Results) -> str:
+    """Say of which metrics the rows of a round are taken together; empty where of none."""
+    titles = [results.title(metric) for metric in results.metrics if results.is_pooled(metric)]
+    if not titles:
+        return ""
+    return f"{', '.join(titles)}: of all held-out rows of a round together; mean and ± over rounds"
 
 
 def _over_cells(results: Results, metric: str, a: str, b: str) -> float | None:

@@ -15,7 +15,7 @@ from tanager.network.information import log_odds
 from tanager.network.network import network_of
 from tanager.report.model_page.rows import read_rows
 from tanager.report.pooling import n_groups, pool_neighbours
-from tanager.report.style import CYCLE, INK, MUTED, axes, in_house_style, plain_text
+from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, in_house_style, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,7 +182,7 @@ def _bars(
         ax.hlines(places, interval[0, order], interval[1, order], color=INK, lw=0.8)
     ax.axvline(0, color=MUTED, lw=0.8)
     names = column.labels()
-    ax.set_yticks(places, [plain_text(_short(names[v])) for v in order])
+    ax.set_yticks(places, [fitting(names[v], 32) for v in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
@@ -191,7 +191,3 @@ def _bars(
     more = f" ({hidden:,} rarer values not drawn)" if hidden else ""
     ax.set_xlabel(f"log-odds of {label}{more}")
     return ax
-
-
-def _short(name: str, most: int = 32) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"

@@ -6,9 +6,11 @@ from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager.evaluation.intervals import Intervals, score_intervals
 from tanager.evaluation.results import Results
+from tanager.evaluation.summary import say_pooled
 from tanager.evaluation.verdict import leading_metric
 
 __all__ = ["dot_plot", "scale_ticks", "score_table"]
@@ -27,7 +29,7 @@ class ScoreCell(NamedTuple):
 
 
 def score_table(results: Results) -> dict[str, Any]:
-    """Return classifiers × metrics: means over tables, and deviations over cells.
+    """Return classifiers × metrics: means over tables, and deviations over cells or rounds.
 
     The leading metric stands first, and the best classifier by it on top; a classifier
     that failed on every table is a row with its reason.
@@ -43,7 +45,8 @@ def score_table(results: Results) -> dict[str, Any]:
         cells = [columns[metric][name] for metric in metrics if name in columns[metric]]
         if many and intervals is not None:
             rank = intervals.centers[at]
-            cells.insert(0, ScoreCell(f"{rank:.2f}", "", rank, at == 0 and len(order) > 1))
+            best = len(order) > 1 and rank == intervals.centers[0]
+            cells.insert(0, ScoreCell(f"{rank:.2f}", "", rank, best))
         rows.append({"name": name, "cells": cells, "reason": ""})
     failed = results.failed_classifiers()
     rows += [{"name": name, "cells": [], "reason": why} for name, why in failed.items()]
@@ -62,13 +65,14 @@ def _heading(results: Results, metric: str) -> str:
 
 
 def _caption(results: Results, lead: str, *, many: bool) -> str:
+    said = "Means over cells; ±: their standard deviation."
     if many:
         n = len(results.mean(lead).datasets)
-        return (
-            f"Means over {n} tables; ±: deviation over the cells of a table (root mean square). "
-            "↓ less is better, ↑ more."
-        )
-    return "Means over cells; ±: their standard deviation. ↓ less is better, ↑ more."
+        said = f"Means over {n} tables; ±: deviation over the cells of a table (root mean square)."
+    together = say_pooled(results)
+    if together:
+        said += f" {together[0].upper()}{together[1:]}."
+    return f"{said} ↓ less is better, ↑ more."
 
 
 def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
@@ -76,13 +80,19 @@ def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
     if not scores.datasets:
         return {name: ScoreCell("–", "", None, best=False) for name in scores.classifiers}
     means = scores.values.mean(axis=0)
-    spreads = np.sqrt((deviation.values**2).mean(axis=0))
+    spreads = [_root_mean_square(column) for column in deviation.values.T]
     best = means.max() if scores.greater else means.min()
     several = len(means) > 1
     return {
-        name: ScoreCell(f"{mean:.4f}", f"± {spread:.4f}", float(mean), several and mean == best)
+        name: ScoreCell(f"{mean:.4f}", spread, float(mean), bool(several and mean == best))
         for name, mean, spread in zip(scores.classifiers, means, spreads, strict=True)
     }
+
+
+def _root_mean_square(deviations: NDArray[np.float64]) -> str:
+    """Return the deviations of tables as one, as it is written; empty where none is known."""
+    known = deviations[np.isfinite(deviations)]
+    return f"± {np.sqrt((known**2).mean()):.4f}" if len(known) else ""
 
 
 def dot_plot(results: Results) -> dict[str, Any] | None:

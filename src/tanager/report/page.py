@@ -133,7 +133,9 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
         "title": results.title(metric),
         "text": _verdict(summary),
         "scores": {
-            "caption": "Mean over cells.",
+            "caption": "Of all held-out rows of a round together, mean over rounds."
+            if results.is_pooled(metric)
+            else "Mean over cells.",
             "columns": ["dataset", *scores.classifiers],
             "rows": rows,
             "foot": foot,

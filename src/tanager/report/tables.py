@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tanager.escaping import abridged
 from tanager.network import LabelledTable, Network, NetworkInformation
 from tanager.network.network import network_of
-from tanager.report.style import CYCLE, GRID, INK, axes, fitting, in_house_style, plain_text
+from tanager.report.style import (
+    CYCLE,
+    GRID,
+    INK,
+    axes,
+    fitting,
+    in_house_style,
+    one_line,
+    plain_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,14 +68,13 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
     network = network_of(model)
     whole = network.table(feature)
     table = _most_probable(network, whole).sorted(sort)
-    labels = [plain_text(_short(", ".join(context), 56)) for context in table.contexts]
-    columns = [plain_text(_short(value)) for value in table.values]
+    labels = [_joined(context, 56) for context in table.contexts]
+    columns = [fitting(value, 26) for value in table.values]
     slanted = max(map(len, columns)) * len(columns) > 60
     small = len(labels) <= LABELLED
-    given = plain_text(", ".join(table.given))
     n_all = len(whole.contexts)
     extra = f" ({len(labels):,} of {n_all:,} contexts)" if len(labels) < n_all else ""
-    title = f"P({fitting(table.feature, 40)} | {_short(given, 60)}){extra}"
+    title = f"P({fitting(table.feature, 40)} | {_joined(table.given, 60)}){extra}"
     if ax is None:
         width = 1.5 + 0.075 * max(map(len, labels)) + min(14.0, 0.55 * max(len(columns), 3))
         beside = 0.7 + 0.065 * max(map(len, labels))  # the title starts where the cells do
@@ -79,7 +89,7 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
             label.set(ha="right", rotation_mode="anchor")
     step = -(-len(labels) // LABELLED)
     ax.set_yticks(range(0, len(labels), step), labels[::step])
-    ax.set_ylabel(_short(given, 40))
+    ax.set_ylabel(_joined(table.given, 40))
     ax.set_title(title)
     scale = ax.figure.colorbar(image, ax=ax, shrink=min(1.0, 3.0 / (0.25 * min(len(labels), 60))),
                                aspect=18, pad=0.02)  # fmt: skip
@@ -127,5 +137,15 @@ def _shades() -> Any:
     return LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
 
 
-def _short(name: str, most: int = 26) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+def _joined(names: Sequence[str], most: int) -> str:
+    """Return names in one line of about so many characters; long ones share the room that is left.
+
+    >>> _joined(["yes", "a very long answer, the first", "a very long answer, the last"], 44)
+    'yes, a very lon…he first, a very lon…he last'
+    """
+    room = most - 2 * (len(names) - 1)
+    shown = [one_line(name) for name in names]
+    for left, at in enumerate(sorted(range(len(shown)), key=lambda at: len(shown[at]))):
+        shown[at] = abridged(shown[at], max(5, room // (len(shown) - left)))
+        room -= len(shown[at])
+    return plain_text(", ".join(shown))

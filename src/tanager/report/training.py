@@ -6,20 +6,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from tanager.errors import ConfigurationError
+from tanager.network.network import network_of
 from tanager.report.style import CYCLE, MUTED, in_house_style, new_figure
 
 __all__ = ["plot_training"]
 
 
 @in_house_style
-def plot_training(info: Mapping[str, Any]) -> Any:
+def plot_training(model: Any) -> Any:
     """Draw loss, accuracy, temperature and structure entropy of a training, epoch by epoch.
 
     Parameters
     ----------
-    info : mapping
-        ``clf.info_["structure"]`` after ``structure="differentiable"``, or
-        ``clf.info_["parameters"]`` after ``parameters="hybrid"``.
+    model : BayesNetClassifier or mapping
+        A fitted classifier, whose search for a structure is drawn, or where there was none
+        the training of its tables. Or one of the two: ``clf.info_["structure"]`` after
+        ``structure="differentiable"``, ``clf.info_["parameters"]`` after
+        ``parameters="hybrid"``.
 
     Returns
     -------
@@ -34,13 +37,8 @@ def plot_training(info: Mapping[str, Any]) -> Any:
     >>> len(figure.axes)
     2
     """
-    trace = info.get("trace")
-    if not trace or "loss" not in trace:
-        raise ConfigurationError(
-            "There is no training by gradient to draw: info has no 'trace' with a 'loss'. Hint: "
-            "give clf.info_['structure'] after structure='differentiable', or "
-            "clf.info_['parameters'] after parameters='hybrid'."
-        )
+    info = _training_of(model)
+    trace = info["trace"]
     searched = "entropy" in trace
     figure = new_figure(10 if searched else 5.5, 4)
     panels = figure.subplots(1, 2 if searched else 1, squeeze=False)[0]
@@ -59,6 +57,24 @@ def plot_training(info: Mapping[str, Any]) -> Any:
         if info.get("best_epoch", -1) >= 0:
             panel.axvline(info["best_epoch"] + 1, color=MUTED, linestyle="--", linewidth=0.8)
     return figure
+
+
+def _training_of(model: Any) -> Mapping[str, Any]:
+    """Return the record that has a training's trace, of the structure before the parameters."""
+    if isinstance(model, Mapping):
+        records = [model]
+    else:
+        network_of(model)  # what is not fitted is refused as by the other plots
+        info = getattr(model, "info_", {})  # a network alone has none
+        records = [info.get(stage, {}) for stage in ("structure", "parameters")]
+    for record in records:
+        if "loss" in (record.get("trace") or ()):
+            return record
+    raise ConfigurationError(
+        "There is no training by gradient to draw: no 'trace' with a 'loss' was kept. Hint: give "
+        "a classifier fitted with structure='differentiable' or parameters='hybrid', or its "
+        "info_['structure'] or info_['parameters']."
+    )
 
 
 def _pair(

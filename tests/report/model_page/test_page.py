@@ -128,6 +128,22 @@ def test_rows_that_were_added_are_counted_and_no_longer_recognised(people):
     assert predict_held_out(clf, read_rows(clf.network_, both, "income"), folds=0).own_rows is None
 
 
+@pytest.mark.filterwarnings("ignore:The target has one class")
+@pytest.mark.parametrize(("n_rows", "folds"), [(1, 0), (2, 2), (4, 4), (5, 5), (9, 5)])
+def test_a_fit_of_few_rows_has_fewer_folds(n_rows, folds):
+    table = {"x": list("ababababa")[:n_rows], "y": list("ppqqpqppq")[:n_rows]}
+    clf = BayesNetClassifier("naive", "laplace").fit(table, "y")
+    page = data_of(render_model_report(clf, table, "y", with_learning_curve=True))
+    assert page["folds"] == folds
+
+
+def test_more_folds_than_rows_are_refused_where_they_are_asked_for():
+    table = {"x": list("abab"), "y": list("ppqq")}
+    clf = BayesNetClassifier("naive", "laplace").fit(table, "y")
+    with pytest.raises(ConfigurationError, match="folds=5 needs as many rows; the table has 4"):
+        render_model_report(clf, table, "y", folds=5)
+
+
 def test_folds_never_see_the_row_they_predict():
     """A column that tells rows apart is worthless where the fit did not see the row."""
     n = 200

@@ -30,6 +30,7 @@ MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in
 MAX_LOSS_FEATURES = 100  # features and edges so tried, the most informative
 MAX_LOSS_EDGES = 100
 _SEED = 0
+FOLDS = 5  # where nobody says how many
 NAIVE_INTERVALS = 10  # of a number, to naive Bayes
 NAIVE_FOLDS = 5
 
@@ -62,13 +63,15 @@ class HeldOut:
     edge_folds: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-def predict_held_out(model: Any, rows: Rows, *, folds: int) -> HeldOut:
+def predict_held_out(model: Any, rows: Rows, *, folds: int | None) -> HeldOut:
     """Return honest probabilities of rows.
 
     Rows that the model was fitted on are predicted by cross-validation: the
     same estimator is fitted again without each fold. Any others the model
-    predicts itself.
+    predicts itself. With `folds` of None there are five, or as many as there are rows.
     """
+    if folds is None:
+        folds = min(FOLDS, len(rows.labels))
     network: Network = getattr(model, "network_", model)
     own = own_rows(network, getattr(model, "info_", {}), rows.n_source, rows.read_all)
     if own and model is not network and folds >= 2:
@@ -190,7 +193,9 @@ def learning_curve(
             "A learning curve needs the estimator, to fit it again; a network alone does not "
             "know how it was learned. Give the classifier, or a model file that holds one."
         )
-    split = CrossValidation(1, 5, stratified=True).split(rows.labels, _SEED, 0, 0)
+    if len(rows.labels) < FOLDS:
+        return []
+    split = CrossValidation(1, FOLDS, stratified=True).split(rows.labels, _SEED, 0, 0)
     order = np.random.default_rng(_SEED).permutation(split.train)
     truth, curve = rows.labels[split.test], []
     for halvings in (4, 3, 2, 1, 0):

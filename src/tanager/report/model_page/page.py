@@ -127,7 +127,7 @@ def render_model_report(
     *,
     title: str | None = None,
     notes: str | None = None,
-    folds: int = 5,
+    folds: int | None = None,
     loadable_rows: int = 0,
     with_learning_curve: bool = False,
     max_rows: int = MAX_ROWS,
@@ -143,9 +143,10 @@ def render_model_report(
     notes : str, optional
         Intended use and whatever else belongs on the model card, in simple
         Markdown.
-    folds : int, default=5
-        Folds of the cross-validation where the rows are those of the fit; 0
-        measures on the fitted rows themselves, and says so.
+    folds : int, optional
+        Folds of the cross-validation where the rows are those of the fit, by
+        default 5, or as many as there are rows; 0 measures on the fitted rows
+        themselves, and says so. So does a single row.
     loadable_rows : int, default=0
         So many rows are written into the page, from the first, to be loaded by
         their number. Only then does the page hold rows.
@@ -182,10 +183,10 @@ def render_model_report(
     return _compose(subject, file, title, notes, scores, trust, loadable_rows)
 
 
-def _check_counts(loadable_rows: int, folds: int, max_rows: int) -> None:
+def _check_counts(loadable_rows: int, folds: int | None, max_rows: int) -> None:
     if loadable_rows < 0:
         raise ConfigurationError(f"loadable_rows={loadable_rows}. Allowed: 0 or more.")
-    if folds < 0 or folds == 1:
+    if folds is not None and (folds < 0 or folds == 1):
         raise ConfigurationError(
             f"folds={folds}. Allowed: 2 or more, or 0 to measure on the rows of the fit themselves."
         )
@@ -194,7 +195,7 @@ def _check_counts(loadable_rows: int, folds: int, max_rows: int) -> None:
 
 
 def _examine(
-    model: Any, X: Any, y: Any, folds: int, max_rows: int, tell: Callable[[str], None]
+    model: Any, X: Any, y: Any, folds: int | None, max_rows: int, tell: Callable[[str], None]
 ) -> _Subject:
     network: Network = getattr(model, "network_", model)
     if not isinstance(network, Network):

@@ -76,7 +76,8 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     """
     source = network.codebook.complete(open_source(X))
     target = _target(source, y)
-    features = _features(network, source, target)
+    names = [name for name in source.names if name != target]
+    features = network.codebook.match(names, named=source.named, ignore_extra=True)
     source = network.codebook.read_as_trained(source, features, target)
     columns = [*features, *([target] if target else [])]
     table, index, n_source = _read(source, columns, max_rows)
@@ -87,7 +88,7 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
             raise DataError(f"X has {n_source} rows, but y has {every.shape[0]}.")
         labels = every[index]
     else:
-        labels = codebook.encode_labels(table[target])
+        labels = codebook.encode_labels(table[target], name=target)
     table = table.select(features).rename_columns(codebook.domain.names)
     codes = codebook.encode(table)
 
@@ -120,26 +121,6 @@ def _target(source: Source, y: Any) -> str | None:
             f"There is no column {y!r} for the target. The table has: {', '.join(source.names)}."
         )
     return y
-
-
-def _features(network: Network, source: Source, target: str | None) -> list[str]:
-    """Return the columns that are the model's features, in its order."""
-    wanted = network.codebook.domain.names
-    rest = [name for name in source.names if name != target]
-    if not (network.codebook.named and source.named):
-        if len(rest) != len(wanted):
-            raise DataError(
-                f"The model knows {len(wanted)} columns by their place; the table has {len(rest)} "
-                "besides the target. Pass the columns of the training table, in its order."
-            )
-        return rest
-    absent = [name for name in wanted if name not in rest]
-    if absent:
-        raise DataError(
-            f"The table lacks the column(s) {', '.join(map(repr, absent))} of the model. "
-            f"It has: {', '.join(rest)}. Rename or add columns."
-        )
-    return list(wanted)
 
 
 def _read(

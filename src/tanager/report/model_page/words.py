@@ -40,7 +40,8 @@ def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | 
 
 def how_measured(held: HeldOut, n_rows: int, n_source: int, *, edited: bool) -> str:
     """Return in words on which rows the scores stand."""
-    rows = f"{n_rows:,} rows" if n_rows == n_source else f"{n_rows:,} of {n_source:,} rows"
+    rows = f"{n_source:,} row{'' if n_source == 1 else 's'}"
+    rows = rows if n_rows == n_source else f"{n_rows:,} of {rows}"
     if held.folds:
         return (
             f"Measured by {held.folds}-fold cross-validation on the {rows} of the fit: each row is "
