@@ -211,8 +211,8 @@ def test_wrong_edits_are_named(fitted, feature, request_, words):
 
 def test_numbers_and_flags_of_numpy_are_taken(fitted):
     network = fitted[0].network_
-    assert network.edit("age", smooth=np.int64(1)) == network.edit("age", smooth=1)
     edited = network.edit("age", smooth=np.int64(1), when="2026-01-02")
+    assert edited == network.edit("age", smooth=1, when="2026-01-02")
     assert json.dumps(edited.history[0].details) == '{"neighbours": 1}'
     edited = network.edit("age", neutralise=np.bool_(False), forbid=np.bool_(True))
     assert edited.history[0].action == "forbid"
