@@ -225,6 +225,18 @@ def test_partial_fit_that_fails_changes_nothing(weather, monkeypatch):
     assert clf._kept_counts is growth
 
 
+def test_partial_fit_tells_long_structures_apart():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.integers(0, 2, (80, 60)).astype(str), columns=[f"c{i}" for i in range(60)])
+    y = rng.integers(0, 2, 80)
+    chain = {f"c{i}": [f"c{i - 1}"] for i in range(1, 60)}
+    clf = BayesNetClassifier(Fixed(chain), "laplace").fit(X, y)
+    clf.partial_fit(X, y)
+    del chain["c59"]
+    with pytest.raises(ConfigurationError, match="but the first rows were learned with"):
+        clf.set_params(structure=Fixed(chain)).partial_fit(X, y)
+
+
 @pytest.mark.parametrize(("axis", "other"), [("parameters", "ml"), ("structure", "naive")])
 def test_partial_fit_refuses_other_learners_than_those_of_the_first_rows(weather, axis, other):
     X, y = weather

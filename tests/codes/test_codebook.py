@@ -536,3 +536,10 @@ def test_whole_numbers_past_the_range_of_floats_are_infinite(cell, features):
     largest = 2**1024 - 2**970 - 1  # rounds to the largest float
     few, many = codebook.encode([[largest]]), codebook.encode([[largest]] * 5)
     assert few.tolist() == many[:, :1].tolist()
+
+
+def test_floats_are_not_looked_up_among_texts_with_a_decimal_point():
+    codebook, _ = learn([["1.0"], ["2.0"], ["3.0"]] * 40, labels_for(120))
+    assert codebook.columns[0].family == "text"
+    with pytest.raises(DataError, match="held text in training"):
+        codebook.encode(pd.DataFrame({"x0": [1.0, 2.0, 3.0, 1.0, 2.0]}))

@@ -11,6 +11,8 @@ __all__ = ["Info"]
 
 LONG = 8  # entries beyond which a list or mapping is only counted
 
+_OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
+
 
 class Info(dict[str, Any]):
     """The record of a fit, by stage; printed, it shows what is short and counts what is long.
@@ -30,11 +32,18 @@ class Info(dict[str, Any]):
     def grown(self, n_rows: int, stages: Mapping[str, Any]) -> Info:
         """Return the record after more rows, with what their stages reported.
 
-        The fingerprint of the first rows is not that of all, and goes.
+        What was counted of the first rows alone goes: their fingerprint, and what each
+        feature said of the class.
         """
-        codes = {key: fact for key, fact in self["codes"].items() if key != "fingerprint"}
-        codes["rows"] += n_rows
-        return Info({**self, **stages, "codes": {**stages.get("codes", {}), **codes}})
+        grown = {
+            stage: {key: fact for key, fact in record.items() if key not in _OF_FIRST_ROWS}
+            for stage, record in self.items()
+        }
+        n_all = grown["codes"]["rows"] + n_rows
+        for stage, record in stages.items():
+            grown[stage] = {**grown.get(stage, {}), **record}
+        grown["codes"]["rows"] = n_all
+        return Info(grown)
 
     def __repr__(self) -> str:
         lines: list[str] = []

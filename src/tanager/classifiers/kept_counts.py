@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,13 @@ from tanager.structure import Structure
 __all__ = ["KeptCounts", "OnlyFromCounts"]
 
 
+class Asked(NamedTuple):
+    """A learner as it was asked for."""
+
+    text: str
+    options: tuple[type, dict[str, Any]]
+
+
 @dataclass(frozen=True, eq=False)
 class KeptCounts:
     """A learner whose choices are made, with the counts it has seen.
@@ -35,14 +43,14 @@ class KeptCounts:
     learner : CountLearner
     classes : ndarray of float64, shape (n_classes,)
     families : list of FamilyCounts
-    asked : tuple of str
+    asked : tuple of Asked
         The learners of structure and parameters as they were asked for.
     """
 
     learner: CountLearner
     classes: NDArray[np.float64]
     families: list[FamilyCounts]
-    asked: tuple[str, str]
+    asked: tuple[Asked, Asked]
 
     @classmethod
     def start(
@@ -56,16 +64,17 @@ class KeptCounts:
         if not isinstance(learner, CountLearner):
             return None
         families = list(counts.trees(structure).counts)
-        return cls(learner, counts.classes, families, _named(*asked))
+        return cls(learner, counts.classes, families, _asked(*asked))
 
     def check(self, structure: Any, parameters: Any) -> None:
         """Refuse learners that are not those of the first rows."""
-        now = _named(structure, parameters)
+        now = _asked(structure, parameters)
         for axis, given, first in zip(("structure", "parameters"), now, self.asked, strict=True):
-            if given != first:
+            if not _equal(given.options, first.options):
                 raise ConfigurationError(
-                    f"{axis}={given}, but the first rows were learned with {axis}={first}. "
-                    "partial_fit goes on with the same learners: set it back, or fit on all rows."
+                    f"{axis}={given.text}, but the first rows were learned with "
+                    f"{axis}={first.text}. partial_fit goes on with the same learners: set it "
+                    "back, or fit on all rows."
                 )
 
     def add(self, rows: Rows, structure: Structure, context: FitContext) -> KeptCounts:
@@ -80,9 +89,27 @@ class KeptCounts:
         return self.learner.from_counts(self.classes, Trees(self.families), context)
 
 
-def _named(structure: Any, parameters: Any) -> tuple[str, str]:
+def _asked(structure: Any, parameters: Any) -> tuple[Asked, Asked]:
     one, other = resolve_pair(structure, parameters)
-    return repr(one), repr(other)
+    return _options(one), _options(other)
+
+
+def _options(learner: Any) -> Asked:
+    """Return a learner as a text and as data: its class, and its options to the last."""
+    given = learner.get_params(deep=True)
+    plain = {key: type(v) if hasattr(v, "get_params") else v for key, v in given.items()}
+    return Asked(repr(learner), (type(learner), copy.deepcopy(plain)))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Return whether options are the same, arrays among them."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Mapping):
+        return list(a) == list(b) and all(_equal(a[key], b[key]) for key in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
 
 
 class OnlyFromCounts:

@@ -57,7 +57,7 @@ class ScoredRows(NamedTuple):
 def score_codes(network: Network, codes: NDArray[Any]) -> ScoredRows:
     """Score coded rows, (n_features, n_rows)."""
     # The codes of "missing" and of the unknown are the last ones.
-    ends = np.array([column.null_code for column in network.codebook.columns])
+    ends = network.codebook.null_codes
     # Most features have a known value in the first rows: only the others are read on.
     known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
     for at in np.flatnonzero(~known):
@@ -104,8 +104,11 @@ class UnseenColumns:
         columns = self._codebook.columns
         strange = [at for at in self._read if not self._known[at] and columns[at].null_code > 0]
         strange = [at for at in strange if names[at] in table.names]
-        # A number without a known value can be nothing but missing.
-        missing = {at for at in strange if columns[at].kind == "numeric"}
+        # A number without a known value can be nothing but missing, unless it is read from text.
+        read = self._codebook.readings
+        missing = {
+            at for at in strange if columns[at].kind == "numeric" and columns[at].name not in read
+        }
         rest = [at for at in strange if at not in missing]
         if rest:
             empty = _empty_columns(table, [names[at] for at in rest])
@@ -117,8 +120,8 @@ class UnseenColumns:
         if names:
             are = f"Column {names[0]!r} is" if len(names) == 1 else f"Columns {listed(names)} are"
             warnings.warn(
-                f"{are} missing in all {self._n_rows:,} rows, but had values in training: the "
-                "model decides without them. Check how the table was made.",
+                f"{are} missing in all {self._n_rows:,} rows, but had values in training. Check "
+                "how the table was made.",
                 ColumnWarning,
                 stacklevel=3,
             )

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tanager.codes.orders import has_order
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, is_text, parse_texts
@@ -289,12 +290,27 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
         return None  # a leading zero is a code's, not a number's
     whole = all(t.strip().lstrip("+-").isdigit() for t in texts if t not in strays)
     # Whole numbers that somebody keeps as text are codes, and so are few of them among
-    # other texts. A decimal point or an exponent is a number's.
+    # other texts.
     if whole and (not strays or len(distinct) - len(strays) < LEAST_INTEGERS):
+        return None
+    if style == "plain" and not whole and _are_codes(texts, strays):
         return None
     written = "" if style == "plain" else f" written with a {style}"
     reason = f"{len(distinct) - len(strays):,} numbers{written}{_listed(strays)}"
     return Finding(name, "numbers", "read as numbers", reason, Reading("number", style))
+
+
+def _are_codes(texts: list[str], strays: list[str]) -> bool:
+    """Return whether texts that could be numbers are codes: 3E7 among others, or 1.1 and 1.10."""
+    numbers = [text for text in texts if text not in strays]
+    if not any("." in text for text in numbers):
+        return any(re.search(r"[eE]\d", text) for text in numbers)
+    values = [value for value in map(_value, numbers) if value]  # 0.0 and -0.0 are no codes
+    return len(set(values)) < len(values)
+
+
+def _value(text: str) -> float:
+    return float(re.sub(r"[^\d.eE+-]", "", text))
 
 
 def _judge_names(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
@@ -330,20 +346,28 @@ def _may_be_id(name: str) -> bool:
 
 def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
     """Find row numbers, and whole numbers that name the rows, under a name that says so."""
-    values = np.concatenate([c.drop_null().to_numpy(zero_copy_only=False) for c in chunks])
+    values = _first_numbers(chunks)
     if name in _INDEX_NAMES and len(values) > 1 and bool((np.diff(values) == 1).all()):
         reason = f"row numbers from {int(values[0]):,} on"
         return Finding(name, "row numbers", "left out", reason, Reading("nothing"))
     if len(values) < LEAST_ROWS:
         return None
-    n_distinct = len(np.unique(values))
-    if n_distinct <= NEAR_UNIQUE * len(values):
+    # One that is repeated stands for something that rows share: a customer, a shop.
+    if bool((np.diff(np.sort(values)) == 0).any()):
         return None
-    different = "all different"
-    if n_distinct < len(values):
-        different = f"{n_distinct:,} different ones in {len(values):,} rows"
-    reason = f"whole numbers, {different}: they name the rows"
+    reason = "whole numbers, all different: they name the rows"
     return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
+
+
+def _first_numbers(chunks: list[pa.Array]) -> NDArray[Any]:
+    """Return the known numbers of the first rows, as many as the audit looks at in a file."""
+    parts, left = [], AUDIT_ROWS
+    for chunk in chunks:
+        parts.append(chunk.slice(0, left).drop_null().to_numpy(zero_copy_only=False))
+        left -= len(parts[-1])
+        if left <= 0:
+            break
+    return np.concatenate(parts)
 
 
 def _strays(distinct: pa.Array, kind: str, style: str, least: int) -> list[str] | None:

@@ -45,6 +45,7 @@ _CELL_TYPES = {
     "text": frozenset((str, type(None))),
     "null": frozenset((type(None),)),
 }
+_ANY = frozenset((str, *_NUMBERS))  # of a column that is left out
 _INSTANTS = (np.datetime64, np.timedelta64)
 _NO_FLOAT = 2**1024 - 2**970  # whole numbers from here on are past the range of floats
 
@@ -245,12 +246,22 @@ class Codebook(Frozen):
         return out
 
     @cached_property
+    def null_codes(self) -> NDArray[np.int64]:
+        """Each column's code of a missing value, shape (n_features,)."""
+        return np.array([column.null_code for column in self.columns], dtype=np.int64)
+
+    @cached_property
     def _cell_coders(self) -> list[tuple[Callable[[Any], int], frozenset[Any]]] | None:
-        """What codes one cell of each column, and of which types; None where a column is read."""
+        """What codes one cell of each column, and of which types; None where one needs more."""
         temporal = any(isinstance(c, NumericColumn) and c.temporal for c in self.columns)
-        if self.readings or temporal:
+        if temporal or not all(map(self.leaves_out, self.readings)):
             return None
-        return [(column.code_cell, _CELL_TYPES[column.family]) for column in self.columns]
+        return [
+            (_left_out, _ANY)
+            if self.leaves_out(column.name)
+            else (column.code_cell, _CELL_TYPES[column.family])
+            for column in self.columns
+        ]
 
     def _few_rows(self, X: Any) -> tuple[Sequence[Any] | None, list[int] | None]:
         """Return few rows as Python values, and which place is each feature's."""
@@ -397,6 +408,11 @@ def _frame_rows(frame: Any) -> list[list[Any]]:
         return rows
     # One array of objects would cost pandas a conversion for every column of text.
     return [[column(at)[0] for at in range(frame.shape[1])]]
+
+
+def _left_out(cell: object) -> int:  # noqa: ARG001
+    """Return the code of a column whose values are not read: it has one."""
+    return 0
 
 
 def _cells_fit(column: Column, kind: pa.DataType) -> bool:

@@ -113,7 +113,8 @@ class CategoricalColumn(Frozen):
 
         codes = np.full(len(values), self.arity, dtype=np.uint16)
         if len(self.values):
-            found = pc.index_in(to_family(values, self.family, self.name), value_set=self.values)
+            found = to_family(values, self.family, self.name, self.values)
+            found = pc.index_in(found, value_set=self.values)
             known = plain_numbers(found.is_valid())
             codes[known] = plain_numbers(found.drop_null())
         codes[plain_numbers(values.is_null(nan_is_null=True))] = self.null_code

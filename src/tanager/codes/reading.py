@@ -140,7 +140,9 @@ def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
     good = pc.match_substring_regex(bare, pattern)
     for old, new in changes:
         bare = pc.replace_substring(bare, old, new)
-    return pc.if_else(good, bare, pa.scalar(None, pa.string())).cast(pa.float64())
+    numbers = pc.if_else(good, bare, pa.scalar(None, pa.string())).cast(pa.float64())
+    # Past the range of floats it is no number that could be told from others.
+    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 
 def _parse_dates(texts: pa.Array, style: str) -> pa.Array:

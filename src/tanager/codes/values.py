@@ -36,6 +36,8 @@ FAMILY_TYPES = {
     "null": pa.null(),
 }
 
+_DECIMAL = r"^[+-]?\d+\.\d+$"  # the text of a number with a decimal point
+
 
 def is_temporal(kind: pa.DataType) -> bool:
     """Return whether a type is a date, a time of day, an instant or a duration."""
@@ -73,8 +75,11 @@ def family_of(kind: pa.DataType, name: str) -> str:
     )
 
 
-def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
-    """Convert values to a family; what has no counterpart there becomes null."""
+def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None = None) -> pa.Array:
+    """Convert values to a family; what has no counterpart there becomes null.
+
+    `known` are a column's values, where they are to be looked up among them.
+    """
     kind = values.type
     own = family_of(kind, name)
     wanted = FAMILY_TYPES[family]
@@ -91,7 +96,7 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
         if is_temporal(kind):
             return _cast(_cast(values, _common_unit(kind), name), wanted, name)
         if own == "real":
-            return _whole_texts(values, name)
+            return _whole_texts(values, name, known)
         raise _type_error(name, "text", str(kind))
     refuse_temporal(values, name)
     numbers, nulls = to_numbers(values, name)
@@ -106,13 +111,20 @@ def to_family(values: pa.Array, family: str, name: str) -> pa.Array:
     return pa.array(whole, mask=lost).cast(wanted, safe=False)
 
 
-def _whole_texts(values: pa.Array, name: str) -> pa.Array:
-    """Return whole floats as the text of integers, NaN as null; fractions are refused."""
+def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Array:
+    """Return whole floats as the text of integers, NaN as null.
+
+    Fractions are refused, and all floats where the column knows texts such as '1.0'.
+    """
+    import pyarrow.compute as pc
+
+    if known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py():
+        raise _type_error(name, "text", str(values.type))
     numbers, nulls = to_numbers(values, name)
     gaps = np.isnan(numbers) if nulls is None else np.isnan(numbers) | nulls
-    known = numbers[~gaps]
+    given = numbers[~gaps]
     # Past 2^53 a float stands for several integers.
-    if not ((np.abs(known) < 2.0**53) & (known == np.trunc(known))).all():
+    if not ((np.abs(given) < 2.0**53) & (given == np.trunc(given))).all():
         raise _type_error(name, "text", str(values.type))
     whole = np.where(gaps, 0.0, numbers).astype(np.int64)
     return pa.array(whole, mask=gaps).cast(pa.string())

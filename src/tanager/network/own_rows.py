@@ -73,7 +73,9 @@ def code_batches(
     codebook: Codebook, source: Source, features: Sequence[str], target: str
 ) -> Iterator[CodedRows]:
     """Code a source whose columns are read as in training, a batch at a time."""
+    before = 0
     for batch in source.batches([*features, target]):
         table = pa.Table.from_batches([batch])
-        labels = codebook.encode_labels(table[target])
+        labels = codebook.encode_labels(table[target], name=target, start=before)
         yield codebook.encode(table.select(features).rename_columns(codebook.domain.names)), labels
+        before += batch.num_rows

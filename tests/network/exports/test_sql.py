@@ -418,3 +418,8 @@ def test_a_table_named_as_a_stage_needs_its_schema(name):
     connection.executemany(f'INSERT INTO "{name}" VALUES (?)', X.to_numpy().tolist())
     found = connection.execute(clf.network_.to_sql(table=("main", name), dialect="sqlite", keep=[]))
     assert np.array(found.fetchall()) == pytest.approx(clf.predict_proba(X))
+
+
+def test_postgres_tells_a_table_from_a_stage_by_case():
+    clf = BayesNetClassifier("naive", "laplace").fit([["x"], ["y"]] * 10, [0, 1] * 10)
+    assert '"RAW"' in clf.network_.to_sql(table="RAW", dialect="postgres")

@@ -53,8 +53,8 @@ FASTER = (
 MUCH = 0.95  # a loss that is much lower, as a share of the other
 SAME = (
     "Borne out is within 5 %. On most tables all forms end at the same objective. Where the "
-    "training rows can be told apart without error, as in penbased and, with parents, in letter, "
-    "it comes down to zero: there is no optimum, and each form stops elsewhere on the way."
+    "training rows can be told apart without error it comes down to zero: there is no optimum, "
+    "and each form stops elsewhere on the way."
 )
 NO_LOSS = 1e-6  # below, the logarithm of one table's loss would outweigh those of all others
 
@@ -409,8 +409,7 @@ def gain_claim(every: Parts, big: Parts) -> Claim:
         return untested(text, "not run")
     number = f"geometric means, generative = 1: {'; '.join(told)}"
     why = (
-        f"Much lower is {100 * (1 - MUCH):.0f} % or more. Over all tables the trained TAN and "
-        "KDB-1 have about the RMSE of the generative ones: many tables are small, and there "
+        f"Much lower is {100 * (1 - MUCH):.0f} % or more. Many tables are small, and there "
         "training pays in errors more than in probabilities."
     )
     return claim_of_parts(text, parts, number, why)

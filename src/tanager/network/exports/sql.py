@@ -93,10 +93,11 @@ def to_sql(
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     writer = _Writer(recipe, engine, kept)
     statement = writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
-    if len(names) == 1 and names[0].lower() in writer.stage_names():
+    own = names[0].lower() if engine.folds_names else names[0]
+    if len(names) == 1 and own in writer.stage_names():
         raise ConfigurationError(
-            f"table={names[0]!r} is a name that the statement itself uses. Give the schema too, "
-            f"such as table=('main', {names[0]!r}), or rename the table."
+            f"table={names[0]!r} is a name that the statement itself uses. Give the schema too: "
+            f"table=(SCHEMA, {names[0]!r}); or rename the table."
         )
     return statement
 

@@ -33,6 +33,8 @@ _SEED = 0
 FOLDS = 5  # where nobody says how many
 NAIVE_INTERVALS = 10  # of a number, to naive Bayes
 NAIVE_FOLDS = 5
+LEAST_TRAINING_ROWS = 20  # of a point of the learning curve
+LEAST_CURVE_ROWS = 25  # a fifth of them is held out
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,14 +195,17 @@ def learning_curve(
             "A learning curve needs the estimator, to fit it again; a network alone does not "
             "know how it was learned. Give the classifier, or a model file that holds one."
         )
-    if len(rows.labels) < FOLDS:
-        return []
+    if len(rows.labels) < LEAST_CURVE_ROWS:
+        raise ConfigurationError(
+            f"A learning curve needs {LEAST_CURVE_ROWS} rows or more; the table has "
+            f"{len(rows.labels)}. Leave it out."
+        )
     split = CrossValidation(1, FOLDS, stratified=True).split(rows.labels, _SEED, 0, 0)
     order = np.random.default_rng(_SEED).permutation(split.train)
     truth, curve = rows.labels[split.test], []
     for halvings in (4, 3, 2, 1, 0):
         train = np.sort(order[: len(order) >> halvings])
-        if len(train) < 20 or len(np.unique(rows.labels[train])) < 2:
+        if len(train) < LEAST_TRAINING_ROWS or len(np.unique(rows.labels[train])) < 2:
             continue
         if progress is not None:
             progress(f"learning curve, {len(train):,} rows")

@@ -88,7 +88,10 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
             raise DataError(f"X has {n_source} rows, but y has {every.shape[0]}.")
         labels = every[index]
     else:
-        labels = codebook.encode_labels(table[target], name=target)
+        missing = np.flatnonzero(np.asarray(table[target].is_null()))
+        # Of a sample, too, an error tells the table's row.
+        start = int(index[missing[0]] - missing[0]) if len(missing) else 0
+        labels = codebook.encode_labels(table[target], name=target, start=start)
     table = table.select(features).rename_columns(codebook.domain.names)
     codes = codebook.encode(table)
 
