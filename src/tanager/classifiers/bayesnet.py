@@ -74,9 +74,9 @@ class BayesNetClassifier(NetworkPredictor):
         count as they are, so that a rare class is not mistaken for much evidence.
         To repeat rows instead, pass `sample_weight`.
     audit : bool, default=True
-        Whether columns of text that are not what they seem are read as what they are:
-        dates and numbers written as text as dates and numbers, and texts that name the
-        rows (ids) left out. A `ColumnWarning` says which; ``info_["codes"]["audit"]``
+        Whether columns that are not what they seem are read as what they are: dates and
+        numbers written as text as dates and numbers, and what names the rows left out:
+        texts of their own, and whole numbers under the name of an id. A `ColumnWarning` says which; ``info_["codes"]["audit"]``
         has all that was found. A column named in `categorical_features` is left alone.
     engine : "local", "dask", distributed.Client or Engine, default="local"
         Where the passes over the data run: on threads of this process; on a Dask
