@@ -76,8 +76,9 @@ class BayesNetClassifier(NetworkPredictor):
     audit : bool, default=True
         Whether columns that are not what they seem are read as what they are: dates and
         numbers written as text as dates and numbers, and what names the rows left out:
-        texts of their own, and whole numbers under the name of an id. A `ColumnWarning` says which; ``info_["codes"]["audit"]``
-        has all that was found. A column named in `categorical_features` is left alone.
+        texts of their own, and whole numbers under the name of an id. A
+        `ColumnWarning` says which; ``info_["codes"]["audit"]`` has all that was found. A
+        column named in `categorical_features` is left alone.
     engine : "local", "dask", distributed.Client or Engine, default="local"
         Where the passes over the data run: on threads of this process; on a Dask
         cluster, which is the client's, or for ``"dask"`` the current client's, or
