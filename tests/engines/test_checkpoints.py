@@ -17,6 +17,7 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.classifiers import checkpoints
+from tanager.classifiers.options import describe_option
 from tanager.codes import Domain, Fold, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
@@ -310,6 +311,10 @@ def test_a_loss_of_the_user_is_known_by_its_name_and_numbers(tmp_path, first, se
             die_and_go_on(tmp_path, option(first), option(second))
 
 
+def describe(value, name):
+    return describe_option(value, name, checkpoints._refuse)
+
+
 def test_long_options_are_told_apart(tmp_path):
     """As NumPy and scikit-learn print them, both are three dots in the middle."""
 
@@ -318,11 +323,11 @@ def test_long_options_are_told_apart(tmp_path):
         names[1_000] = last
         return {"structure": "naive", "parameters": "laplace", "ordered": {"a": names}}
 
-    described = [checkpoints._describe(option(last), "x") for last in ("p", "p", "q")]
+    described = [describe(option(last), "x") for last in ("p", "p", "q")]
     assert described[0] == described[1] != described[2]
-    assert checkpoints._describe({"b", "a"}, "x") == {"set": ["a", "b"]}
+    assert describe({"b", "a"}, "x") == {"set": ["a", "b"]}
     kinds = [[1], (1,), {1}, {1: 1}, np.array([1]), 1, 1.0, True, "1", None]
-    assert len({json.dumps(checkpoints._describe(kind, "x")) for kind in kinds}) == len(kinds)
+    assert len({json.dumps(describe(kind, "x")) for kind in kinds}) == len(kinds)
 
 
 class Nameless:
@@ -339,9 +344,9 @@ def test_an_option_that_would_not_be_known_again_is_refused(tmp_path, loss):
 
 
 def test_a_function_of_the_main_module_is_refused(monkeypatch):
-    assert checkpoints._describe(one_loss, "loss") == {"name": f"{__name__}:one_loss"}
+    assert describe(one_loss, "loss") == {"name": f"{__name__}:one_loss"}
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "one_loss", one_loss, raising=False)
     monkeypatch.setattr(one_loss, "__module__", "__main__")
     with pytest.raises(ConfigurationError, match="module that can be imported"):
-        checkpoints._describe(one_loss, "loss")
+        describe(one_loss, "loss")

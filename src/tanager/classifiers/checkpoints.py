@@ -12,20 +12,16 @@ They are removed when the fit is done.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Mapping
-from functools import reduce
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, NoReturn
 
 from tanager import __version__
 from tanager.atomic import remove_abandoned, write_text
+from tanager.classifiers.options import describe_option
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
@@ -178,66 +174,18 @@ def _describe_options(options: Mapping[str, Any], context: FitContext) -> dict[s
     # A random generator is known by the seed that the fit has drawn from it.
     seed = [context.seed.entropy, *context.seed.spawn_key]
     rest = {name: value for name, value in options.items() if name != "random_state"}
-    return {"seed": seed, "options": {name: _describe(rest[name], name) for name in rest}}
+    return {
+        "seed": seed,
+        "options": {name: describe_option(rest[name], name, _refuse) for name in rest},
+    }
 
 
-def _describe(value: Any, name: str) -> Any:
-    """Return an option as JSON data; a tag tells tuples, sets, mappings and objects from lists."""
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple):
-        items = [_describe(item, name) for item in value]
-        return items if isinstance(value, list) else {"tuple": items}
-    if isinstance(value, set | frozenset):
-        return {"set": sorted((_describe(item, name) for item in value), key=json.dumps)}
-    if isinstance(value, Mapping):
-        return {"map": [[_describe(k, name), _describe(v, name)] for k, v in value.items()]}
-    if hasattr(value, "__array__") and not isinstance(value, np.generic | type):
-        array = np.asarray(value)
-        return {"array": _describe(array.tolist(), name), "dtype": array.dtype.str}
-    facts = _facts_of(value)
-    if facts is not None:
-        described = {key: _describe(item, f"{name}__{key}") for key, item in facts.items()}
-        return {"object": _place(type(value)), "parameters": described}
-    if _is_public(value):
-        return {"name": _place(value)}
-    text = repr(value)
-    if callable(value) or " at 0x" in text:
-        raise ConfigurationError(
-            f"checkpoint: {name}={text} is not known again by a fit that goes on. Allowed: "
-            "numbers, texts, lists, mappings, learners, dataclasses, and functions at the top of a "
-            "module that can be imported. Put it there, or fit without a checkpoint."
-        )
-    return {"object": _place(type(value)), "text": text}
-
-
-def _facts_of(value: Any) -> dict[str, Any] | None:
-    """Return the parameters of a learner or a dataclass; None of anything else."""
-    if isinstance(value, type):
-        return None
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if hasattr(value, "get_params"):
-        return dict(value.get_params(deep=False))
-    return None
-
-
-def _place(value: Any) -> str:
-    return f"{value.__module__}:{value.__qualname__}"
-
-
-def _is_public(value: Any) -> bool:
-    """Return whether a function or class is what its module has under its name.
-
-    The main module is another one in every script, and in a notebook from cell to cell.
-    """
-    home, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if not isinstance(home, str) or not isinstance(name, str) or home == "__main__":
-        return False
-    steps = name.split(".")
-    return reduce(lambda at, step: getattr(at, step, None), steps, sys.modules.get(home)) is value
+def _refuse(value: Any, name: str) -> NoReturn:
+    raise ConfigurationError(
+        f"checkpoint: {name}={value!r} is not known again by a fit that goes on. Allowed: "
+        "numbers, texts, lists, mappings, learners, dataclasses, and functions at the top of a "
+        "module that can be imported. Put it there, or fit without a checkpoint."
+    )
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

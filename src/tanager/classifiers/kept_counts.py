@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.classifiers.options import describe_option
 from tanager.codes import Rows
 from tanager.counts import Counts, FamilyCounts, Trees
 from tanager.engines import FitContext
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     """A learner as it was asked for."""
 
     text: str
-    options: tuple[type, dict[str, Any]]
+    options: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class KeptCounts:
         """Refuse learners that are not those of the first rows."""
         now = _asked(structure, parameters)
         for axis, given, first in zip(("structure", "parameters"), now, self.asked, strict=True):
-            if not _equal(given.options, first.options):
+            if given.options != first.options:
                 raise ConfigurationError(
                     f"{axis}={given.text}, but the first rows were learned with "
                     f"{axis}={first.text}. partial_fit goes on with the same learners: set it "
@@ -95,21 +95,8 @@ def _asked(structure: Any, parameters: Any) -> tuple[Asked, Asked]:
 
 
 def _options(learner: Any) -> Asked:
-    """Return a learner as a text and as data: its class, and its options to the last."""
-    given = learner.get_params(deep=True)
-    plain = {key: type(v) if hasattr(v, "get_params") else v for key, v in given.items()}
-    return Asked(repr(learner), (type(learner), copy.deepcopy(plain)))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Return whether options are the same, arrays among them."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, Mapping):
-        return list(a) == list(b) and all(_equal(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    return np.array_equal(a, b) if isinstance(a, np.ndarray) else bool(a == b)
+    """Return a learner as a text and as data; a function without a name stands for itself."""
+    return Asked(repr(learner), describe_option(learner, "", lambda value, _: value))
 
 
 class OnlyFromCounts:
