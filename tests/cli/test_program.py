@@ -52,6 +52,7 @@ from tanager.progress import LongWork
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
         (["report", "{m}", "-o", "{tmp}/g.pdf"], "a page is HTML"),
+        (["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--rows", "-1"], "--rows -1. Allowed: 0"),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),

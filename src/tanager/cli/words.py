@@ -14,6 +14,7 @@ _PARAMETERS = {
     "encoding": "--encoding",
     "engine": "--engine",
     "folds": "--folds",
+    "loadable_rows": "--rows",
     "memory_limit": "--memory-limit",
     "missing": "--missing",
     "monotonic": "--monotonic",
