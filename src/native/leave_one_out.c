@@ -85,8 +85,8 @@ const Kernel score_odds = {"chqqqqihdnfDQ", run_score_odds};
  * (n_cells,): the row of context_count (n_contexts, n_classes) that holds N(y, parents);
  * weights: of the loss; shares: what a row removes from its own counts; smoothing: m of the
  * m-estimate; strength: weight of the shorter context's estimate, 0 for none; state (n_rows,
- * n_depths, n_classes): the posteriors after earlier features. A row with an unknown member
- * was not counted in that family, which then says nothing about it. */
+ * n_depths, n_classes): the posteriors after earlier features. An unknown feature says
+ * nothing about its row; below an unknown parent the shorter context's estimate stands. */
 static int64_t run_score_posteriors(Argument *arguments)
 {
     Trie trie = TRIE(2, 19);

@@ -180,15 +180,18 @@ static void NAME(score_posteriors)(const CODE *codes, int64_t n_rows, const uint
         for (int64_t f = 0; f < trie->n_features; f++) {
             int64_t first = trie->level_start[f], last = trie->level_start[f + 1], cell = 0;
             double even = e->smoothing / (double)e->arities[trie->member[first]], kept = 0.0;
-            int known = weights[r] > 0.0;
-            for (int64_t level = first; level < last; level++)
-                known &= codes[trie->member[level] * n_rows + r] < e->arities[trie->member[level]];
+            int known = weights[r] > 0.0, deeper = known;
             for (int64_t d = 0; d < n_depths; d++) {
                 double *posterior = state + (r * n_depths + d) * n_classes;
-                if (known && first + d < last) {
-                    int64_t code = codes[trie->member[first + d] * n_rows + r];
-                    cell = d ? step(trie, cell, code) : trie->cell_start[first] + code;
-                    blend(e, cell, d, even, own, shares[r], seen, &kept);
+                deeper &= first + d < last;
+                if (deeper) {
+                    int64_t member = trie->member[first + d], code = codes[member * n_rows + r];
+                    deeper = code < e->arities[member];
+                    known &= deeper || d > 0;
+                    if (deeper) {
+                        cell = d ? step(trie, cell, code) : trie->cell_start[first] + code;
+                        blend(e, cell, d, even, own, shares[r], seen, &kept);
+                    }
                 }
                 if (known)
                     multiply(posterior, seen, n_classes, own, kept);

@@ -169,7 +169,9 @@ def test_a_family_past_its_bound_loses_its_last_parents_whatever_the_chunks(bloc
 def test_a_bound_that_only_the_last_merge_passes_drops_a_parent_too(monkeypatch):
     monkeypatch.setattr(families, "DENSE_CELLS", 0)
     rows = make_rows(11, 3000, n_features=4, top=40, block_rows=3000)
-    pass_ = families.FamilyPass(rows.domain, [(0, (1, 2, 3))], 1 << 40)
+    arities = rows.domain.arities
+    radix = runs.Radix((rows.domain.n_classes, *arities[[1, 2, 3, 0]].tolist()), (1, 2, 3, 0))
+    pass_ = families.FamilyPass([radix], 1 << 40)
     state = pass_.update(pass_.zero(), rows.gather())
     state[0].max_cells = state[0].total()[1].shape[0] - 1
     (counts,) = pass_.finish(state)

@@ -107,22 +107,77 @@ def test_chunks_and_threads_change_nothing(n_classes, weighted):
         np.testing.assert_array_equal(other["surface"], info["surface"])
 
 
-def test_unknown_members_silence_their_family():
-    rows = make_rows(8, n_rows=200, n_classes=2, unknown=True)
+def with_gaps(rows, feature, n_gaps):
     codes, labels, _ = rows.gather()[:3]
-    rest = [0, 2, 3]
-    codes[rest] = rows.domain.arities[rest, None]  # only feature 1 is ever known
-    _, info = learn(rows, max_k=1)
-    known = codes[1] < rows.domain.arities[1]
-    assert info["order"][0] == "x1"
-    # Only x1, and no parent of it, can speak: every column of the surface is the same.
-    np.testing.assert_allclose(info["surface"], info["surface"][0, 0], rtol=1e-12)
-    only = Rows.in_memory(
-        Domain(("x1",), rows.domain.arities[1:2], 2), codes[1:2][:, known].copy(), labels[known]
-    )
-    assert learn(only, max_k=0)[1]["surface"][0, 0] == pytest.approx(
-        info["surface"][0, 0], abs=0.05
-    )
+    codes = codes.copy()
+    codes[feature, :n_gaps] = rows.domain.arities[feature]
+    return Rows.in_memory(rows.domain, codes, labels)
+
+
+@pytest.mark.parametrize("n_gaps", [1, 2, 13, 40])
+@pytest.mark.parametrize("score", SCORES)
+def test_gaps_in_the_top_feature_equal_refitting_without_each_row(score, n_gaps):
+    complete = make_rows(1)
+    top = complete.domain.names.index(learn(complete, max_k=0)[1]["order"][0])
+    rows = with_gaps(complete, top, n_gaps)
+    _, info = learn(rows, max_k=2, score=score)
+    expected = oracle(rows, info, 2, score, lean=STRENGTH["back-off"])
+    np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("smoothing", STRENGTH)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("score", SCORES)
+def test_surface_with_gaps_equals_refitting_without_each_row(n_classes, score, smoothing):
+    rows = make_rows(8, n_classes=n_classes, unknown=True)
+    _, info = learn(rows, max_k=3, score=score, smoothing=smoothing)
+    expected = oracle(rows, info, 3, score, lean=STRENGTH[smoothing])
+    np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
+
+
+def test_fractional_weights_with_gaps_leave_with_their_row():
+    raw = np.random.default_rng(5).exponential(size=30) + 0.1
+    weights = exact_weights(raw, raw.sum())
+    rows = make_rows(5, n_rows=30, n_classes=3, weights=weights, unknown=True)
+    _, info = learn(rows, max_k=2, score="log-loss")
+    expected = oracle(rows, info, 2, "log-loss", shares=weights, lean=STRENGTH["back-off"])
+    np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_line_of_few_parents_does_not_depend_on_how_many_are_tried(n_classes):
+    rows = make_rows(9, n_rows=300, n_features=6, n_classes=n_classes, unknown=True)
+    surface = learn(rows, max_k=5)[1]["surface"]
+    for max_k in range(5):
+        fewer = learn(rows, max_k=max_k)[1]["surface"]
+        np.testing.assert_array_equal(fewer, surface[: max_k + 1])
+
+
+def test_rows_of_which_nothing_is_known_are_scored_by_the_class_alone():
+    rows = make_rows(10, n_rows=41, n_classes=3)
+    codes, labels, _ = rows.gather()[:3]
+    codes = np.repeat(rows.domain.arities[:, None], 41, 1).astype(codes.dtype)
+    _, info = learn(Rows.in_memory(rows.domain, codes, labels), max_k=2, score="log-loss")
+    counts = np.bincount(labels)
+    own = (counts[labels] - 1 + 1 / 3) / (40 + 1)
+    np.testing.assert_allclose(info["surface"], -np.log(own).mean(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_losses_of_many_rows_with_gaps_fit_their_integers(score):
+    n_rows = 200_000
+    rng = np.random.default_rng(3)
+    labels = (np.arange(n_rows) % 2).astype(np.uint16)
+    codes = np.stack([labels, rng.integers(0, 2, n_rows)]).astype(np.uint8)
+    codes[0, ::1000] = 2
+    domain = Domain(("own", "noise"), np.array([2, 2]), 2)
+    _, info = learn(Rows.in_memory(domain, codes, labels), max_k=1, score=score)
+    assert (info["surface"] >= 0).all()
+    # The class shares alone decide rows with the gap, and leaving one out makes its class rarer.
+    unsure = {"rmse": 0.25, "rmse-class-averaged": 0.25, "zero-one": 1.0, "log-loss": np.log(2)}
+    expected = unsure[score] / 1000
+    expected = np.sqrt(expected) if score.startswith("rmse") else expected
+    np.testing.assert_allclose(info["surface"][:, 0], expected, rtol=0.02)
 
 
 def test_selection_is_the_least_loss_and_prefers_small_models():

@@ -165,20 +165,28 @@ def count_families(
     context: FitContext,
     plan: FoldPlan | None = None,
     max_cells: int | None = None,
+    parent_arities: Ints | None = None,
 ) -> list[FamilyCounts]:
     """Count the given families, in one pass or in as few as the memory limit allows.
 
     A family with more than `max_cells` distinct (context, value) pairs is
     counted without its last parents, which is said in a warning; the tree then
     has no nodes at those depths, and every estimator backs off.
+
+    A row with an unknown member is not counted. With `parent_arities`, where a
+    feature's arity is one larger than the domain's, its unknowns count as one
+    more value wherever it is a parent: the counts of a shorter context then
+    include the rows in which a later parent is unknown.
     """
     if max_cells is None:
         max_cells = most_cells(len(families))
     domain = rows.domain
     counted = domain if plan is None else plan.domain(domain)
+    parent_arities = domain.arities if parent_arities is None else parent_arities
+    radices = [_radix(counted, parent_arities, family) for family in families]
     found: list[FamilyCounts] = []
-    for group in _groups(counted, families, rows.n_rows, context):
-        gather: Any = FamilyPass(counted, group, max_cells)
+    for group in _groups(radices, rows.n_rows, context):
+        gather: Any = FamilyPass(group, max_cells)
         if plan is not None:
             gather = FoldPass(gather, plan, domain.n_classes)
         found += context.engine.run(gather, rows, context.progress, "family counts")
@@ -205,31 +213,38 @@ def build_trees(
     families: Sequence[Family],
     context: FitContext,
     max_cells: int | None = None,
+    parent_arities: Ints | None = None,
 ) -> Trees:
-    """Count the given families and return their context trees."""
-    return Trees(count_families(rows, families, context, max_cells=max_cells))
+    """Count the given families and return their context trees; see `count_families`."""
+    return Trees(count_families(rows, families, context, None, max_cells, parent_arities))
 
 
-def _groups(
-    domain: Domain, families: Sequence[Family], n_rows: int, context: FitContext
-) -> Iterator[list[Family]]:
+def _radix(domain: Domain, parent_arities: Ints, family: Family) -> Radix:
+    """Return how the cells of a family are numbered."""
+    feature, parents = family
+    of_parents = (int(parent_arities[p]) for p in parents)
+    arities = (domain.n_classes, *of_parents, int(domain.arities[feature]))
+    return Radix(arities, (*parents, feature))
+
+
+def _groups(radices: Sequence[Radix], n_rows: int, context: FitContext) -> Iterator[list[Radix]]:
     """Split families, in order, so that the counts of a group stay within the memory limit.
 
     The sizes are those of rows of which no two are alike, at most; a further
     pass over the kept codes costs little beside the work that it shares out.
     """
     jobs = int(getattr(context.engine, "n_jobs", 1))
-    group: list[Family] = []
+    group: list[Radix] = []
     total = 0
-    for feature, parents in families:
-        n_cells = domain.n_classes * prod(int(domain.arities[m]) for m in (*parents, feature))
+    for radix in radices:
+        n_cells = prod(radix.arities)
         size = 8 * n_cells * jobs
         if n_cells > DENSE_CELLS:
             size = RUN_BYTES * min(n_cells * jobs, n_rows)
         if group and total + size > context.work_limit:
             yield group
             group, total = [], 0
-        group.append((feature, parents))
+        group.append(radix)
         total += size
     if group:
         yield group
@@ -238,15 +253,8 @@ def _groups(
 class FamilyPass:
     """Counts families: in dense arrays where they are small, in sorted runs elsewhere."""
 
-    def __init__(self, domain: Domain, families: Sequence[Family], max_cells: int) -> None:
-        arities = domain.arities
-        self.radices = [
-            Radix(
-                (domain.n_classes, *(int(arities[m]) for m in (*parents, feature))),
-                (*parents, feature),
-            )
-            for feature, parents in families
-        ]
+    def __init__(self, radices: Sequence[Radix], max_cells: int) -> None:
+        self.radices = radices
         self.max_cells = max_cells
 
     def zero(self) -> list[Floats | RunStack]:

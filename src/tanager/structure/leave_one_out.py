@@ -11,7 +11,9 @@ one with all. One walk down a trie per row and feature therefore scores all
     level k   x, p1, ..., pk     N(x, p1, ..., pk, y)
 
 Only combinations that occur have a node (a *cell*), and every training row
-finds its own. Tries of many features may not fit into memory together: they
+finds its own. Where a parent has gaps, unknown is one more value to branch on,
+so that the levels above count those rows too; a row goes no further down than
+its first unknown parent. Tries of many features may not fit into memory together: they
 are built for some features at a time, and what a row's posterior is after
 these features is kept for the next ones.
 """
@@ -99,6 +101,7 @@ class Task:
             return np.repeat(odds[chunk.labels][:, None], self.max_k + 1, axis=1)
         rows = np.repeat(smoothed[None], chunk.n_rows, axis=0)
         rows[np.arange(chunk.n_rows), chunk.labels] -= shares
+        rows /= rows.sum(axis=1, keepdims=True)
         return np.repeat(rows[:, None], self.max_k + 1, axis=1)
 
 
@@ -153,7 +156,7 @@ class Tries(NamedTuple):
         levels: list[_Level] = []
         for (feature, parents), tree in zip(families, trees, strict=True):
             branches: list[int] = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
-            widths = [int(task.domain.arities[p]) for p in branches]
+            widths = (tree.arity, *tree.context_arities[1 : len(branches)])
             levels.extend(_levels(tree, widths, task))
             member += branches
             level_start.append(len(member))

@@ -63,8 +63,9 @@ class SelectiveKDB(StructureLearner):
     context that this empties backs off to the next shorter one. Ties prefer
     fewer parents, then fewer features.
     A row with integer weight w counts as w equal rows of which one is left
-    out; any other weight leaves out with its row. A row with an unknown member
-    of a family says nothing about that family, whatever the number of parents.
+    out; any other weight leaves out with its row. A row in which a feature is
+    unknown says nothing about that feature; one in which a parent is unknown
+    uses the parents that rank above it, whatever `max_k`.
 
     ``info_["structure"]`` has `surface` (the loss, shape (max_k + 1, n)), `k`,
     `n_features`, `score` and `order` (the features' names by rank).
@@ -129,13 +130,15 @@ class SelectiveKDB(StructureLearner):
     ) -> NDArray[np.float64]:
         """Return the leave-one-out loss of every (k', n'), shape (max_k + 1, n)."""
         rows, domain = counts.rows, counts.domain
-        complete = all(float(joint.sum()) == rows.total_weight for joint in counts.values)
-        binary = complete and domain.n_classes == 2 and not rows.weighted
+        gaps = np.array([float(joint.sum()) < rows.total_weight for joint in counts.values])
+        binary = not gaps.any() and domain.n_classes == 2 and not rows.weighted
         task = Task(domain, counts.classes, max_k, self.score, self.smoothing, binary)
         sums, states = [], None
         groups = list(_groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit)))
         for at, group in enumerate(groups):
-            trees = build_trees(rows, group, context, most_cells(len(families)))
+            trees = build_trees(
+                rows, group, context, most_cells(len(families)), domain.arities + gaps
+            )
             # What is in memory after the first group stays there; the rest goes to a new file.
             store = Store(0 if at else context.work_limit) if at + 1 < len(groups) else None
             losses = LeaveOneOut(task, Tries.build(task, group, trees), states, store)
