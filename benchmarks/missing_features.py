@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.measuring import MEASUREMENTS, machine, markdown  # noqa: E402
 from benchmarks.order_based import read  # noqa: E402
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment  # noqa: E402
-from tanager.evaluation.curves import missing_feature_curves  # noqa: E402
+from tanager_papers.curves import missing_feature_curves  # noqa: E402
 
 STORE = MEASUREMENTS / "missing-features.json"
 TABLES = ("vehicle", "segment")

@@ -219,7 +219,7 @@ def tables() -> dict[str, Codes]:
     """Return what is learned from: rows of a random TAN, and letters cut by MDL."""
     from benchmarks.foundation import random_tan
     from tanager import MDLDiscretizer
-    from tanager.evaluation.keel import find_keel
+    from tanager_papers.keel import find_keel
 
     X, y = random_tan(TRAIN + TEST)
     title = f"{TRAIN:,} rows × {X.shape[1]} features of 2 to 8 values, 2 classes, of a random TAN"

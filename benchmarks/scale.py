@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.foundation import random_tan
 from benchmarks.measuring import in_new_process, machine, markdown
-from tanager.evaluation.generators import write_splice
+from tanager_papers.generators import write_splice
 
 FIT = """
 import json, time, os

@@ -4,7 +4,7 @@
 
 140 positions, one window in a hundred a true site, any number of rows: what
 Petitjean et al. (2018), section 6.5, did with 50 million. Row i is the same in
-a folder of any size. See `tanager.evaluation.generators.splice`.
+a folder of any size. See `tanager_papers.generators.splice`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import argparse
 import time
 from pathlib import Path
 
-from tanager.evaluation.generators import write_splice
+from tanager_papers.generators import write_splice
 
 
 def main() -> None:

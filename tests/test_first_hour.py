@@ -148,6 +148,7 @@ def test_the_distributions_are_whole(built):
         assert any(re.search(wanted, name) for name in names), wanted
     strange = [n for n in names if not n.startswith(("tanager/", "tanager-"))]
     assert not strange
+    assert not [n for n in names if re.search(r"papers|reproduc|keel|generators", n)]
 
 
 def test_the_readme_from_its_first_snippet_on(fresh, tmp_path):
@@ -159,6 +160,13 @@ def test_the_readme_from_its_first_snippet_on(fresh, tmp_path):
     assert code == 1
     code, said = call(fresh / "tanager", "demo", cwd=tmp_path)
     assert code == 0, said
+    code, said = call(fresh / "tanager", "reproduce", "all", cwd=tmp_path)
+    assert code == 2
+    assert "No such command 'reproduce'" in said
+    assert "pip install ./papers" in said
+    code, said = call(fresh / "tanager", "--help", cwd=tmp_path)
+    assert "compare" in said
+    assert "reproduce" not in said
 
 
 def test_a_messy_table_from_audit_to_report(fresh, messy):
@@ -273,7 +281,7 @@ def test_a_mistake_is_told_in_one_line_with_a_hint(
 
 
 def test_every_command_is_used_wrongly():
-    commands = {c.name or c.callback.__name__ for c in app.registered_commands}
+    commands = {c.name or c.callback.__name__ for c in app.registered_commands} | {"reproduce"}
     assert commands == {arguments[0] for arguments, _, _ in MISTAKES if arguments} - {"dmeo"}
 
 

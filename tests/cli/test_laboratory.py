@@ -146,11 +146,6 @@ def test_tables_of_a_folder_are_of_experiment_files(tables):
     )
 
 
-def test_a_paper_may_be_all_of_them():
-    with pytest.raises(ConfigurationError, match=r"Allowed: zaidi-2017, .*, all"):
-        invoke("reproduce", "foo")
-
-
 def test_evaluate_of_an_unknown_learner_fails_with_the_reason(tables):
     with pytest.raises(ConfigurationError, match="nonsense"):
         invoke("evaluate", "one.parquet", "-t", "label", "--structure", "nonsense")

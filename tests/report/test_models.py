@@ -18,7 +18,6 @@ from tanager.report import (
     plot_explanation,
     plot_network,
     plot_table,
-    plot_training,
 )
 from tanager.report.effects import count_interval
 from tanager.structure import KDB
@@ -295,7 +294,6 @@ def test_a_notebook_shows_what_a_plot_returns(model, wide):
         plot_network(model),
         plot_table(model, model.structure_.features[0]),
         plot_explanation(model, wide[0].slice(0, 1)),
-        plot_training({"trace": {"loss": [2.0, 1.0], "accuracy": [0.5, 0.7]}}),
     ]
     for shown in pictures:
         assert shown._repr_svg_().startswith("<svg ")

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 
 from tanager import __version__
 from tanager.cli import (
@@ -28,23 +29,46 @@ from tanager.cli import (
     laboratory,
     predict,
     report,
-    reproduce,
     score,
     show,
 )
 from tanager.cli.words import in_options
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
+from tanager.plugins import load_plugin, plugin_names
 
 __all__ = ["app", "main", "run"]
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
+
+class Program(typer.core.TyperGroup):
+    """The built-in commands, and those that installed packages add."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, built-in ones first."""
+        built_in = super().list_commands(ctx)
+        return [*built_in, *(n for n in plugin_names("tanager.commands") if n not in built_in)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name, or None."""
+        command = super().get_command(ctx, cmd_name)
+        function = None if command is not None else load_plugin("tanager.commands", cmd_name)
+        if function is None:
+            return command
+        alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
+        alone.command(cmd_name)(function)
+        return typer.main.get_command(alone)
+
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     name="tanager",
+    cls=Program,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=CONTEXT,
 )
 
 
@@ -71,7 +95,7 @@ def tanager(
 
 for command in (
     *(audit, fit, predict, score, show, explain, draw, export, report, demo),
-    *(laboratory, reproduce),
+    laboratory,
 ):
     command.register(app)
 
@@ -174,7 +198,9 @@ def _tell(error: BaseException) -> int:
 
 
 def _hint(error: BaseException) -> str:
-    """Say why an option that other commands have is not there."""
+    """Say where a command or an option is that isn't here."""
+    if "No such command 'reproduce'" in str(error):
+        return " It comes with the package tanager-papers: pip install ./papers in a checkout."
     option = getattr(error, "option_name", None)
     if option in ("--categorical", "--dates", "--ordered", "--monotonic"):
         return " The model remembers how its columns are read: the option is one of fit."

@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tanager.evaluation import Results
-    from tanager.evaluation.reproduction import Findings
     from tanager.evaluation.summary import Summary
 
-__all__ = ["print_comparison", "print_evaluation", "print_findings"]
+__all__ = ["print_comparison", "print_evaluation"]
 
 # The columns of the first table; every metric is in --details and --json.
 OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
@@ -185,37 +184,6 @@ def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) 
         pairs.add_row(plain(pair.a), plain(pair.b), f"{gap:+.4f}", p)
     if summary.pairs:
         out.print(pairs)
-
-
-def print_findings(findings: Findings, *, as_json: bool) -> None:
-    """Print a paper's numbers beside ours."""
-    if as_json:
-        print_json(findings.to_json())
-        return
-    out = console()
-    out.print(f"[bold]{findings.title}[/]")
-    out.print(findings.how, markup=False)
-    if findings.claims:
-        claims = plain_table("claim", "here", "measured", title="Claims")
-        for claim in findings.claims:
-            claims.add_row(*map(plain, (claim.text, claim.verdict, claim.number)))
-        out.print(claims)
-    for block in findings.blocks:
-        out.print()
-        if block.rows:
-            table = plain_table(*block.columns, title=block.title)
-            for row in block.rows:
-                table.add_row(*map(plain, row))
-            out.print(table)
-        else:
-            out.print(block.title, markup=False)
-        for picture in block.pictures:
-            out.print(f"  {picture.title} (drawn with --write)", markup=False)
-        for note in block.notes:
-            out.print(f"  {note}", markup=False)
-    out.print()
-    for line in findings.absent:
-        out.print(f"not run: {line}", markup=False)
 
 
 def _distinct(failures: list[dict[str, Any]]) -> dict[tuple[str, str], str]:

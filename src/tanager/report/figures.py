@@ -17,32 +17,21 @@ from tanager.evaluation.statistics import Nemenyi, win_draw_loss
 from tanager.report.style import (
     CYCLE,
     INK,
-    MARKERS,
     MUTED,
     axes,
     fitting,
     in_house_style,
-    log_axis,
-    place_legend,
     square_axes,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from tanager.evaluation.curves import Curves
-
 __all__ = [
-    "plot_convergence",
-    "plot_convergence_histogram",
     "plot_critical_difference",
-    "plot_curves",
     "plot_loss_scatter",
     "plot_reliability",
-    "plot_surface",
 ]
-
-MOST_BINS = 40  # of a histogram
 
 
 @in_house_style
@@ -172,131 +161,6 @@ def plot_critical_difference(
             fontsize=8.5,
         )
     return ax
-
-
-@in_house_style
-def plot_convergence(
-    traces: Mapping[str, ArrayLike], *, objective: str = "objective", ax: Axes | None = None
-) -> Any:
-    """Draw an objective by iteration, the first point before any; log scale of iterations."""
-    ax = axes(ax)
-    for i, (name, trace) in enumerate(traces.items()):
-        values = np.asarray(trace, float)
-        ax.plot(
-            np.arange(1, len(values) + 1), values, label=fitting(name),
-            color=CYCLE[i % len(CYCLE)], marker=MARKERS[i % len(MARKERS)],
-            markevery=_log_places(len(values)),
-        )  # fmt: skip
-    ax.set_xscale("log")
-    log_axis(ax.xaxis)
-    ax.set_xlabel("iteration (1: before the first)")
-    ax.set_ylabel(objective)
-    ax.legend()
-    return ax
-
-
-def _log_places(n: int) -> list[int]:
-    return sorted({int(i) for i in np.geomspace(1, max(n, 1), 9)} - {0} | {1})[:-1] or [0]
-
-
-@in_house_style
-def plot_convergence_histogram(
-    behind: Mapping[str, Sequence[int]], *, after: int = 5, ax: Axes | None = None
-) -> Any:
-    """Draw how many iterations others trail behind, as in Zaidi et al. (2017), figures 15 to 17."""
-    from matplotlib.ticker import MaxNLocator
-
-    ax = axes(ax)
-    every = np.concatenate([np.asarray(v, float) for v in behind.values()])
-    low, high = int(every.min()), int(max(every.max(), 1))
-    width = -(-(high - low + 1) // MOST_BINS)  # whole numbers in a bin
-    edges = np.arange(low, high + width + 1, width) - 0.5
-    ax.hist(
-        [np.asarray(v, float) for v in behind.values()],
-        bins=edges.tolist(),
-        label=[fitting(name) for name in behind],
-        color=[CYCLE[(at + 1) % len(CYCLE)] for at in range(len(behind))],  # the leader's is first
-        rwidth=0.9,
-    )
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.axvline(0, color=INK, lw=0.8)
-    ax.set_xlabel(f"iterations behind at iteration {after}")
-    ax.set_ylabel("datasets")
-    ax.legend()
-    return ax
-
-
-@in_house_style
-def plot_curves(
-    curves: Curves,
-    *,
-    x: str = "training rows",
-    y: str = "loss",
-    log: bool = True,
-    ax: Axes | None = None,
-) -> Any:
-    """Draw one line for each classifier with a band of one standard deviation."""
-    ax = axes(ax)
-    for i, name in enumerate(curves.classifiers):
-        colour, mean, band = CYCLE[i % len(CYCLE)], curves.mean[i], curves.deviation[i]
-        ax.plot(curves.x, mean, label=fitting(name), color=colour, marker=MARKERS[i % len(MARKERS)])
-        ax.fill_between(curves.x, mean - band, mean + band, color=colour, alpha=0.15, lw=0)
-    if log:
-        ax.set_xscale("log")
-        log_axis(ax.xaxis)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    place_legend(ax)
-    return ax
-
-
-@in_house_style
-def plot_surface(
-    losses: ArrayLike,
-    chosen: tuple[int, int],
-    *,
-    loss: str = "leave-one-out RMSE",
-    ax: Axes | None = None,
-) -> Any:
-    """Draw selective kDB's leave-one-out loss for every k and number of features.
-
-    Parameters
-    ----------
-    losses : array-like of shape (max_k + 1, n_features)
-        Row k; column j is the loss with the first j + 1 features.
-    chosen : pair of int
-        The k and the number of features kept.
-    """
-    values = np.asarray(losses, float)
-    ax = axes(ax, 5.2, 3.2)
-    n_features = values.shape[1]
-    xs = np.arange(1, n_features + 1)
-    colours = _shades(len(values))
-    for k, line in enumerate(values):
-        ax.plot(xs, line, color=colours[k], lw=1.3, label=f"k = {k}")
-    k, kept = chosen
-    ax.plot(kept, values[k, kept - 1], marker="o", ms=8, mfc="none", mec=CYCLE[1], mew=1.8)
-    ax.annotate(
-        f"k = {k}, {kept} features",
-        (kept, values[k, kept - 1]),
-        xytext=(0, -14),
-        textcoords="offset points",
-        ha="right" if kept > 0.6 * n_features else "left",
-        fontsize=8,
-        color=CYCLE[1],
-    )
-    low = values.min()
-    ax.set_ylim(low - 0.14 * (values.max() - low or 1.0), None)
-    ax.set_xlabel("features, by mutual information with the class")
-    ax.set_ylabel(loss)
-    ax.legend(ncols=2)
-    return ax
-
-
-def _shades(n: int) -> list[Any]:
-    from matplotlib import colormaps
-
-    return [colormaps["viridis"](value) for value in np.linspace(0.0, 0.85, n)]
 
 
 @in_house_style

@@ -52,16 +52,16 @@ def write_report(results: Results, path: str | Path) -> None:
     write_text(path, render_report(results))
 
 
-def page_environment() -> Any:
-    """Return what renders the templates of pages."""
+def page_environment(*packages: str) -> Any:
+    """Return what renders the templates of pages, those of other packages before ours."""
     try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ConfigurationError(
             "a report needs Jinja2, which is not installed. Install it: pip install jinja2."
         ) from error
     environment = Environment(
-        loader=PackageLoader("tanager.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "tanager.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

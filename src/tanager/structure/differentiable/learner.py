@@ -93,7 +93,7 @@ class Differentiable(Trained, StructureLearner):
     ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy,
     temperature, entropy of the distribution over parents, learning_rate,
     validation_error), ``probabilities`` (of the structure's parents),
-    ``search``; `tanager.report.training.plot_training` draws it. All rows are held in
+    ``search``; `tanager_papers.plot_training` draws it. All rows are held in
     memory, one byte a value; training runs on one thread.
 
     References

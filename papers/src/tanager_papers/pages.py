@@ -1,0 +1,177 @@
+"""Pages of the papers: Markdown with figures, one HTML page each, and an index of claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tanager.atomic import replacing, write_text
+from tanager.evaluation.statistics import nemenyi
+from tanager.report.figures import plot_critical_difference, plot_loss_scatter
+from tanager.report.page import Figure, page_environment
+from tanager.report.style import standalone_svg, to_svg
+from tanager_papers.curves import Curves
+from tanager_papers.findings import CELLS, VERDICTS, Findings, Picture
+from tanager_papers.plots import (
+    plot_bars,
+    plot_convergence,
+    plot_convergence_histogram,
+    plot_curves,
+    plot_envelopes,
+    plot_margins,
+    plot_scatters,
+)
+from tanager_papers.verdicts import RULE
+
+__all__ = ["DRAWINGS", "draw_picture", "write_findings", "write_index"]
+
+
+def _scatter(data: Mapping[str, Any]) -> Any:
+    return plot_loss_scatter(
+        data["a"],
+        data["b"],
+        tuple(data["names"]),
+        loss=data.get("loss", "loss"),
+        log=data.get("log", False),
+        labels=data.get("labels"),
+    )
+
+
+def _curves(data: Mapping[str, Any]) -> Any:
+    lines = data["lines"]
+    mean = np.array(list(lines.values()), float)
+    bands = data.get("bands", {})
+    deviation = np.array([bands.get(name, np.zeros_like(mean[0])) for name in lines], float)
+    curves = Curves(np.array(data["x"], float), tuple(lines), mean, deviation)
+    return plot_curves(curves, x=data["x_label"], y=data["y_label"], log=data.get("log", True))
+
+
+def _ranks(data: Mapping[str, Any]) -> Any:
+    return plot_critical_difference(data["names"], nemenyi(data["scores"]))
+
+
+DRAWINGS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "scatter": _scatter,
+    "scatters": lambda data: plot_scatters(**data),
+    "bars": lambda data: plot_bars(**data),
+    "convergence": lambda data: plot_convergence(**data),
+    "histogram": lambda data: plot_convergence_histogram(**data),
+    "ranks": _ranks,
+    "curves": _curves,
+    "margins": lambda data: plot_margins(**data),
+    "envelopes": lambda data: plot_envelopes(**data),
+}
+
+
+def draw_picture(picture: Picture) -> str:
+    """Return a picture as SVG in the page's colours."""
+    ax = DRAWINGS[picture.kind](picture.data)
+    return to_svg(ax.figure, title=picture.title)
+
+
+def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
+    """Write a paper's page: Markdown with its figures, HTML that needs nothing else, and data.
+
+    Parameters
+    ----------
+    findings : Findings
+    folder : path
+        Receives ``PAPER.md``, ``PAPER/*.svg``, ``PAPER.html``, ``PAPER.json`` and, where
+        anything was run, ``PAPER/cells.parquet`` with every fit. Figures of an earlier page go.
+
+    Returns
+    -------
+    list of Path
+        The Markdown page, the HTML page and the data.
+    """
+    target = Path(folder)
+    figures = target / findings.paper
+    figures.mkdir(parents=True, exist_ok=True)
+    drawn = {picture.name: draw_picture(picture) for picture in findings.pictures}
+    for old in figures.glob("*.svg"):
+        if old.stem not in drawn:
+            old.unlink()
+    for name, svg in drawn.items():
+        write_text(figures / f"{name}.svg", standalone_svg(svg))
+    if findings.cells is not None:
+        from pyarrow import parquet
+
+        with replacing(figures / CELLS) as part:
+            parquet.write_table(findings.cells, part, compression="zstd")
+    files = {name: f"{findings.paper}/{name}.svg" for name in drawn}
+    pages = [target / f"{findings.paper}.{ending}" for ending in ("md", "html", "json")]
+    write_text(pages[0], findings.to_markdown(files))
+    write_text(pages[1], _html(findings, drawn))
+    write_text(pages[2], json.dumps(_without_traces(findings), ensure_ascii=False, indent=1) + "\n")
+    return pages
+
+
+def _without_traces(findings: Findings) -> dict[str, Any]:
+    """Return the data of a page, but for the courses of optimisers, which the run files have."""
+    data = findings.to_json()
+    for block in data["blocks"]:
+        for picture in block["pictures"]:
+            if picture["kind"] == "convergence":
+                picture["data"] = {}
+    return data
+
+
+def _html(findings: Findings, drawn: Mapping[str, str]) -> str:
+    blocks = [
+        {
+            "title": block.title,
+            "columns": block.columns,
+            "rows": block.rows,
+            "notes": block.notes,
+            "figures": [
+                Figure(drawn[p.name], f"{p.title}. {p.caption}", wide=p.kind in ("bars", "ranks"))
+                for p in block.pictures
+            ],
+        }
+        for block in findings.blocks
+    ]
+    return (
+        page_environment("tanager_papers")
+        .get_template("paper.html.j2")
+        .render(findings=findings, blocks=blocks)
+    )
+
+
+def write_index(folder: str | Path) -> Path:
+    """Write the index of the pages in a folder: one line for each claim of each paper.
+
+    Reads the papers' JSON files, so that pages made at different times stand together.
+    """
+    target = Path(folder)
+    papers = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(target.glob("*-*.json"))]
+    lines = ["# The papers, run again", ""]
+    lines += [
+        "What each paper claims, and what became of it here. Every line links to the page with "
+        "the numbers, the figures, and what was not run.",
+        "",
+        _tally(papers),
+        "",
+        f"How a claim is judged. {RULE}",
+        "",
+    ]
+    for paper in papers:
+        name = paper["paper"]
+        lines += [f"## [{name}]({name}.md)", "", paper["title"], ""]
+        lines += ["| claim | here | measured |", "| --- | --- | --- |"]
+        for claim in paper["claims"]:
+            cells = [claim["text"], f"**{claim['verdict']}**", claim["number"]]
+            lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        lines.append("")
+    path = target / "index.md"
+    write_text(path, "\n".join(lines))
+    return path
+
+
+def _tally(papers: Sequence[Mapping[str, Any]]) -> str:
+    verdicts = [claim["verdict"] for paper in papers for claim in paper["claims"]]
+    counts = [f"*{verdict}* {verdicts.count(verdict)}" for verdict in VERDICTS]
+    return f"{len(verdicts)} claims: {', '.join(counts)}."

