@@ -11,12 +11,6 @@
 #define MOST_LOST 1000.0   /* nats of one row: sums of more would not be exact */
 #define MOST_KNOWN 32      /* steps that the optimiser remembers */
 
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
-#endif
-
 typedef struct {
     int64_t n_rows, n_tables, n; /* n: columns of scores */
     const uint16_t *cells;       /* (n_rows, n_tables), counted from starts */
@@ -117,7 +111,7 @@ INLINE double gather_one(const Sum *sum, const uint16_t *cell)
 }
 
 /* Two classes: one column, the score of the second less that of the first. */
-WIDE static void evaluate_two(const Sum *sum, Block *block, int64_t size)
+WIDE(void, evaluate_two, (const Sum *sum, Block *block, int64_t size), (sum, block, size))
 {
     double *total = block->total, *small = block->norm, *slope = block->top;
     for (int64_t r = 0; r < size; r++)
@@ -143,7 +137,7 @@ WIDE static void evaluate_two(const Sum *sum, Block *block, int64_t size)
 }
 
 /* More classes: one column each. */
-WIDE static void evaluate_many(const Sum *sum, Block *block, int64_t size)
+WIDE(void, evaluate_many, (const Sum *sum, Block *block, int64_t size), (sum, block, size))
 {
     int64_t n = sum->n;
     double *total = block->total;
@@ -286,7 +280,7 @@ static int64_t run_weigh_joints(Argument *arguments)
 const Kernel weigh_joints = {"cqqiqdqD", run_weigh_joints};
 
 /* The product of two vectors: eight sums at a time, in a fixed order. */
-WIDE static double product(const double *a, const double *b, int64_t n)
+WIDE(double, product, (const double *a, const double *b, int64_t n), (a, b, n))
 {
     double part[8] = {0};
     int64_t k = 0;
@@ -298,7 +292,9 @@ WIDE static double product(const double *a, const double *b, int64_t n)
     return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
-WIDE static void add_multiple(double *to, double factor, const double *what, int64_t n)
+WIDE(void, add_multiple,
+     (double *to, double factor, const double *what, int64_t n),
+     (to, factor, what, n))
 {
     for (int64_t k = 0; k < n; k++)
         to[k] += factor * what[k];

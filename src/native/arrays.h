@@ -15,13 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Loops compiled a second time for processors of the last decade, chosen when the
- * module is loaded. Both give the same numbers: no operation is fused. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define WIDE __attribute__((target_clones("default", "avx2")))
-#else
-#define WIDE
-#endif
+#include "processor.h"
 
 #define MAX_ARGUMENTS 24
 

@@ -26,8 +26,10 @@ static void NAME(look_up)(const NUMBER_TYPE *x, int64_t n_rows, int64_t stride, 
  *
  * All rows of the block go one step of the search together, without a branch on the
  * comparison: a row's steps wait for each other, those of many rows do not. */
-WIDE static void NAME(search)(const NUMBER_TYPE *x, int64_t n_rows, int64_t stride,
-                              const Coder *coder, int64_t j, int *infinite, CODE *out)
+WIDE(void, NAME(search),
+     (const NUMBER_TYPE *x, int64_t n_rows, int64_t stride, const Coder *coder, int64_t j,
+      int *infinite, CODE *out),
+     (x, n_rows, stride, coder, j, infinite, out))
 {
     const double *table = coder->table + coder->start[j];
     int64_t count = coder->size[j], left[BLOCK] = {0};

@@ -15,7 +15,7 @@ typedef void (*Intersect)(const uint64_t *a, const uint64_t *b, const int64_t *w
         for (int64_t c = 0; c < n_classes; c++) {                                             \
             uint64_t n = 0;                                                                   \
             for (int64_t w = word_start[c]; w < word_start[c + 1]; w++)                       \
-                n += (uint64_t)__builtin_popcountll(a[w] & b[w]);                             \
+                n += COUNT_BITS(a[w] & b[w]);                                                 \
             out[c] += (double)n;                                                              \
         }                                                                                     \
     }
@@ -23,22 +23,16 @@ typedef void (*Intersect)(const uint64_t *a, const uint64_t *b, const int64_t *w
 INTERSECT(intersect_plain)
 
 /* Counting bits is one instruction on processors of the last decade, eight words at a time
- * on the newest; which of them this is, only running tells. */
-#if defined(__x86_64__) && defined(__GNUC__)
-#pragma GCC push_options
-#pragma GCC target("popcnt")
-INTERSECT(intersect_popcnt)
-#pragma GCC pop_options
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512vpopcntdq,prefer-vector-width=512")
-INTERSECT(intersect_avx512)
-#pragma GCC pop_options
+ * on the newest. */
+#ifdef VERSIONS
+TARGET_POPCNT INTERSECT(intersect_popcnt)
+TARGET_AVX512 INTERSECT(intersect_avx512)
 
 static Intersect choose_intersect(void)
 {
-    if (__builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl"))
+    if (processor.counts_vectors)
         return intersect_avx512;
-    return __builtin_cpu_supports("popcnt") ? intersect_popcnt : intersect_plain;
+    return processor.counts_words ? intersect_popcnt : intersect_plain;
 }
 #else
 static Intersect choose_intersect(void) { return intersect_plain; }

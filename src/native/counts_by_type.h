@@ -36,8 +36,9 @@ static void NAME(count_pairs)(const void *codes_, int64_t n_features, int64_t n_
 
 /* Write, 64 codes to a word, which of them equal a value. Eight flags in the bytes of a
  * number are gathered into its top byte by one multiplication, each on a bit of its own. */
-WIDE static void NAME(pack_equal)(const CODE *codes, int64_t size, CODE value, uint8_t *flags,
-                                  uint64_t *words)
+WIDE(void, NAME(pack_equal),
+     (const CODE *codes, int64_t size, CODE value, uint8_t *flags, uint64_t *words),
+     (codes, size, value, flags, words))
 {
     for (int64_t at = 0; at < size; at++)
         flags[at] = codes[at] == value;

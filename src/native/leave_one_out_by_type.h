@@ -84,7 +84,9 @@ static void multiply(double *posterior, const double *seen, int64_t n_classes, i
 
 /* Multiply the odds against the rows' own classes by a feature's ratios; return the sum of
  * the losses in whole units of 1 / scale. For two classes both squared errors are the same. */
-WIDE static int64_t squared_losses(double *odds, const double *ratio, int64_t size, double scale)
+WIDE(int64_t, squared_losses,
+     (double *odds, const double *ratio, int64_t size, double scale),
+     (odds, ratio, size, scale))
 {
     int64_t sum = 0;
     for (int64_t r = 0; r < size; r++) {

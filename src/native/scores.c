@@ -102,7 +102,7 @@ SCATTER(scatter_groups, uint16_t)
 SCATTER(scatter_wide, int32_t)
 
 /* Add a block's losses, the fractions in units of 2^-52. */
-WIDE static void add_loss(const double *lost, int64_t size, int64_t *loss)
+WIDE(void, add_loss, (const double *lost, int64_t size, int64_t *loss), (lost, size, loss))
 {
     int64_t whole = 0, fraction = 0;
     for (int64_t r = 0; r < size; r++) {
@@ -117,7 +117,7 @@ WIDE static void add_loss(const double *lost, int64_t size, int64_t *loss)
 }
 
 /* Two classes: turn scores of class 1 against class 0 into residuals and losses. */
-WIDE static void logistic(Block *block, int64_t size, double scale)
+WIDE(void, logistic, (Block *block, int64_t size, double scale), (block, size, scale))
 {
     const double *score = block->score;
     double *small = block->own, *slope = block->rest;
@@ -160,7 +160,9 @@ static double square_slope(double *share, int64_t n_classes, int64_t label, doub
 /* Find the rows' -log P(label), and the factors that make `share` their slopes. The label is
  * left out of the sum, not subtracted from it, so that a row that is all but certain keeps
  * its loss and slope. */
-WIDE static void log_slopes(Block *block, int64_t size, int64_t n_classes)
+WIDE(void, log_slopes,
+     (Block *block, int64_t size, int64_t n_classes),
+     (block, size, n_classes))
 {
     double *share = block->share, *others = block->rest, *lost = block->lost;
     for (int64_t r = 0; r < size; r++) {
@@ -183,7 +185,9 @@ WIDE static void log_slopes(Block *block, int64_t size, int64_t n_classes)
 }
 
 /* Any number of classes: turn scores against class 0's into residuals and losses. */
-WIDE static void softmax(Block *block, int64_t size, int64_t others, int64_t kind, double scale)
+WIDE(void, softmax,
+     (Block *block, int64_t size, int64_t others, int64_t kind, double scale),
+     (block, size, others, kind, scale))
 {
     double *score = block->score, *share = block->share, *top = block->top;
     for (int64_t r = 0; r < size; r++)

@@ -3,8 +3,9 @@
 
 /* Make exp(table) sum to one over the values, in one context: (arity, n), n classes. The
  * logarithms of the old sums go to total (n,); room is (arity, n). */
-WIDE static void normalize_context(double *table, int64_t arity, int64_t n, double *total,
-                                   double *room)
+WIDE(void, normalize_context,
+     (double *table, int64_t arity, int64_t n, double *total, double *room),
+     (table, arity, n, total, room))
 {
     for (int64_t c = 0; c < n; c++)
         total[c] = table[c];
@@ -41,8 +42,9 @@ static int64_t run_normalize_scores(Argument *arguments)
 }
 const Kernel normalize_scores = {"DD", run_normalize_scores};
 
-WIDE static void share_context(const double *table, int64_t arity, int64_t n,
-                               const double *outer, double *out)
+WIDE(void, share_context,
+     (const double *table, int64_t arity, int64_t n, const double *outer, double *out),
+     (table, arity, n, outer, out))
 {
     for (int64_t k = 0; k < arity * n; k++)
         out[k] = exponential(table[k]);

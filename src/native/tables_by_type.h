@@ -71,8 +71,10 @@ static void level_unseen(const Tree *tree, int64_t context, int64_t n_classes, d
 }
 #endif
 
-WIDE static void NAME(add_dense_terms)(const CODE *codes, int64_t n_rows, const int64_t *arities,
-                                       const Dense *tables, double *out, int64_t n_classes)
+WIDE(void, NAME(add_dense_terms),
+     (const CODE *codes, int64_t n_rows, const int64_t *arities, const Dense *tables,
+      double *out, int64_t n_classes),
+     (codes, n_rows, arities, tables, out, n_classes))
 {
     uint32_t index[ROW_BLOCK];
     for (int64_t row = 0; row < n_rows; row += ROW_BLOCK) {
