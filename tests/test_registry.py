@@ -9,9 +9,11 @@ import tanager.parameters
 import tanager.structure
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
-from tanager.parameters import PARAMETERS, Discriminative, Hybrid, Pooled, resolve_parameters
+from tanager.parameters import Discriminative, Hybrid, Pooled
+from tanager.parameters.registry import PARAMETERS, resolve_parameters
 from tanager.registry import parse_call
-from tanager.structure import KDB, STRUCTURES, Fixed, resolve_structure
+from tanager.structure import KDB, Fixed
+from tanager.structure.registry import STRUCTURES, resolve_structure
 
 
 @pytest.mark.parametrize(

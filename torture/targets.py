@@ -80,8 +80,8 @@ def learner(data: bytes) -> str:
     """Read the text of a structure and of parameters, as in ``tan/hdp(shape=2)``."""
     from tanager.errors import TanagerError
     from tanager.evaluation import Contender
-    from tanager.parameters import resolve_parameters
-    from tanager.structure import resolve_structure
+    from tanager.parameters.registry import resolve_parameters
+    from tanager.structure.registry import resolve_structure
 
     text = data.decode("utf-8", "replace")
     outcome = "refused"

@@ -2,7 +2,8 @@
 
 A table of learners has one line for each: its name, its module and its class.
 From that line come the text form, used by the estimator, the command line and
-the laboratory alike, and the public name of the package.
+the laboratory alike, and the public name of the package. Installed packages add
+learners by entry points (`tanager.plugins`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from inspect import signature
 from typing import Any, Generic, TypeVar
 
 from tanager.errors import ConfigurationError, nearest
+from tanager.plugins import load_plugin, plugin_names
 
 __all__ = ["Registry", "lazy_exports", "parse_call", "split_outside"]
 
@@ -40,6 +42,8 @@ class Registry(Generic[Learner]):
         Each learner's name, and its ``module:Class``.
     example : str
         Of a learner with options, for errors.
+    group : str
+        The entry points by which installed packages add learners.
     besides : sequence of str
         Texts that are read before they come here, for errors.
 
@@ -56,16 +60,18 @@ class Registry(Generic[Learner]):
         base: str,
         learners: Mapping[str, str],
         example: str,
+        group: str,
         besides: Sequence[str] = (),
     ) -> None:
         self._package = package
         self._base = base
         self._learners = dict(learners)
         self._example = example
+        self._group = group
         self._besides = tuple(besides)
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names, sorted."""
+        """Iterate over the built-in names, sorted."""
         return iter(sorted(self._learners))
 
     @property
@@ -88,9 +94,9 @@ class Registry(Generic[Learner]):
 
     def _build(self, text: str) -> Learner:
         name, options = parse_call(text)
-        if name not in self._learners:
+        kind = self._find(name)
+        if kind is None:
             raise self._unknown(text)
-        kind = self._load(self._learners[name])
         names = kind._get_param_names()
         strange = [key for key in options if key.partition("__")[0] not in names]
         if strange:
@@ -116,6 +122,18 @@ class Registry(Generic[Learner]):
             allowed = ", ".join(names) or "none"
             raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
 
+    def _find(self, name: str) -> Any | None:
+        """Return the class of a learner: ours, or one that an installed package adds."""
+        if name in self._learners:
+            return self._load(self._learners[name])
+        kind, base = load_plugin(self._group, name), self._load(self._base)
+        if kind is not None and not (isinstance(kind, type) and issubclass(kind, base)):
+            raise ConfigurationError(
+                f"the entry point {name!r} of {self._group} is {kind!r}, not a subclass of "
+                f"{self._package}.{base.__name__}. Correct the package that declares it."
+            )
+        return kind
+
     def _load(self, place: str) -> Any:
         module, name = place.split(":")
         return getattr(import_module(f"{self._package}.{module}"), name)
@@ -129,6 +147,7 @@ class Registry(Generic[Learner]):
             )
         text = given if isinstance(given, str) else ""
         known = [*(name for name in self._besides if name != text), *self]
+        known += [name for name in plugin_names(self._group) if name not in self._learners]
         allowed = ", ".join(map(repr, known))
         hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(

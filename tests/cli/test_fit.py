@@ -12,7 +12,7 @@ import pytest
 from tests.cli.calling import call
 
 import tanager
-from tanager.parameters import resolve_parameters
+from tanager.parameters.registry import resolve_parameters
 
 
 def test_fit_writes_the_model_that_the_library_would(folder):

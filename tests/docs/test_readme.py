@@ -24,8 +24,8 @@ def test_links_lead_somewhere():
 
 
 def test_tables_of_learners_are_complete():
-    from tanager.parameters import PARAMETERS
-    from tanager.structure import STRUCTURES
+    from tanager.parameters.registry import PARAMETERS
+    from tanager.structure.registry import STRUCTURES
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     choosing = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")

@@ -13,7 +13,8 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.structure import KDB, TAN, Fixed, Naive, Structure, resolve_structure
+from tanager.structure import KDB, TAN, Fixed, Naive, Structure
+from tanager.structure.registry import resolve_structure
 from tanager.structure.tan import maximum_spanning_tree
 
 
@@ -153,7 +154,7 @@ def test_every_learner_works_with_a_bare_context():
     from tanager.codes import Domain, Rows
     from tanager.counts import Counts
     from tanager.engines import FitContext
-    from tanager.structure import STRUCTURES, resolve_structure
+    from tanager.structure.registry import STRUCTURES, resolve_structure
 
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (3, 60)).astype(np.uint8)

@@ -21,7 +21,8 @@ from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import ParameterLearner, resolve_pair, resolve_parameters
+from tanager.parameters import ParameterLearner
+from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import StructureLearner
 

@@ -15,7 +15,8 @@ from tanager.counts import Counts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import CountLearner, ParameterLearner, resolve_pair
+from tanager.parameters import CountLearner, ParameterLearner
+from tanager.parameters.registry import resolve_pair
 from tanager.structure import Structure, StructureLearner
 
 __all__ = ["Learned", "learn_network"]

@@ -15,13 +15,8 @@ from tanager.codes import Rows
 from tanager.counts import Counts, FamilyCounts, Trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters import (
-    CountLearner,
-    ParameterLearner,
-    Tables,
-    resolve_pair,
-    resolve_parameters,
-)
+from tanager.parameters import CountLearner, ParameterLearner, Tables
+from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.structure import Structure
 
 __all__ = ["KeptCounts", "OnlyFromCounts"]

@@ -12,6 +12,7 @@ from tanager.cli.console import human_size
 from tanager.cli.options import Model
 from tanager.cli.safety import SIGNED_SQL, Force, check_output, is_export
 from tanager.errors import ConfigurationError
+from tanager.plugins import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from tanager.network import Network
@@ -135,22 +136,36 @@ def export(
     _check_options(kind, options)
     from tanager.network import Network
 
-    written = _FORMATS[kind].write(Network.load(model), options)
+    written = _format(kind).write(Network.load(model), options)
     _write(output, written)
     print(f"{output}: {human_size(output.stat().st_size)}")
 
 
+def _format(kind: str) -> _Format:
+    """Return a format by its name: ours, or one that an installed package adds."""
+    if kind in _FORMATS:
+        return _FORMATS[kind]
+    write = load_plugin("tanager.exports", kind)
+    if write is None:
+        names = [*_FORMATS, *plugin_names("tanager.exports")]
+        raise ConfigurationError(f"--format {kind} is not known. Allowed: {', '.join(names)}.")
+    return _Format((f".{kind}",), (), lambda network, _: write(network))
+
+
 def _choose(output: Path, kind: str | None) -> str:
     if kind is not None:
-        if kind not in _FORMATS:
-            raise ConfigurationError(
-                f"--format {kind} is not known. Allowed: {', '.join(_FORMATS)}."
-            )
+        _format(kind)
         return kind
+    ending = output.suffix.lower()
     for name, known in _FORMATS.items():
-        if output.suffix.lower() in known.endings:
+        if ending in known.endings:
             return name
-    endings = ", ".join(ending for known in _FORMATS.values() for ending in known.endings)
+    added = plugin_names("tanager.exports")
+    if ending[1:] in added:
+        return ending[1:]
+    endings = ", ".join(
+        [*(e for known in _FORMATS.values() for e in known.endings), *(f".{e}" for e in added)]
+    )
     raise ConfigurationError(
         f"--output {output}: the ending {output.suffix!r} is not known. Allowed: {endings}. "
         "Or name the format with --format."
@@ -159,7 +174,7 @@ def _choose(output: Path, kind: str | None) -> str:
 
 def _check_options(kind: str, options: dict[str, Any]) -> None:
     for option in options:
-        if option not in _FORMATS[kind].options:
+        if option not in _format(kind).options:
             flag = "complete-rows" if option == "unknowns" else option.replace("_", "-")
             owners = [name for name, known in _FORMATS.items() if option in known.options]
             raise ConfigurationError(

@@ -123,7 +123,7 @@ def fit(
     from tanager.classifiers import BayesNetClassifier, save
     from tanager.classifiers.monotone import parse_signs
     from tanager.codes.orders import parse_orders
-    from tanager.parameters import resolve_pair
+    from tanager.parameters.registry import resolve_pair
 
     start = time.perf_counter()
     resolve_pair(structure, parameters)  # before any row is read

@@ -123,7 +123,7 @@ class Contender:
     @property
     def takes_signs(self) -> bool:
         """Whether classes can be asked to rise or fall along a feature."""
-        from tanager.parameters import resolve_pair
+        from tanager.parameters.registry import resolve_pair
 
         return self.is_pair and resolve_pair(*split_pair(self.use))[1].takes_signs
 
@@ -182,7 +182,7 @@ class Contender:
 
     def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         from tanager.classifiers import BayesNetClassifier
-        from tanager.parameters import resolve_pair
+        from tanager.parameters.registry import resolve_pair
 
         structure, parameters = resolve_pair(*split_pair(self.use))
         options = {"bins": bins, **columns, **self.options}

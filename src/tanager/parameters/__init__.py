@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanager.parameters.registry import PARAMETERS, resolve_pair, resolve_parameters
+from tanager.parameters.registry import PARAMETERS
 from tanager.parameters.tables import (
     DenseTable,
     FamilyTable,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # what editors and type checkers see
 _HOMES = {**PARAMETERS.exports, "CountLearner": "tanager.parameters.learner"}
 
 __all__ = [
-    "PARAMETERS",
     "DenseTable",
     "FamilyTable",
     "GroupedTable",
@@ -44,8 +43,6 @@ __all__ = [
     "TreeTable",
     "log_posterior",
     "posterior",
-    "resolve_pair",
-    "resolve_parameters",
     *_HOMES,
 ]
 

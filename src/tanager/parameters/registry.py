@@ -29,6 +29,7 @@ PARAMETERS: Registry[ParameterLearner] = Registry(
         "pooled": "pooled:Pooled",
     },
     example="m-estimate(m=1)",
+    group="tanager.parameters",
 )
 
 
@@ -49,7 +50,7 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
     >>> resolve_pair("auto", "layered")
     (KTree(), Layered())
     """
-    from tanager.structure import resolve_structure
+    from tanager.structure.registry import resolve_structure
 
     learner = resolve_parameters(parameters)
     if isinstance(structure, str) and structure.strip() == "auto":

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
+from tanager.plugins import load_plugin
 from tanager.sources.dask_frames import is_dask_frame, open_dask
 from tanager.sources.plain import check_columns, text_array
 from tanager.sources.source import ArraySource, Source, TableSource, check_names
@@ -64,6 +65,7 @@ def open_source(
     >>> next(source.batches()).column(1).to_pylist()
     [31.5, None]
     """
+    X = _from_plugin(X)
     paths = _paths(X)
     if paths:
         from tanager.sources.files import open_files
@@ -139,6 +141,13 @@ def _listed(given: Any, name: str) -> tuple[str, ...]:
     if not isinstance(given, Iterable):
         raise ConfigurationError(f"{name}={given!r}. Allowed: a text, or a list of texts.")
     return tuple(given)
+
+
+def _from_plugin(X: Any) -> Any:
+    """Return the table of a URL whose scheme an installed package reads, anything else as it is."""
+    scheme, mark, _ = X.partition("://") if isinstance(X, str) else ("", "", "")
+    read = load_plugin("tanager.sources", scheme) if mark else None
+    return X if read is None else read(X)
 
 
 def _paths(X: Any) -> list[str | Path]:

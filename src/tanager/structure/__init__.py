@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanager.registry import lazy_exports
-from tanager.structure.registry import STRUCTURES, resolve_structure
+from tanager.structure.registry import STRUCTURES
 from tanager.structure.structure import Structure
 
 if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.acll import ACLL as ACLL
-    from tanager.structure.arborescence import maximum_arborescence as maximum_arborescence
     from tanager.structure.differentiable import Differentiable as Differentiable
     from tanager.structure.fixed import Fixed as Fixed
     from tanager.structure.greedy import Greedy as Greedy
@@ -25,11 +24,8 @@ if TYPE_CHECKING:  # what editors and type checkers see
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
-_HOMES = {
-    **STRUCTURES.exports,
-    "maximum_arborescence": "tanager.structure.arborescence",
-}
+_HOMES = STRUCTURES.exports
 
-__all__ = ["STRUCTURES", "Structure", "resolve_structure", *_HOMES]
+__all__ = ["Structure", *_HOMES]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -28,6 +28,7 @@ STRUCTURES: Registry[StructureLearner] = Registry(
         "tan": "tan:TAN",
     },
     example="kdb(k=2)",
+    group="tanager.structures",
     besides=("auto",),
 )
 

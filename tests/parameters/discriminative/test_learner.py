@@ -12,9 +12,10 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters import DFE, Discriminative, MEstimate, resolve_parameters
+from tanager.parameters import DFE, Discriminative, MEstimate
 from tanager.parameters.discriminative.problem import Problem
 from tanager.parameters.folds import folds_of_rows
+from tanager.parameters.registry import resolve_parameters
 from tanager.parameters.scores import layout as layout_module
 from tanager.structure import Structure
 from tests.oracles import conditional_likelihood as oracle
