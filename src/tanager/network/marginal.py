@@ -32,6 +32,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
+_Factor = tuple[tuple[int, ...], Floats]  # a scope; logs (n_rows, n_classes, *scope)
+
 BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
 
 
@@ -186,7 +188,8 @@ class _Families:
         flat = np.ascontiguousarray(spelled.reshape(len(members), -1))
         places = np.arange(len(members))
         self.tables.families[at].add_terms(flat, self.arities[members], places, terms)
-        return np.moveaxis(terms.reshape(n_rows, *shape, self.n_classes), -1, 1)
+        by_class = np.moveaxis(terms.reshape(n_rows, *shape, self.n_classes), -1, 1)
+        return np.ascontiguousarray(by_class)
 
 
 class _Forward:
@@ -261,25 +264,41 @@ class _Elimination:
         for feature in self.order:
             touched = [f for f in factors if feature in f[0]]
             factors = [f for f in factors if feature not in f[0]]
-            scope = tuple(sorted({f for s, _ in touched for f in s} - {feature}))
-            total: Floats = np.add.reduce(
-                np.broadcast_arrays(*(_align(s, v, (*scope, feature)) for s, v in touched))
-            )
-            factors.append((scope, log_sum_exp(total, axis=-1)))
+            (_, *scope), total = _product(touched, feature)
+            factors.append((tuple(scope), log_sum_exp(total, axis=2, overwrite=True)))
         result: Floats = np.add.reduce([value for _, value in factors])
         return result
 
 
+def _product(factors: list[_Factor], first: int) -> _Factor:
+    """Multiply factors, given in logs; `first` leads the scope. Their arrays are written over."""
+    (scope, total), *rest = _absorbed(factors)
+    for more, values in rest:
+        joined = tuple(sorted({*scope, *more}))
+        total = _align(scope, total, joined) + _align(more, values, joined)
+        scope = joined
+    wanted = (first, *(f for f in scope if f != first))
+    return wanted, _align(scope, total, wanted)
+
+
+def _absorbed(factors: list[_Factor]) -> list[_Factor]:
+    """Add each factor to a larger one with all of its scope; return those left, small first."""
+    left: list[_Factor] = []
+    for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
+        for wider, larger in left:
+            if set(scope) <= set(wider):
+                larger += _align(scope, values, wider)
+                break
+        else:
+            left.append((scope, values))
+    return left[::-1]
+
+
 def _align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
     """Reorder and extend a factor's axes (n_rows, n_classes, *scope) to the wanted scope."""
-    order = [scope.index(f) for f in wanted if f in scope]
-    moved = values.transpose(0, 1, *(2 + o for o in order))
-    shape = [*values.shape[:2]]
-    at = 2
-    for f in wanted:
-        shape.append(moved.shape[at] if f in scope else 1)
-        at += f in scope
-    return moved.reshape(shape)
+    shared = [f for f in wanted if f in scope]
+    moved = values.transpose(0, 1, *(2 + scope.index(f) for f in shared))
+    return moved[(slice(None), slice(None), *(slice(None) if f in scope else None for f in wanted))]
 
 
 def eliminate(
