@@ -171,3 +171,35 @@ def test_an_edge_that_is_not_there_is_named(table):
         NetworkInformation(network).without_edge("a", "b")
     with pytest.raises(ConfigurationError, match="'z' is not in the network"):
         NetworkInformation(network).joint("z")
+
+
+def test_parents_too_entangled_to_be_summed_out_count_as_independent(table, monkeypatch):
+    monkeypatch.setattr("tanager.network.information.MAX_WORK", 0)
+    graph = {name: list(parents) for name, parents in GRAPHS["immoral"].items()}
+    network = BayesNetClassifier(Fixed(graph), Laplace()).fit(*table).network_
+    joint, information = whole_joint(network), NetworkInformation(network)
+    for i, name in enumerate("abc"):  # the parents of c are independent given the class
+        others = tuple(j for j in range(4) if j != i)
+        assert information.joint(name) == pytest.approx(joint.sum(axis=others))
+    assert information.context("c") is None
+    c, a = joint.sum(axis=(0, 1, 3)), joint.sum(axis=(1, 2, 3))
+    parents = c[:, None] * a / joint.sum(axis=(0, 1, 2, 3))
+    expected = np.einsum("cay,cady->dy", parents, np.exp(network.tables.families[3].log_prob))
+    assert information.joint("d") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_contexts_of_entangled_parents_are_those_of_the_joint(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, rng.integers(2, 4, 6), (200, 6)).astype(str)
+    names = [f"x{i}" for i in range(6)]
+    graph = {
+        name: [str(p) for p in rng.permutation(names[:at])[:3]] for at, name in enumerate(names)
+    }
+    network = BayesNetClassifier(Fixed(graph), Laplace()).fit(X, rng.integers(0, 2, 200)).network_
+    joint, information = whole_joint(network), NetworkInformation(network)
+    for at, name in enumerate(names):
+        parents = network.structure.parent_indices[at]
+        spelled = joint.sum(axis=tuple(i for i in range(6) if i not in parents))
+        rank = np.argsort(np.argsort(parents))
+        assert information.context(name) == pytest.approx(np.transpose(spelled, [*rank, -1]))

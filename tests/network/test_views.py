@@ -10,7 +10,7 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.network import LabelledTable, NetworkInformation, explain_row
-from tanager.structure import Fixed, Structure
+from tanager.structure import KDB, Fixed, Structure
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,17 @@ def test_steps_lead_from_the_prior_to_the_posterior(model, people):
     age = row["age"][0].as_py()
     assert next(s.value for s in steps if s.feature == "age").startswith(f"{age:g}, ")
     assert [s.feature for s in why.steps(most=1)] == ["prior", steps[1].feature, "2 others"]
+
+
+def test_a_row_of_known_features_is_explained_without_sums_over_rows(people, monkeypatch):
+    row = people.drop(["income"]).slice(3, 1)
+    deep = BayesNetClassifier(KDB(k=2), "hdp").fit(people, "income")
+    expected = deep.predict_proba(row)[0]
+    monkeypatch.setattr("tanager.network.marginal.add_unknown_sums", None)
+    monkeypatch.setattr("tanager.network.network.add_unknown_sums", None)
+    why = explain_row(deep, row)
+    np.testing.assert_allclose(why.probabilities, expected, rtol=1e-12)
+    assert np.isfinite(why.alone).all()
 
 
 def test_what_a_feature_says_alone_is_the_marginal_log_odds(model, people):

@@ -260,7 +260,7 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
         odds,
         classes,
         probabilities,
-        tuple(structure.parents[name] for name in structure.features),
+        tuple(structure.parents.values()),
         _alone(network, codes[:, 0], best, rival),
     )
 

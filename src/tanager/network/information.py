@@ -6,7 +6,7 @@ data is read. Information is in nats.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ApproximationWarning, ConfigurationError
+from tanager.errors import ConfigurationError
 from tanager.network.families import (
     FamilyParts,
     conditional_information,
     information_beyond,
     mutual_information,
 )
+from tanager.network.marginal import Factor, eliminate, sum_out
+from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import GroupedTable, Tables
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]
 
 TINY = np.finfo(np.float64).tiny
-MAX_CONTEXTS = 1 << 12  # parent values whose joint probability is asked for, two parents and more
+MAX_WORK = 1 << 22  # cells that may be added up for the joint probability of one family's parents
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,10 @@ class NetworkInformation:
 
     A feature may be known finely and read coarsely as a parent; contexts then
     range over the groups of values that its children's tables tell apart.
+
+    Where the parents of a feature depend on each other in ways that would take more
+    than four million additions to sum out, they are taken as independent given the
+    class in the feature's marginal, and nothing is said about its edges.
 
     Where the tables are scores and no probabilities (``tables.normalized`` is
     False), each is first divided by its sum over the feature's values.
@@ -195,8 +201,7 @@ class NetworkInformation:
         """P(parents, class) and P(feature, class) of every family, parents before children."""
         structure = self.network.structure
         place = {feature: at for at, feature in enumerate(structure.selected)}
-        prior = np.exp(self.network.log_prior)
-        prior /= prior.sum()
+        prior = np.exp(self._log_prior)
         contexts: list[Floats | None] = [None] * len(place)
         joints: list[Floats | None] = [None] * len(place)
         for at in structure.topological_order():
@@ -208,14 +213,12 @@ class NetworkInformation:
                 contexts[at] = None if above is None else _gather(above, self._groups[at])
             else:
                 contexts[at] = self._from_a_family(at, place, contexts)
-                if contexts[at] is None and prod(_arities(self.network, parents)) <= MAX_CONTEXTS:
-                    contexts[at] = _gather(_ask(self.network, parents), self._groups[at])
+                if contexts[at] is None:
+                    contexts[at] = self._summed(at, place)
             context = contexts[at]
-            if parts is None or (context is None and len(parents) < 2):
-                continue
-            if context is None:
-                joints[at] = _ask(self.network, (structure.selected[at],))
-            else:
+            if context is None and len(parents) > 1:
+                context = self._independent(at, [joints[place[parent]] for parent in parents])
+            if parts is not None and context is not None:
                 family = parts.by_group * context[..., None, :]
                 joints[at] = parts.of_values(family.reshape(-1, *family.shape[-2:]).sum(axis=0))
         return contexts, joints
@@ -246,6 +249,75 @@ class NetworkInformation:
             return np.transpose(gathered, [*(kept.index(p) for p in wanted), len(kept)])
         return None
 
+    def _summed(self, at: int, place: dict[int, int]) -> Floats | None:
+        """Return P(parents, class) with what is above them summed out; None where that is much."""
+        structure = self.network.structure
+        wanted = structure.parent_indices[at]
+        above = list(wanted)
+        for feature in above:  # grows: the parents, their parents, ...
+            above += [p for p in structure.parent_indices[place[feature]] if p not in above]
+        scopes = [(*structure.parent_indices[place[f]], f) for f in above]
+
+        def size(features: Iterable[int]) -> int:
+            n_classes = len(self.network.log_prior)
+            return prod(int(self._views[f].max(initial=0)) + 1 for f in features) * n_classes
+
+        order, work = [], sum(map(size, scopes)) + size(wanted)
+        for feature, around in eliminate(set(above) - set(wanted), scopes, size):
+            order.append(feature)
+            work += size((feature, *around))
+            if work > MAX_WORK:
+                return None
+        if work > MAX_WORK or any(self._families[place[f]] is None for f in above):
+            return None
+        factors = [self._factor(place[f], scope) for f, scope in zip(above, scopes, strict=True)]
+        scope, logs = sum_out(factors, order)
+        by_view = np.exp(np.moveaxis(logs[0], 0, -1) + self._log_prior)
+        by_view = np.transpose(by_view, [*(scope.index(p) for p in wanted), len(wanted)])
+        return _gather(by_view, [self._of_views(p, g) for p, g in self._read(at)])
+
+    def _factor(self, at: int, scope: tuple[int, ...]) -> Factor:
+        """Return log P(feature | parents, class) by the views of all of them."""
+        parts = self._families[at]
+        assert parts is not None
+        table = parts.by_group
+        for axis, (parent, groups) in enumerate(self._read(at)):
+            table = np.take(table, self._of_views(parent, groups), axis=axis)
+        table = parts.regrouped(table, self._views[scope[-1]])
+        with np.errstate(divide="ignore"):
+            return scope, np.log(np.moveaxis(table, -1, 0))[None]
+
+    def _read(self, at: int) -> list[tuple[int, Groups]]:
+        """Return the parents of a feature, each with the groups that its table reads."""
+        parents = self.network.structure.parent_indices[at]
+        return list(zip(parents, self._groups[at], strict=True))
+
+    def _of_views(self, feature: int, groups: Groups) -> Groups:
+        """Return the group of each view of a feature."""
+        return groups[np.unique(self._views[feature], return_index=True)[1]]
+
+    @cached_property
+    def _views(self) -> list[Groups]:
+        """Of each feature the values that no table tells apart, numbered by their first."""
+        coarse = self.network._coarse
+        if coarse is not None:
+            return coarse.views
+        return [np.arange(n, dtype=np.uint16) for n in self.network.codebook.domain.arities]
+
+    @cached_property
+    def _log_prior(self) -> Floats:
+        return self.network.log_prior - log_sum_exp(self.network.log_prior, axis=0)
+
+    def _independent(self, at: int, joints: list[Floats | None]) -> Floats | None:
+        """Return P(parents, class) as if the parents were independent given the class."""
+        context = np.exp(self._log_prior)
+        for joint, groups in zip(joints, self._groups[at], strict=True):
+            if joint is None:
+                return None
+            shares = _gather(joint, [groups])
+            context = context[..., None, :] * (shares / np.maximum(shares.sum(axis=0), TINY))
+        return context
+
     @property
     def _contexts(self) -> list[Floats | None]:
         return self._parts[0]
@@ -269,25 +341,6 @@ def log_odds(joint: Floats, target: int) -> Floats:
     inside = np.log(np.maximum(own, TINY)) - np.log(max(own.sum(), TINY))
     outside = np.log(np.maximum(other, TINY)) - np.log(max(other.sum(), TINY))
     return np.asarray(inside - outside)
-
-
-def _arities(network: Network, features: tuple[int, ...]) -> list[int]:
-    return [int(network.codebook.domain.arities[f]) for f in features]
-
-
-def _ask(network: Network, features: tuple[int, ...]) -> Floats:
-    """Return P(features, class) with all else summed out, (*arities, n_classes)."""
-    arities = network.codebook.domain.arities
-    shape = _arities(network, features)
-    grid = np.indices(shape).reshape(len(shape), -1)
-    codes = np.empty((arities.shape[0], grid.shape[1]), network.codebook.dtype)
-    codes[:] = arities[:, None]
-    codes[list(features)] = grid
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ApproximationWarning)
-        log_joint = network.log_joint_of_codes(codes)
-    joint = np.exp(log_joint - log_joint.max())
-    return np.asarray((joint / joint.sum()).reshape(*shape, -1))
 
 
 def _gather(joint: Floats, groups: list[Groups]) -> Floats:

@@ -26,13 +26,13 @@ from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
 
-__all__ = ["add_unknown_sums", "eliminate"]
+__all__ = ["Factor", "add_unknown_sums", "eliminate", "sum_out"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
-_Factor = tuple[tuple[int, ...], Floats]  # a scope; logs (n_rows, n_classes, *scope)
+Factor = tuple[tuple[int, ...], Floats]  # features; logs (n_rows, n_classes, *their arities)
 
 BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
 
@@ -261,29 +261,36 @@ class _Elimination:
             (scope, families.factor(codes, at, members, scope))
             for (at, members), scope in zip(families.members, families.scopes, strict=True)
         ]
-        for feature in self.order:
-            touched = [f for f in factors if feature in f[0]]
-            factors = [f for f in factors if feature not in f[0]]
-            (_, *scope), total = _product(touched, feature)
-            factors.append((tuple(scope), log_sum_exp(total, axis=2, overwrite=True)))
-        result: Floats = np.add.reduce([value for _, value in factors])
-        return result
+        return sum_out(factors, self.order)[1]
 
 
-def _product(factors: list[_Factor], first: int) -> _Factor:
-    """Multiply factors, given in logs; `first` leads the scope. Their arrays are written over."""
+def sum_out(factors: list[Factor], order: Iterable[int]) -> Factor:
+    """Return the product of factors with some features summed out, one after the other.
+
+    The scope of the answer is sorted. The factors' arrays are written over.
+    """
+    for feature in order:
+        scope, total = _product([f for f in factors if feature in f[0]])
+        first = (feature, *(f for f in scope if f != feature))  # sums run fast over early axes
+        summed = log_sum_exp(_align(scope, total, first), axis=2, overwrite=True)
+        factors = [*(f for f in factors if feature not in f[0]), (first[1:], summed)]
+    return _product(factors)
+
+
+def _product(factors: list[Factor]) -> Factor:
+    """Multiply factors, writing over their arrays; the scope of the answer is sorted."""
     (scope, total), *rest = _absorbed(factors)
     for more, values in rest:
         joined = tuple(sorted({*scope, *more}))
         total = _align(scope, total, joined) + _align(more, values, joined)
         scope = joined
-    wanted = (first, *(f for f in scope if f != first))
-    return wanted, _align(scope, total, wanted)
+    ordered = tuple(sorted(scope))
+    return ordered, _align(scope, total, ordered)
 
 
-def _absorbed(factors: list[_Factor]) -> list[_Factor]:
+def _absorbed(factors: list[Factor]) -> list[Factor]:
     """Add each factor to a larger one with all of its scope; return those left, small first."""
-    left: list[_Factor] = []
+    left: list[Factor] = []
     for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
         for wider, larger in left:
             if set(scope) <= set(wider):
@@ -308,18 +315,21 @@ def eliminate(
 ) -> Iterator[tuple[int, frozenset[int]]]:
     """Yield features in min-fill order, each with those it is then joined to.
 
-    `scopes` are the sets of features that share a table; `size` gives the number
-    of combinations of some features' values, and decides where fill-in does not.
+    `scopes` are the sets of features that share a table, those that stay among
+    them; `size` gives the number of combinations of some features' values, and
+    decides where fill-in does not.
 
     >>> [f for f, around in eliminate([0, 1, 2], [(0, 1), (1, 2)], len)]
     [0, 1, 2]
     """
-    neighbours = {f: set[int]() for f in features}
+    waiting = set(features)
+    neighbours = {f: set[int]() for f in waiting}
     for scope in scopes:
         for f in scope:
-            neighbours[f].update(set(scope) - {f})
-    while neighbours:
-        best = min(neighbours, key=lambda f: (_fill(neighbours, f), size(neighbours[f]), f))
+            neighbours.setdefault(f, set()).update(set(scope) - {f})
+    while waiting:
+        best = min(waiting, key=lambda f: (_fill(neighbours, f), size(neighbours[f]), f))
+        waiting.remove(best)
         around = frozenset(neighbours.pop(best))
         for f in around:
             neighbours[f] |= around - {f}

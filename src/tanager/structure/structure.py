@@ -159,7 +159,7 @@ class Structure:
         ordered = tuple(tuple(int(p) for p in ps) for ps in parents)
         return cls(tuple(names), tuple(range(len(names))), ordered)
 
-    @property
+    @cached_property
     def features(self) -> tuple[str, ...]:
         """Names of the features kept."""
         return tuple(self.names[i] for i in self.selected)
@@ -180,13 +180,16 @@ class Structure:
         >>> Structure(("a", "b", "c"), (1, 2), ((), (1,))).position("c")
         1
         """
-        known = self.features
-        if feature not in known:
+        if feature not in self._positions:
             raise ConfigurationError(
-                f"{feature!r} is not in the network.{nearest(feature, known)} "
-                f"Its features: {listed(known)}."
+                f"{feature!r} is not in the network.{nearest(feature, self.features)} "
+                f"Its features: {listed(self.features)}."
             )
-        return known.index(feature)
+        return self._positions[feature]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: at for at, name in enumerate(self.features)}
 
     def parent_positions(self) -> tuple[tuple[int, ...], ...]:
         """Return each feature's parents as positions into `features`.
