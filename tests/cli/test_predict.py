@@ -246,13 +246,13 @@ def test_interruption_leaves_nothing(folder, tmp_path, which):
         "import sys, time, os, signal, threading\n"
         # What a shell starts in the background ignores Ctrl-C, and so would this program.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from tanager.cli import predict\n"
-        "slow = predict.Scorer.score\n"
-        "def score(self, batch):\n"
+        "from tanager.classifiers import prediction\n"
+        "slow = prediction.FragmentScorer.__call__\n"
+        "def score(self, fragment):\n"
         "    print('working', flush=True)\n"
         "    time.sleep(60)\n"
-        "    return slow(self, batch)\n"
-        "predict.Scorer.score = score\n"
+        "    return slow(self, fragment)\n"
+        "prediction.FragmentScorer.__call__ = score\n"
         "from tanager.cli import main\n"
         "main()\n"
     )

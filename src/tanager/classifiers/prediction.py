@@ -1,7 +1,7 @@
-"""Prediction: the fragments of a table are handed to the engine, and their coded rows scored.
+"""Prediction: the fragments of a table are handed to the engine, coded and scored there.
 
-The estimator and the command line share `map_fragments`, `score_codes` and
-`UnseenColumns`, so that both give the same numbers and the same warning.
+The estimator and the command line share `score_table`, so that both give the same numbers
+and the same warnings.
 """
 
 from __future__ import annotations
@@ -16,21 +16,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.engines import Engine
+from tanager.classifiers.inputs import as_table
+from tanager.codes import CodedBatch, MatchedTable
+from tanager.engines import Engine, resolve_engine
 from tanager.errors import ColumnWarning, listed
 from tanager.network import Network
 from tanager.progress import Progress
-from tanager.sources import Fragment, Source, open_source
+from tanager.sources import Fragment, Source
 from tanager.sources.source import TableFragment
 
-__all__ = [
-    "FragmentScorer",
-    "ScoredRows",
-    "UnseenColumns",
-    "map_fragments",
-    "predict_log_joint",
-    "score_codes",
-]
+__all__ = ["ScoredBatch", "UnseenColumns", "predict_log_joint", "score_table"]
 
 LEAST_ROWS = 20  # of which none is known, before a column is called strange
 LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
@@ -38,7 +33,7 @@ LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
 Result = TypeVar("Result")
 
 
-class ScoredRows(NamedTuple):
+class ScoredBatch(NamedTuple):
     """Scores of some rows.
 
     Attributes
@@ -48,21 +43,61 @@ class ScoredRows(NamedTuple):
     known : ndarray of bool, shape (n_features,)
         Which features have a known value in any of the rows: one that training had,
         and not "missing".
+    rows : CodedBatch
     """
 
     log_joint: NDArray[np.float64]
     known: NDArray[np.bool_]
+    rows: CodedBatch
 
 
-def score_codes(network: Network, codes: NDArray[Any]) -> ScoredRows:
-    """Score coded rows, (n_features, n_rows)."""
-    # The codes of "missing" and of the unknown are the last ones.
-    ends = network.codebook.null_codes
-    # Most features have a known value in the first rows: only the others are read on.
-    known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
-    for at in np.flatnonzero(~known):
-        known[at] = (codes[at] < ends[at]).any()
-    return ScoredRows(network.log_joint_of_codes(codes), known)
+@dataclass(frozen=True, eq=False)
+class FragmentScorer:
+    """Codes and scores the rows of a fragment."""
+
+    network: Network
+    table: MatchedTable
+
+    def __call__(self, fragment: Fragment) -> list[ScoredBatch]:
+        """Return the scores of all rows, some at a time."""
+        return [self._score(batch) for batch in self.table.code(fragment)]
+
+    def _score(self, batch: CodedBatch) -> ScoredBatch:
+        # The codes of "missing" and of the unknown are the last ones.
+        codes, ends = batch.codes, self.network.codebook.null_codes
+        # Most features have a known value in the first rows: only the others are read on.
+        known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
+        for at in np.flatnonzero(~known):
+            known[at] = (codes[at] < ends[at]).any()
+        return ScoredBatch(self.network.log_joint_of_codes(codes), known, batch)
+
+
+def predict_log_joint(
+    network: Network, X: Any, engine: str | Engine, n_jobs: int | None
+) -> NDArray[np.float64]:
+    """Return log P(class, row) of every row of a table, shape (n_rows, n_classes)."""
+    few = network.codebook.encode_few(X)
+    if few is not None:
+        return network.log_joint_of_codes(few)
+    unseen = UnseenColumns(network)
+    table = MatchedTable.of(network.codebook, as_table(X))
+    scored = score_table(network, table, resolve_engine(engine, n_jobs), unseen)
+    parts = [batch.log_joint for batch in scored]
+    unseen.warn(table)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def score_table(
+    network: Network, table: MatchedTable, engine: Engine, unseen: UnseenColumns
+) -> Iterator[ScoredBatch]:
+    """Score all rows in order, a few fragments at a time: results stay bounded.
+
+    `unseen` is told of every batch, and may warn when the last one is there.
+    """
+    for batches in map_fragments(FragmentScorer(network, table), table, engine):
+        for batch in batches:
+            unseen.add(batch.rows.n_rows, batch.known)
+            yield batch
 
 
 class UnseenColumns:
@@ -87,20 +122,15 @@ class UnseenColumns:
         self._n_rows += n_rows
         self._known |= known
 
-    def warn(self, table: Source, names: Sequence[str]) -> None:
+    def warn(self, matched: MatchedTable) -> None:
         """Warn of the columns without a known value, once all rows are added.
 
-        Parameters
-        ----------
-        table : Source
-            The table as it was given. It tells a column that it does not have, which may
-            be meant, from one that is missing in all rows, and that from values never
-            seen.
-        names : sequence of str
-            The table's columns that are the network's features, in its order.
+        The table as it was given tells a column that it does not have, which may be meant,
+        from one that is missing in all rows, and that from values never seen.
         """
         if self._n_rows < LEAST_ROWS:
             return  # too few to say
+        table, names = matched.table, matched.features
         columns = self._codebook.columns
         strange = [at for at in self._read if not self._known[at] and columns[at].null_code > 0]
         strange = [at for at in strange if names[at] in table.names]
@@ -148,47 +178,11 @@ def _empty_columns(table: Source, names: Sequence[str]) -> set[str]:
     return empty
 
 
-@dataclass(frozen=True, eq=False)
-class FragmentScorer:
-    """Codes and scores the rows of a fragment.
-
-    Attributes
-    ----------
-    network : Network
-    names : sequence of str
-        The columns that are the network's features, in its order.
-    """
-
-    network: Network
-    names: Sequence[str]
-
-    def __call__(self, fragment: Fragment) -> list[ScoredRows]:
-        """Return the scores of all rows, some at a time."""
-        parts = self.network.codebook.encode_fragment(fragment, self.names)
-        return [score_codes(self.network, codes) for codes in parts]
-
-
-def predict_log_joint(network: Network, X: Any, engine: Engine) -> NDArray[np.float64]:
-    """Return log P(class, row) of every row of a table, shape (n_rows, n_classes)."""
-    table = open_source(X)
-    source, names = network.codebook.open(table)
-    unseen, parts = UnseenColumns(network), []
-    for scored in map_fragments(FragmentScorer(network, names), source, names, engine):
-        for log_joint, known in scored:
-            unseen.add(log_joint.shape[0], known)
-            parts.append(log_joint)
-    unseen.warn(table, names)
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
 def map_fragments(
-    function: Callable[[Fragment], Result],
-    source: Source,
-    columns: Sequence[str],
-    engine: Engine,
+    function: Callable[[Fragment], Result], table: MatchedTable, engine: Engine
 ) -> Iterator[Result]:
-    """Apply a function to all fragments, in order, a few at a time: results stay bounded."""
-    pieces = _bounded(source, columns)
+    """Apply a function to all fragments, in order, a few at a time."""
+    pieces = _bounded(table.source, table.columns)
     window = 2 * int(getattr(engine, "n_jobs", 8))
     while some := list(islice(pieces, window)):
         yield from engine.map(function, some, Progress(), "predict")

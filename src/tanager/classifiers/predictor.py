@@ -68,12 +68,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
         """Return log P(class, row), shape (n_rows, n_classes)."""
         if not hasattr(self, "network_"):  # checking costs as much as a short row
             check_is_fitted(self)
-        network = self.network_
-        few = network.codebook.encode_few(X)
-        if few is not None:
-            return network.log_joint_of_codes(few)
-        engine = resolve_engine(self.engine, self.n_jobs)
-        return predict_log_joint(network, as_table(X), engine)
+        return predict_log_joint(self.network_, X, self.engine, self.n_jobs)
 
     @lazy_for_dask
     def decision_function(self, X: Any) -> Floats:
@@ -114,15 +109,15 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
             if is_dask_frame(X):
                 found, y = found.compute(), np.asarray(y)
             return float(accuracy_score(y, found, sample_weight=sample_weight))
-        codebook = self.network_.codebook
         context = FitContext(
             resolve_engine(self.engine, self.n_jobs),
             memory_limit=read_memory_limit(self.memory_limit),
         )
+        rows = encode_rows(
+            self.network_.codebook, as_table(X), y, sample_weight=sample_weight, context=context
+        )
         right = total = 0.0
-        for chunk in encode_rows(
-            codebook, as_table(X), y, sample_weight=sample_weight, context=context
-        ).chunks():
+        for chunk in rows.chunks():
             best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
             weights = np.ones(len(best)) if chunk.weights is None else chunk.weights
             right += float(weights[best == chunk.labels].sum())

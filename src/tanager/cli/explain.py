@@ -88,13 +88,11 @@ def explain(
 
 
 def _read_row(network: Network, source: Source, row: int) -> Any:
-    from tanager.cli.predict import match_features
+    from tanager.cli.predict import match_input
 
-    source = network.codebook.complete(source)
-    features = match_features(network, source, (), ignore_extra=True)
-    source = network.codebook.read_as_trained(source, features)
+    matched = match_input(network, source, ignore_extra=True)
     before = 0
-    for batch in source.batches(features) if row >= 0 else ():
+    for batch in matched.source.batches(matched.features) if row >= 0 else ():
         if row < before + batch.num_rows:
             one = batch.slice(row - before, 1)
             return one.rename_columns(list(network.codebook.domain.names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,14 +27,14 @@ from tanager.cli.safety import Force, check_output, is_prediction
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
 
+    from tanager.classifiers.prediction import ScoredBatch
+    from tanager.codes import MatchedTable
     from tanager.network import Network
-    from tanager.sources import Fragment, Source
+    from tanager.sources import Source
 
-__all__ = ["Scorer", "match_features", "register", "scored"]
+__all__ = ["Scoring", "match_input", "register"]
 
 
 def register(app: typer.Typer) -> None:
@@ -97,13 +98,11 @@ def predict(
     start = time.perf_counter()
     network = Network.load(model)
     table = open_data(data, na_values, encoding, decimal, drop)
-    source = network.codebook.complete(table)
-    kept = _kept(source, keep or ())
-    features = match_features(network, source, kept, ignore_extra=ignore_extra)
-    source = network.codebook.text_as_trained(source, features)
-    scorer = Scorer(network, features, kept, probabilities=probabilities)
-    rows = sum(_written(scorer, source, output, jobs))
-    scorer.unseen.warn(table, features)
+    matched = match_input(network, table, _kept(table, keep or ()), ignore_extra=ignore_extra)
+    scoring = Scoring(network, probabilities=probabilities, jobs=jobs)
+    scoring.check(matched.kept)
+    rows = sum(_written(scoring, matched, output))
+    scoring.unseen.warn(matched)
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
@@ -113,38 +112,28 @@ def predict(
         print(f"{output}: {rows:,} rows, {seconds:.1f} s")
 
 
-class Scorer:
-    """Turns a batch of the input into a batch of the output.
-
-    Features are read as in training; what is kept stays as it is in the input, also where
-    it is a feature.
+class Scoring:
+    """Turns a table into batches of predictions.
 
     Attributes
     ----------
     unseen : UnseenColumns
-        Told of all rows that were scored: see `scored`.
+        Told of all rows that were scored.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        features: Sequence[str],
-        kept: Sequence[str],
-        *,
-        probabilities: bool,
-    ) -> None:
+    def __init__(self, network: Network, *, probabilities: bool, jobs: int) -> None:
         from tanager.classifiers.prediction import UnseenColumns
 
         self.network = network
         self.unseen = UnseenColumns(network)
-        self.features = list(features)
-        self._readings = network.codebook.readings_of(features)
-        self.kept = list(kept)
-        self.columns = list(dict.fromkeys([*features, *kept]))
+        self._jobs = jobs
         self._labels = network.codebook.target.values
         self.names = ["prediction"]
         if probabilities:
             self.names += [f"p_{label}" for label in network.codebook.classes.tolist()]
+
+    def check(self, kept: Sequence[str]) -> None:
+        """Refuse to keep columns that predictions are named as."""
         clash = sorted(set(self.names) & set(kept))
         if clash:
             raise ConfigurationError(
@@ -152,40 +141,32 @@ class Scorer:
                 "Rename them in the input, or do not keep them."
             )
 
-    def __call__(self, fragment: Fragment) -> list[tuple[pa.RecordBatch, NDArray[np.bool_]]]:
-        """Return the output of a fragment's rows, see `score`."""
-        return [self.score(batch) for batch in fragment.batches(self.columns)]
+    def scored(self, table: MatchedTable) -> Iterator[ScoredBatch]:
+        """Score the rows in order, several fragments at a time on the threads."""
+        from tanager.classifiers.prediction import score_table
+        from tanager.engines import LocalEngine
 
-    def score(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[np.bool_]]:
-        """Return the kept columns, the label and the probabilities of every class.
+        return score_table(self.network, table, LocalEngine(self._jobs), self.unseen)
 
-        Beside them: which features have a known value in any row, see `ScoredRows`.
-        """
+    def predictions(self, table: MatchedTable) -> Iterator[pa.RecordBatch]:
+        """Return the kept columns, the label and the probabilities of every class."""
         import numpy as np
         import pyarrow as pa
 
-        from tanager.classifiers.prediction import score_codes
         from tanager.parameters import posterior
         from tanager.sources.plain import plain_array
 
-        inputs = [
-            self._readings[name].read(batch.column(name), name)
-            if name in self._readings
-            else batch.column(name)
-            for name in self.features
-        ]
-        codes = self.network.codebook.encode_chunk(inputs, None)
-        log_joint, known = score_codes(self.network, codes)
-        best = plain_array(log_joint.argmax(axis=1), pa.int32())
-        arrays = [batch.column(name) for name in self.kept]
-        if pa.types.is_string(self._labels.type):
-            arrays.append(pa.DictionaryArray.from_arrays(best, self._labels))
-        else:
-            arrays.append(self._labels.take(best))
-        if len(self.names) > 1:
-            columns = np.ascontiguousarray(posterior(log_joint).T)
-            arrays += [plain_array(column, pa.float64()) for column in columns]
-        return pa.RecordBatch.from_arrays(arrays, [*self.kept, *self.names]), known
+        for batch in self.scored(table):
+            best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
+            arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
+            if pa.types.is_string(self._labels.type):
+                arrays.append(pa.DictionaryArray.from_arrays(best, self._labels))
+            else:
+                arrays.append(self._labels.take(best))
+            if len(self.names) > 1:
+                columns = np.ascontiguousarray(posterior(batch.log_joint).T)
+                arrays += [plain_array(column, pa.float64()) for column in columns]
+            yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *self.names])
 
 
 def _kept(source: Source, keep: Sequence[str]) -> list[str]:
@@ -200,49 +181,46 @@ def _kept(source: Source, keep: Sequence[str]) -> list[str]:
     return list(keep)
 
 
-def match_features(
-    network: Network, source: Source, kept: Sequence[str], *, ignore_extra: bool
-) -> list[str]:
-    """Return the input's columns that are the model's features, in its order."""
-    codebook = network.codebook
-    return codebook.match(
-        source.names,
-        named=source.named,
-        kept=[*kept, codebook.target.name],
+def match_input(
+    network: Network,
+    source: Source,
+    kept: Sequence[str] = (),
+    *,
+    target: str | None = None,
+    ignore_extra: bool,
+) -> MatchedTable:
+    """Match the input's columns to the model's features."""
+    from tanager.codes import MatchedTable
+
+    return MatchedTable.of(
+        network.codebook,
+        source,
+        target=target,
+        kept=kept,
         ignore_extra=ignore_extra,
         remedy="Name unseen columns with --keep, or pass --ignore-extra.",
     )
 
 
-def _written(scorer: Scorer, source: Source, output: Path | None, jobs: int) -> Iterator[int]:
+def _written(scoring: Scoring, table: MatchedTable, output: Path | None) -> Iterator[int]:
     """Write all predictions; yield the rows of each batch."""
     from tanager.cli.folders import write_parts
     from tanager.cli.output import open_output
 
     with watching() as progress:
-        progress.start("predict", source.n_rows)
+        progress.start("predict", table.source.n_rows)
         if output is not None and not output.suffix:
-            for n_rows in write_parts(source, output, lambda part: scored(scorer, part, jobs)):
+
+            def predict_part(part: Source) -> Iterator[pa.RecordBatch]:
+                return scoring.predictions(replace(table, source=part))
+
+            for n_rows in write_parts(table.source, output, predict_part):
                 progress.advance(n_rows)
                 yield n_rows
         else:
             with open_output(output) as write:
-                for batch in scored(scorer, source, jobs):
+                for batch in scoring.predictions(table):
                     write(batch)
                     progress.advance(batch.num_rows)
                     yield batch.num_rows
         progress.finish()
-
-
-def scored(scorer: Scorer, source: Source, jobs: int) -> Iterator[pa.RecordBatch]:
-    """Score the fragments in order, several at a time on the threads.
-
-    `scorer.unseen` is told of every batch, and may warn when the last one is there.
-    """
-    from tanager.classifiers.prediction import map_fragments
-    from tanager.engines import LocalEngine
-
-    for pairs in map_fragments(scorer, source, scorer.columns, LocalEngine(jobs)):
-        for batch, known in pairs:
-            scorer.unseen.add(batch.num_rows, known)
-            yield batch

@@ -19,12 +19,13 @@ from tanager.cli.options import (
     Threads,
     open_data,
 )
+from tanager.cli.predict import Scoring, match_input
 from tanager.errors import DataError
 
 if TYPE_CHECKING:
+    from tanager.codes import MatchedTable
     from tanager.evaluation.sheet import Sheet
     from tanager.network import Network
-    from tanager.sources import Source
 
 __all__ = ["register"]
 
@@ -59,21 +60,20 @@ def score(
     """
     from tanager.evaluation.sheet import make_sheet
     from tanager.network.files import read_model
-    from tanager.network.own_rows import code_batches, own_rows
+    from tanager.network.own_rows import labelled_codes, own_rows
 
     network, header = read_model(model)
     column = target if target is not None else network.codebook.target.name
     table = open_data(data, na_values, encoding, decimal, drop)
-    source = network.codebook.complete(table)
-    features = _features(network, source, column)
-    probabilities, labels = _predict(network, table, features, column, jobs)
-    trained = network.codebook.read_as_trained(source, features, column)
-    own = own_rows(
-        network,
-        header.get("info", {}),
-        len(labels),
-        lambda: code_batches(network.codebook, trained, features, column),
-    )
+    if column not in table.names:
+        raise DataError(
+            f"The table has no column {column!r} of true classes. Its columns: "
+            f"{', '.join(table.names)}. Name the column with --target."
+        )
+    matched = match_input(network, table, target=column, ignore_extra=True)
+    probabilities, labels = _predict(network, matched, jobs)
+    info = header.get("info", {})
+    own = own_rows(network, info, len(labels), lambda: labelled_codes(matched))
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:
@@ -90,39 +90,22 @@ def score(
         )
 
 
-def _features(network: Network, source: Source, target: str) -> list[str]:
-    from tanager.cli.predict import match_features
-
-    if target not in source.names:
-        raise DataError(
-            f"The table has no column {target!r} of true classes. Its columns: "
-            f"{', '.join(source.names)}. Name the column with --target."
-        )
-    return match_features(network, source, (target,), ignore_extra=True)
-
-
-def _predict(
-    network: Network, table: Source, features: list[str], target: str, jobs: int
-) -> tuple[Any, Any]:
-    """Return the probabilities and the class codes of all rows, a batch at a time."""
+def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any]:
+    """Return the probabilities and the class codes of all rows."""
     import numpy as np
 
-    from tanager.cli.predict import Scorer, scored
-    from tanager.sources.plain import plain_numbers
+    from tanager.parameters import posterior
 
-    codebook = network.codebook
-    source = codebook.text_as_trained(codebook.complete(table), features, target)
-    scorer = Scorer(network, features, (target,), probabilities=True)
-    parts, labels, n_scored = [], [], 0
+    scoring = Scoring(network, probabilities=True, jobs=jobs)
+    parts, labels = [], []
     with watching() as progress:
-        progress.start("score", source.n_rows)
-        for batch in scored(scorer, source, jobs):
-            labels.append(codebook.encode_labels(batch.column(0), name=target, start=n_scored))
-            n_scored += batch.num_rows
-            parts.append(np.stack([plain_numbers(column) for column in batch.columns[2:]], axis=1))
-            progress.advance(batch.num_rows)
+        progress.start("score", table.source.n_rows)
+        for batch in scoring.scored(table):
+            labels.append(table.labels(batch.rows))
+            parts.append(posterior(batch.log_joint))
+            progress.advance(batch.rows.n_rows)
         progress.finish()
-    scorer.unseen.warn(table, features)
+    scoring.unseen.warn(table)
     if not parts:
         raise DataError("The table has no rows. Pass a table with at least one row.")
     return np.concatenate(parts), np.concatenate(labels).astype(np.int64)

@@ -20,6 +20,7 @@ from tanager.codes.groups import (
 )
 from tanager.codes.hashing import Fold, Sample, folds_of, row_hash
 from tanager.codes.learning import learn_codebook
+from tanager.codes.matching import CodedBatch, MatchedTable
 from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import (
     Chunk,
@@ -38,12 +39,14 @@ __all__ = [
     "CategoricalColumn",
     "Chunk",
     "Codebook",
+    "CodedBatch",
     "Codes",
     "Column",
     "Domain",
     "Fold",
     "Groups",
     "MDLDiscretizer",
+    "MatchedTable",
     "NumericColumn",
     "Rows",
     "Sample",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tanager.codes.codebook import Codebook
 from tanager.codes.coding import code_rows
 from tanager.codes.learning import find_features, sum_weights
+from tanager.codes.matching import MatchedTable
 from tanager.codes.raw import RawRows
 from tanager.codes.rows import Rows
 from tanager.codes.seeing import SeeingPass
@@ -32,13 +33,14 @@ def encode_rows(
     Parameters are those of `learn_codebook`. One pass reads labels and weights
     where there are weights, one codes the rows.
     """
-    table = codebook.complete(open_source(X))
-    features = find_features(table, target, sample_weight)
+    source = open_source(X)
+    find_features(source, target, sample_weight)
     name = target if isinstance(target, str) else None
     labels = codebook.encode_labels(target) if name is None else None
-    names = codebook.match(features, named=table.named)
-    table = codebook.read_as_trained(table, names, name)
-    raw = RawRows(table.hash_text(), names, name, labels, sample_weight)
+    kept = [sample_weight] if isinstance(sample_weight, str) else []
+    matched = MatchedTable.of(codebook, source, target=name, kept=kept)
+    table = matched.source
+    raw = RawRows(table.hash_text(), matched.features, name, labels, sample_weight)
     if sample_weight is None:
         return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)
     bare = RawRows(table, (), name, labels, sample_weight)

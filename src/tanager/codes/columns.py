@@ -7,7 +7,6 @@ ascending), or its intervals from left to right, and last, under ``missing="valu
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -91,21 +90,6 @@ class CategoricalColumn(Frozen):
         """Return the codes' names for people."""
         names = [str(value) for value in self.values.to_pylist()]
         return names if self.missing_code is None else [*names, "missing"]
-
-    @cached_property
-    def index(self) -> dict[Any, int]:
-        """From value to code; 'missing' under None."""
-        found = {value: code for code, value in enumerate(self.values.to_pylist())}
-        found[None] = self.null_code
-        return found
-
-    def code_cell(self, value: Any) -> int:
-        """Return the code of one Python value of this column's family."""
-        if isinstance(value, float) and value - value != 0:  # NaN or infinite
-            if value == value:
-                raise infinite_error(self.name)
-            value = None
-        return self.index.get(value, self.arity)
 
     def code_values(self, values: pa.Array) -> NDArray[np.uint16]:
         """Return the code of each of some values of any type, shape (len(values),)."""
@@ -212,21 +196,6 @@ class NumericColumn(Frozen):
             inner = [f"({a}, {b}]" for a, b in pairwise(ends)]
             names = [f"<= {ends[0]}", *inner, f"> {ends[-1]}"]
         return names if self.missing_code is None else [*names, "missing"]
-
-    @cached_property
-    def _ends(self) -> list[float]:
-        ends: list[float] = self.cuts.tolist()
-        return ends
-
-    def code_cell(self, value: Any) -> int:
-        """Return the code of one Python number."""
-        if value is None or value != value:
-            return self.null_code
-        if value - value != 0:
-            raise infinite_error(self.name)
-        # As a double, like the numbers of many rows: Python compares whole numbers past 2^53
-        # with cuts exactly, and would put some on the other side of one.
-        return bisect_left(self._ends, float(value))
 
     def encode(self, array: pa.Array, out: Codes) -> None:
         """Write the codes of a column to `out`, shape (n_rows,)."""

@@ -14,6 +14,7 @@ from tanager.errors import ColumnWarning, DataError
 __all__ = [
     "AUDITED_DATES",
     "DATE_STYLES",
+    "NUMBER_SIGNS",
     "NUMBER_STYLES",
     "STYLES",
     "Reading",
@@ -38,7 +39,7 @@ NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         ((" ", ""), (",", ".")),
     ),
 }
-_CLOTHES = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # what a number may wear: a currency, a percent sign
+NUMBER_SIGNS = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # a currency or a percent sign beside a number
 _ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
 # The audit looks for the first six; the others must be asked for, since digits alone are
 # more often a number or a code, and 03-04-2020 may be March or April.
@@ -136,7 +137,7 @@ def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
     if kind == "date":
         return _parse_dates(texts, style)
     pattern, changes = NUMBER_STYLES[style]
-    bare = pc.replace_substring_regex(texts, _CLOTHES, "")
+    bare = pc.replace_substring_regex(texts, NUMBER_SIGNS, "")
     good = pc.match_substring_regex(bare, pattern)
     for old, new in changes:
         bare = pc.replace_substring(bare, old, new)

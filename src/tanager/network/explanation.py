@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import MatchedTable
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
@@ -298,8 +299,8 @@ def _chance(log_odds: float) -> float:
 
 def _raw_values(network: Network, X: Any) -> list[Any]:
     """Return the row's cells as they are read, before they become codes."""
-    source, names = network.codebook.open(X)
-    batch = next(source.batches(names))
+    matched = MatchedTable.of(network.codebook, X)
+    batch = next(matched.values.batches(matched.features))
     return [column[0].as_py() for column in batch.columns]
 
 

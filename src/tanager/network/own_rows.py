@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.counts.fingerprint import fingerprint_counts
 
 if TYPE_CHECKING:
-    from tanager.codes import Codebook, Codes
+    from tanager.codes import Codes, MatchedTable
     from tanager.network.network import Network
-    from tanager.sources import Source
 
-__all__ = ["CodedRows", "code_batches", "count_values", "own_rows"]
+__all__ = ["CodedRows", "count_values", "labelled_codes", "own_rows"]
 
 Floats = NDArray[np.float64]
 CodedRows = tuple["Codes", NDArray[np.uint16]]  # codes and labels of some rows
@@ -69,13 +67,12 @@ def count_values(
     return counts.reshape(arity, n_classes).astype(np.float64)
 
 
-def code_batches(
-    codebook: Codebook, source: Source, features: Sequence[str], target: str
+def labelled_codes(
+    table: MatchedTable, labels: NDArray[np.uint16] | None = None
 ) -> Iterator[CodedRows]:
-    """Code a source whose columns are read as in training, a batch at a time."""
-    before = 0
-    for batch in source.batches([*features, target]):
-        table = pa.Table.from_batches([batch])
-        labels = codebook.encode_labels(table[target], name=target, start=before)
-        yield codebook.encode(table.select(features).rename_columns(codebook.domain.names)), labels
-        before += batch.num_rows
+    """Iterate over codes and labels; the labels of all rows may stand beside the table."""
+    for batch in table.batches():
+        if labels is None:
+            yield batch.codes, table.labels(batch)
+        else:
+            yield batch.codes, labels[batch.start : batch.start + batch.n_rows]

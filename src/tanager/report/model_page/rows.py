@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tanager.codes import MatchedTable
 from tanager.codes.hashing import row_hash
 from tanager.errors import ConfigurationError, DataError
-from tanager.network.own_rows import CodedRows, code_batches, count_values
+from tanager.network.own_rows import CodedRows, count_values, labelled_codes
 from tanager.sources import open_source
 
 if TYPE_CHECKING:
-    from tanager.codes import Codebook, Codes
+    from tanager.codes import Codes
     from tanager.network import Network
     from tanager.sources import Source
 
@@ -74,14 +75,11 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     max_rows : int
         So many rows are kept at most.
     """
-    source = network.codebook.complete(open_source(X))
+    codebook, source = network.codebook, open_source(X)
     target = _target(source, y)
-    names = [name for name in source.names if name != target]
-    features = network.codebook.match(names, named=source.named, ignore_extra=True)
-    source = network.codebook.read_as_trained(source, features, target)
-    columns = [*features, *([target] if target else [])]
-    table, index, n_source = _read(source, columns, max_rows)
-    codebook = network.codebook
+    matched = MatchedTable.of(codebook, source, target=target, ignore_extra=True)
+    table, index, n_source = _read(matched.values, matched.columns, max_rows)
+    every = None
     if target is None:
         every = codebook.encode_labels(y)
         if every.shape[0] != n_source:
@@ -92,28 +90,13 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
         # Of a sample, too, an error tells the table's row.
         start = int(index[missing[0]] - missing[0]) if len(missing) else 0
         labels = codebook.encode_labels(table[target], name=target, start=start)
-    table = table.select(features).rename_columns(codebook.domain.names)
+    table = table.select(matched.features).rename_columns(codebook.domain.names)
     codes = codebook.encode(table)
 
     def read_all() -> Iterable[CodedRows]:
-        if len(labels) == n_source:
-            return [(codes, labels)]
-        if target is not None:
-            return code_batches(codebook, source, features, target)
-        return _code_beside(codebook, source, features, every)
+        return [(codes, labels)] if len(labels) == n_source else labelled_codes(matched, every)
 
     return Rows(table, codes, labels, index, n_source, read_all)
-
-
-def _code_beside(
-    codebook: Codebook, source: Source, features: list[str], labels: NDArray[np.uint16]
-) -> Iterator[CodedRows]:
-    """Code a source whose labels stand in an array."""
-    before = 0
-    for batch in source.batches(features):
-        table = pa.Table.from_batches([batch]).rename_columns(codebook.domain.names)
-        yield codebook.encode(table), labels[before : before + batch.num_rows]
-        before += batch.num_rows
 
 
 def _target(source: Source, y: Any) -> str | None:

@@ -1,0 +1,199 @@
+"""A table's columns matched to a codebook's features: the one way from any table to codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes.read_sources import CompletedSource, ReadSource
+from tanager.codes.rows import Codes
+from tanager.errors import DataError, listed
+from tanager.sources import Fragment, Source, open_source
+
+if TYPE_CHECKING:
+    from tanager.codes.codebook import Codebook
+
+__all__ = ["CodedBatch", "MatchedTable"]
+
+
+class CodedBatch(NamedTuple):
+    """Codes of some rows, and what was kept of them."""
+
+    codes: Codes  # (n_features, n_rows)
+    kept: pa.RecordBatch | None  # the columns to keep, as they are in the table
+    start: int  # index of the first row in the table
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.codes.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedTable:
+    """A table, and which of its columns are a codebook's features.
+
+    Attributes
+    ----------
+    codebook : Codebook
+    table : Source
+        The table as it was given.
+    source : Source
+        The table with the columns that it may lack, and its text as in training.
+    features : tuple of str
+        The column of each feature.
+    target : str or None
+        The column of true classes.
+    kept : tuple of str
+        Columns that are handed through as they are, be they features or not.
+    """
+
+    codebook: Codebook
+    table: Source
+    source: Source
+    features: tuple[str, ...]
+    target: str | None = None
+    kept: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        codebook: Codebook,
+        X: Any,
+        *,
+        target: str | None = None,
+        kept: Sequence[str] = (),
+        ignore_extra: bool = False,
+        remedy: str = "Drop unseen columns.",
+    ) -> MatchedTable:
+        """Match a table's columns.
+
+        By name, in any order; by position where the table or the training table had no
+        names of its own (NumPy arrays, lists of rows). The target's column may be there.
+
+        Parameters
+        ----------
+        codebook : Codebook
+        X : Source or anything `tanager.sources.open_source` takes
+        target : str, optional
+            The column of true classes, where it is read.
+        kept : sequence of str
+            Columns that are there for something else. By name they may be features too.
+        ignore_extra : bool, default=False
+            Whether columns unknown to the model are passed over, or refused.
+        remedy : str
+            What the error says of those.
+        """
+        table = open_source(X)
+        source = _complete(codebook, table)
+        others = {*kept, target}
+        names = source.names
+        if not (source.named and codebook.named):
+            names = tuple(name for name in names if name not in others)
+            if len(names) > len(codebook.columns):
+                names = tuple(name for name in names if name != codebook.target.name)
+            if len(names) != len(codebook.columns):
+                raise _count_error(len(names), len(codebook.columns))
+        elif names != codebook.domain.names:
+            allowed = {*codebook.domain.names, *others, codebook.target.name}
+            extra = [] if ignore_extra else [name for name in names if name not in allowed]
+            _refuse_names(codebook, names, extra, remedy)
+            names = codebook.domain.names
+        pairs = zip(names, codebook.columns, strict=True)
+        # A CSV file's types are guessed from its rows: where a column of codes like '01'
+        # held other text in training, its rows alone may look like numbers.
+        texts = [n for n, c in pairs if c.family == "text" or c.name in codebook.readings]
+        if target is not None and codebook.target.family == "text":
+            texts.append(target)
+        return cls(codebook, table, source.as_text(texts), tuple(names), target, tuple(kept))
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The columns that are read."""
+        target = () if self.target is None else (self.target,)
+        return list(dict.fromkeys([*self.features, *self.kept, *target]))
+
+    @property
+    def values(self) -> Source:
+        """The table with numbers and dates kept as text read as such."""
+        pairs = zip(self.features, self.codebook.columns, strict=True)
+        known = self.codebook.readings
+        readings = {name: known[c.name] for name, c in pairs if c.name in known}
+        return ReadSource(self.source, readings) if readings else self.source
+
+    def code(self, fragment: Fragment) -> Iterator[CodedBatch]:
+        """Iterate over the codes of a fragment of `source`, a bounded number of rows at a time."""
+        others = [*self.kept, *([] if self.target is None else [self.target])]
+        if self.codebook.takes_matrix and not others:
+            matrix = fragment.matrix(self.features)
+            if matrix is not None:
+                yield CodedBatch(self.codebook.encode_chunk((), matrix), None, fragment.start)
+                return
+        start = fragment.start
+        for batch in fragment.batches(self.columns):
+            if batch.num_rows:
+                arrays = [batch.column(name) for name in self.features]
+                kept = batch.select(others) if others else None
+                yield CodedBatch(self.codebook.encode_chunk(arrays, None), kept, start)
+                start += batch.num_rows
+
+    def batches(self) -> Iterator[CodedBatch]:
+        """Iterate over the codes of all rows."""
+        for fragment in self.source.fragments():
+            yield from self.code(fragment)
+
+    def encode(self) -> Codes:
+        """Return the codes of all rows, (n_features, n_rows)."""
+        parts = [batch.codes for batch in self.batches()]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def labels(self, batch: CodedBatch) -> NDArray[np.uint16]:
+        """Return the class codes of some rows, from the target's column."""
+        assert batch.kept is not None
+        assert self.target is not None
+        column = batch.kept.column(self.target)
+        return self.codebook.encode_labels(column, name=self.target, start=batch.start)
+
+
+def _complete(codebook: Codebook, source: Source) -> Source:
+    """Return the table with the columns that it may lack, each missing in every row.
+
+    Those are the columns that the model leaves out, and under
+    ``missing="marginalize"`` any: what is not there is summed out.
+    """
+    if not (source.named and codebook.named):
+        return source
+    absent = [name for name in codebook.domain.names if name not in source.names]
+    if not absent or len(absent) == len(codebook.columns):
+        return source
+    return CompletedSource(source, absent) if all(map(codebook.may_lack, absent)) else source
+
+
+def _refuse_names(
+    codebook: Codebook, names: Sequence[str], extra: Sequence[str], remedy: str
+) -> None:
+    """Refuse a table that lacks features or has extra columns; name what is needed alone."""
+    absent = [name for name in codebook.domain.names if name not in set(names)]
+    needed = [name for name in absent if not codebook.may_lack(name)] or absent
+    parts, hints = [], []
+    if needed:
+        parts.append(f"lacks the column(s) {listed(needed)}")
+        hints.append(f"Its columns: {listed(names)}. Rename or add columns.")
+    if extra:
+        parts.append(f"has column(s) unseen in fit: {listed(extra)}")
+        hints.append(remedy)
+    if parts:
+        raise DataError(f"The table {' and '.join(parts)}. {' '.join(hints)}")
+
+
+def _count_error(given: int, wanted: int) -> DataError:
+    return DataError(
+        f"X has {given} features, but BayesNetClassifier is expecting {wanted} "
+        "features as input. Pass the columns of the training table, in its order."
+    )
