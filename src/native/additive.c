@@ -175,10 +175,9 @@ WIDE(void, evaluate_many, (const Sum *sum, Block *block, int64_t size), (sum, bl
     }
 }
 
-/* cells, starts, labels, weights, folds, fold, inside, scores, scale, loss_scale, loss,
- * slopes: add the loss of some rows to loss (1,) and its derivatives by the scores to slopes,
- * both in whole multiples of one over their scale. Only rows of the fold count, or, where
- * inside is 0, those of all others; all rows where folds are empty. */
+/* Add the loss of some rows to loss (1,) and its derivatives by the scores to slopes, both
+ * in whole multiples of one over their scale. Only rows of the fold count, or, where inside
+ * is 0, those of all others; all rows where folds are empty. */
 static int64_t run_evaluate_sums(Argument *arguments)
 {
     Sum sum = {LENGTH(0, 0), LENGTH(0, 1), LENGTH(7, 1), SHORTS(0), LONGS(1), SHORTS(2),
@@ -200,9 +199,21 @@ static int64_t run_evaluate_sums(Argument *arguments)
     free(block.total);
     return 0;
 }
-const Kernel evaluate_sums = {"hqhdunndffDD", run_evaluate_sums};
+KERNEL(evaluate_sums,
+       "cells: uint16[n_rows, n_tables]\n"
+       "starts: int64[n_tables] below n_cells\n"
+       "labels: uint16[n_rows] below n_scores + 1\n"
+       "weights: float64[n_rows] or empty\n"
+       "folds: uint8[n_rows] or empty\n"
+       "fold: int\n"
+       "inside: int\n"
+       "scores: float64[n_cells, n_scores]\n"
+       "scale: float\n"
+       "loss_scale: float\n"
+       "loss: float64[1] written\n"
+       "slopes: float64[n_cells, n_scores] written")
 
-/* cells, starts, scores, out: write the sum of each row's scores to out (n_rows, n_columns). */
+/* Write the sum of each row's scores to out (n_rows, n_columns). */
 static int64_t run_add_sums(Argument *arguments)
 {
     Sum all = {.n_rows = LENGTH(0, 0), .n_tables = LENGTH(0, 1), .n = LENGTH(2, 1),
@@ -218,12 +229,15 @@ static int64_t run_add_sums(Argument *arguments)
     }
     return 0;
 }
-const Kernel add_sums = {"hqdD", run_add_sums};
+KERNEL(add_sums,
+       "cells: uint16[n_rows, n_tables]\n"
+       "starts: int64[n_tables] below n_cells\n"
+       "scores: float64[n_cells, n_scores]\n"
+       "out: float64[n_rows, n_scores] written")
 
-/* codes, features, table_start, shares, share_start, places, place_start, out: write the
- * place of each row in each table to out (n_rows, n_tables). Table t has the members
- * table_start[t] .. table_start[t + 1]; member m reads the code of a feature, and adds
- * shares[share_start[m] + code] to the row's joint value, whose place is
+/* Write the place of each row in each table to out (n_rows, n_tables). Table t has the
+ * members table_start[t] .. table_start[t + 1]; member m reads the code of a feature, and
+ * adds shares[share_start[m] + code] to the row's joint value, whose place is
  * places[place_start[t] + joint]. */
 static int64_t run_locate_rows(Argument *arguments)
 {
@@ -252,10 +266,18 @@ static int64_t run_locate_rows(Argument *arguments)
     }
     return 0;
 }
-const Kernel locate_rows = {"cqqiqhqH", run_locate_rows};
+KERNEL(locate_rows,
+       "codes: uint8|uint16[n_columns, n_rows]\n"
+       "features: int64[n_members] below n_columns\n"
+       "table_start: int64[n_tables + 1] rising to n_members\n"
+       "shares: int32[n_shares]\n"
+       "share_start: int64[n_members] rising to n_shares\n"
+       "places: uint16[n_places]\n"
+       "place_start: int64[n_tables] below n_places\n"
+       "out: uint16[n_rows, n_tables] written")
 
-/* codes, features, table_start, shares, share_start, weights, place_start, mass: add the
- * weight of the rows of each joint value of each table to mass, table t from place_start[t]. */
+/* Add the weight of the rows of each joint value of each table to mass, table t from
+ * place_start[t]. */
 static int64_t run_weigh_joints(Argument *arguments)
 {
     int64_t n_rows = LENGTH(0, 1), n_tables = SIZE(6);
@@ -277,7 +299,15 @@ static int64_t run_weigh_joints(Argument *arguments)
         }
     return 0;
 }
-const Kernel weigh_joints = {"cqqiqdqD", run_weigh_joints};
+KERNEL(weigh_joints,
+       "codes: uint8|uint16[n_columns, n_rows]\n"
+       "features: int64[n_members] below n_columns\n"
+       "table_start: int64[n_tables + 1] rising to n_members\n"
+       "shares: int32[n_shares]\n"
+       "share_start: int64[n_members] rising to n_shares\n"
+       "weights: float64[n_rows] or empty\n"
+       "place_start: int64[n_tables] below n_mass\n"
+       "mass: float64[n_mass] written")
 
 /* The product of two vectors: eight sums at a time, in a fixed order. */
 WIDE(double, product, (const double *a, const double *b, int64_t n), (a, b, n))
@@ -300,10 +330,9 @@ WIDE(void, add_multiple,
         to[k] += factor * what[k];
 }
 
-/* steps, changes, products, n_known, newest, gradient, out: write minus an estimate of the
- * inverse Hessian times the gradient to out (n,), from the last n_known of the steps (m, n), the
- * changes of the gradient along them, and the product of either (m,), the newest in row `newest`
- * (Nocedal 1980). */
+/* Write minus an estimate of the inverse Hessian times the gradient to out (n,), from the
+ * last n_known of the steps (m, n), the changes of the gradient along them, and the product
+ * of either (m,), the newest in row `newest` (Nocedal 1980). */
 static int64_t run_descend(Argument *arguments)
 {
     int64_t m = LENGTH(0, 0), n = SIZE(5), newest = NUMBER(4);
@@ -331,7 +360,16 @@ static int64_t run_descend(Argument *arguments)
     }
     return 0;
 }
-const Kernel descend = {"dddnndD", run_descend};
+KERNEL(descend,
+       "steps: float64[n_kept, n_parameters]\n"
+       "changes: float64[n_kept, n_parameters]\n"
+       "products: float64[n_kept]\n"
+       "n_known: int from 0\n"
+       "newest: int from -1\n"
+       "gradient: float64[n_parameters]\n"
+       "out: float64[n_parameters] written\n"
+       "n_known <= n_kept\n"
+       "newest + 1 <= n_kept")
 
 /* Half of the sum over cells and classes of (g^2 - v) / (h + shrink). */
 static double gain_of(const double *sums, int64_t size, double shrink)
@@ -342,11 +380,10 @@ static double gain_of(const double *sums, int64_t size, double shrink)
     return 0.5 * gain;
 }
 
-/* codes, arities, residuals, spreads, weights, shrink, singles, gains: the gain of a table of
- * each feature, and of each pair of features. g is the sum of the residuals in a cell, h
- * that of their variances, v that of their variances times the rows' weights. It is about
- * what the log-likelihood would gain on new rows; without effect its mean is zero. Rows with
- * a code beyond the arity are left out of the feature's cells. */
+/* The gain of a table of each feature, and of each pair of features. g is the sum of the
+ * residuals in a cell, h that of their variances, v that of their variances times the rows'
+ * weights. It is about what the log-likelihood would gain on new rows; without effect its
+ * mean is zero. Rows with a code beyond the arity are left out of the feature's cells. */
 static int64_t run_score_gains(Argument *arguments)
 {
     int64_t n_features = LENGTH(0, 0), n_rows = LENGTH(0, 1), n = LENGTH(2, 1), widest = 1;
@@ -383,4 +420,12 @@ static int64_t run_score_gains(Argument *arguments)
     free(sums);
     return 0;
 }
-const Kernel score_gains = {"cqdddfDD", run_score_gains};
+KERNEL(score_gains,
+       "codes: uint8|uint16[n_features, n_rows]\n"
+       "arities: int64[n_features]\n"
+       "residuals: float64[n_rows, n_classes]\n"
+       "spreads: float64[n_rows, n_classes]\n"
+       "weights: float64[n_rows]\n"
+       "shrink: float\n"
+       "singles: float64[n_features] written\n"
+       "gains: float64[n_features, n_features] written")

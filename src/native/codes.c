@@ -8,8 +8,7 @@
 
 enum { CUTS, LOOKUP, SEARCH }; /* how a column is looked up */
 
-/* x, columns, low, start, present: set present[start[k] + v - low[k]] for every value v of
- * column columns[k]. */
+/* Set present[start[k] + v - low[k]] for every value v of column columns[k]. */
 static int64_t run_mark_present(Argument *arguments)
 {
     const int64_t *x = LONGS(0), *columns = LONGS(1), *lowest = LONGS(2), *start = LONGS(3);
@@ -23,10 +22,14 @@ static int64_t run_mark_present(Argument *arguments)
         }
     return 0;
 }
-const Kernel mark_present = {"qqqqU", run_mark_present};
+KERNEL(mark_present,
+       "x: int64[n_rows, n_columns]\n"
+       "columns: int64[n_marked] below n_columns\n"
+       "low: int64[n_marked]\n"
+       "start: int64[n_marked] rising to n_present\n"
+       "present: uint8[n_present] written")
 
-/* x, labels, weights, low, n_classes, cells: add each row's weight to
- * cells[(x - low) * n_classes + label]; x is one int64 column. */
+/* Add each row's weight to cells[(x - low) * n_classes + label]; x is one int64 column. */
 static int64_t run_count_cells(Argument *arguments)
 {
     const int64_t *x = LONGS(0);
@@ -34,7 +37,13 @@ static int64_t run_count_cells(Argument *arguments)
         DOUBLES(5)[(x[r] - NUMBER(3)) * NUMBER(4) + SHORTS(1)[r]] += DOUBLES(2)[r];
     return 0;
 }
-const Kernel count_cells = {"qhdnnD", run_count_cells};
+KERNEL(count_cells,
+       "x: int64[n_rows]\n"
+       "labels: uint16[n_rows] below n_classes\n"
+       "weights: float64[n_rows]\n"
+       "low: int\n"
+       "n_classes: int from 1\n"
+       "cells: float64[n_cells] written")
 
 typedef struct {
     const int64_t *kind, *lowest, *start, *size;
@@ -68,11 +77,10 @@ typedef struct {
 #define NAME(x) x##_real_16
 #include "codes_by_type.h"
 
-/* x, kind, low, start, size, lookup, table, missing, unknown, out: write the code of every
- * cell; return the first column with an infinite number, or -1. CUTS counts the cut points
- * below the value, table[start : start + size]; LOOKUP reads lookup[start + value - low];
- * SEARCH finds the value in the sorted table[start : start + size]. NaN gets missing[j],
- * what is not found gets unknown[j]. */
+/* Write the code of every cell; return the first column with an infinite number, or -1. CUTS
+ * counts the cut points below the value, table[start : start + size]; LOOKUP reads
+ * lookup[start + value - low]; SEARCH finds the value in the sorted table[start : start +
+ * size]. NaN gets missing[j], what is not found gets unknown[j]. */
 static int64_t run_encode_matrix(Argument *arguments)
 {
     Coder coder = {LONGS(1), LONGS(2), LONGS(3), LONGS(4), SHORTS(5), DOUBLES(6), LONGS(7), LONGS(8)};
@@ -85,7 +93,17 @@ static int64_t run_encode_matrix(Argument *arguments)
     return real ? encode_real_16(x, n_rows, n_columns, &coder, SHORTS(9))
                 : encode_whole_16(x, n_rows, n_columns, &coder, SHORTS(9));
 }
-const Kernel encode_matrix = {"xqqqqhdqqC", run_encode_matrix};
+KERNEL(encode_matrix,
+       "x: int64|float64[n_rows, n_columns]\n"
+       "kind: int64[n_columns] below 3\n"
+       "low: int64[n_columns]\n"
+       "start: int64[n_columns]\n"
+       "size: int64[n_columns]\n"
+       "lookup: uint16[n_lookup]\n"
+       "table: float64[n_table]\n"
+       "missing: int64[n_columns] below 65536\n"
+       "unknown: int64[n_columns] below 65536\n"
+       "out: uint8|uint16[n_columns, n_rows] written")
 
 /* Entropy in bits of some counts; how many are positive goes to `seen`. */
 static double entropy(const double *counts, int64_t n_classes, double total, int64_t *seen)
@@ -177,9 +195,8 @@ static int accepts(const Split *s, int64_t begin, int64_t cut, int64_t end, doub
     return h - split_entropy > (log2(n - 1.0) + delta) / n;
 }
 
-/* values, labels, weights, n_classes, cuts: write the accepted boundaries (first row on the
- * right); return how many. Rows are sorted by value; cuts has room for one entry a row.
- * Fayyad and Irani (1993), depth first. */
+/* Write the accepted boundaries (first row on the right); return how many. Rows are sorted
+ * by value; cuts has room for one entry a row. Fayyad and Irani (1993), depth first. */
 static int64_t run_split_by_mdl(Argument *arguments)
 {
     int64_t n_rows = LENGTH(0, 0), n_classes = NUMBER(3), n_cuts = 0, depth = 0;
@@ -204,4 +221,9 @@ static int64_t run_split_by_mdl(Argument *arguments)
     free(room), free(stack);
     return n_cuts;
 }
-const Kernel split_by_mdl = {"dhdnQ", run_split_by_mdl};
+KERNEL(split_by_mdl,
+       "values: float64[n_rows]\n"
+       "labels: uint16[n_rows] below n_classes\n"
+       "weights: float64[n_rows]\n"
+       "n_classes: int from 1\n"
+       "cuts: int64[n_rows] written")

@@ -49,18 +49,24 @@ static Intersect choose_intersect(void) { return intersect_plain; }
 
 #define BY_TYPE(k, name, ...) (NARROW(k) ? name##_8(__VA_ARGS__) : name##_16(__VA_ARGS__))
 
-/* codes, labels, weights, arities, n_classes, start, out:
- * add N(x_i, y); feature i at out[start[i]:] as (arity, class). */
+/* Add N(x_i, y); feature i at out[start[i]:] as (arity, class). */
 static int64_t run_count_values(Argument *arguments)
 {
     BY_TYPE(0, count_values, arguments[0].array.buf, LENGTH(0, 0), LENGTH(0, 1), SHORTS(1),
             SIZE(2) ? DOUBLES(2) : NULL, LONGS(3), NUMBER(4), LONGS(5), DOUBLES(6));
     return 0;
 }
-const Kernel count_values = {"chdqnqD", run_count_values};
+KERNEL(count_values,
+       "codes: uint8|uint16[n_features, n_rows]\n"
+       "labels: uint16[n_rows] below n_classes\n"
+       "weights: float64[n_rows] or empty\n"
+       "arities: int64[n_features]\n"
+       "n_classes: int from 1\n"
+       "start: int64[n_features + 1] rising to n_out\n"
+       "out: float64[n_out] written\n"
+       "arities * n_classes + start <= n_out")
 
-/* codes, labels, weights, arities, n_classes, left, right, start, out:
- * add N(x_i, x_j, y) row by row; pair p at out[start[p]:] as (arity_i, arity_j, class). */
+/* Add N(x_i, x_j, y) row by row; pair p at out[start[p]:] as (arity_i, arity_j, class). */
 static int64_t run_count_pairs(Argument *arguments)
 {
     BY_TYPE(0, count_pairs, arguments[0].array.buf, LENGTH(0, 0), LENGTH(0, 1), SHORTS(1),
@@ -68,16 +74,35 @@ static int64_t run_count_pairs(Argument *arguments)
             LONGS(7), DOUBLES(8));
     return 0;
 }
-const Kernel count_pairs = {"chdqnqqqD", run_count_pairs};
+KERNEL(count_pairs,
+       "codes: uint8|uint16[n_features, n_rows]\n"
+       "labels: uint16[n_rows] below n_classes\n"
+       "weights: float64[n_rows] or empty\n"
+       "arities: int64[n_features]\n"
+       "n_classes: int from 1\n"
+       "left: int64[n_pairs] below n_features\n"
+       "right: int64[n_pairs] below n_features\n"
+       "start: int64[n_pairs] below n_out\n"
+       "out: float64[n_out] written\n"
+       "start + arities[left] * arities[right] * n_classes <= n_out")
 
-/* codes, labels, arities, n_classes, left, right, start, out: the same by bit sets. */
+/* The same by bit sets. */
 static int64_t run_count_pairs_by_bits(Argument *arguments)
 {
     return BY_TYPE(0, count_pairs_by_bits, arguments[0].array.buf, LENGTH(0, 0), LENGTH(0, 1),
                    SHORTS(1), LONGS(2), NUMBER(3), LONGS(4), LONGS(5), LENGTH(4, 0), LONGS(6),
                    DOUBLES(7));
 }
-const Kernel count_pairs_by_bits = {"chqnqqqD", run_count_pairs_by_bits};
+KERNEL(count_pairs_by_bits,
+       "codes: uint8|uint16[n_features, n_rows]\n"
+       "labels: uint16[n_rows] below n_classes\n"
+       "arities: int64[n_features]\n"
+       "n_classes: int from 1\n"
+       "left: int64[n_pairs] below n_features\n"
+       "right: int64[n_pairs] below n_features\n"
+       "start: int64[n_pairs] below n_out\n"
+       "out: float64[n_out] written\n"
+       "start + arities[left] * arities[right] * n_classes <= n_out")
 
 /* I(X_i; X_j | Y) in nats from counts (arity_i, arity_j, class); margins is room to work in. */
 static double information(const double *joint, int64_t n_i, int64_t n_j, int64_t n_classes,
@@ -107,7 +132,7 @@ static double information(const double *joint, int64_t n_i, int64_t n_j, int64_t
     return sum / total;
 }
 
-/* flat, start, left_arity, right_arity, n_classes, out: I(X_i; X_j | Y) of every pair. */
+/* I(X_i; X_j | Y) of every pair. */
 static int64_t run_score_information(Argument *arguments)
 {
     int64_t n_pairs = LENGTH(1, 0), n_classes = NUMBER(4), widest = 0;
@@ -122,18 +147,29 @@ static int64_t run_score_information(Argument *arguments)
     free(margins);
     return 0;
 }
-const Kernel score_information = {"dqqqnD", run_score_information};
+KERNEL(score_information,
+       "flat: float64[n_flat]\n"
+       "start: int64[n_pairs] below n_flat\n"
+       "left_arity: int64[n_pairs]\n"
+       "right_arity: int64[n_pairs]\n"
+       "n_classes: int from 1\n"
+       "out: float64[n_pairs] written\n"
+       "start + left_arity * right_arity * n_classes <= n_flat")
 
-/* codes, members, arities, keys: extend mixed-radix keys; -1 where a member is unknown. */
+/* Extend mixed-radix keys; -1 where a member is unknown. */
 static int64_t run_extend_keys(Argument *arguments)
 {
     BY_TYPE(0, extend_keys, arguments[0].array.buf, LENGTH(0, 1), LONGS(1), LONGS(2), LENGTH(1, 0),
             LONGS(3), LENGTH(3, 0));
     return 0;
 }
-const Kernel extend_keys = {"cqqQ", run_extend_keys};
+KERNEL(extend_keys,
+       "codes: uint8|uint16[n_features, n_rows]\n"
+       "members: int64[n_members] below n_features\n"
+       "arities: int64[n_members]\n"
+       "keys: int64[n_rows] written")
 
-/* keys, weights, out: count keys into a dense array; negative keys are left out. */
+/* Count keys into a dense array; negative keys are left out. */
 static int64_t run_count_keys(Argument *arguments)
 {
     const int64_t *keys = LONGS(0);
@@ -144,9 +180,12 @@ static int64_t run_count_keys(Argument *arguments)
             out[keys[r]] += weights ? weights[r] : 1.0;
     return 0;
 }
-const Kernel count_keys = {"qdD", run_count_keys};
+KERNEL(count_keys,
+       "keys: int64[n_rows] below n_out or negative\n"
+       "weights: float64[n_rows] or empty\n"
+       "out: float64[n_out] written")
 
-/* keys (sorted), weights, out_keys, out_counts: distinct keys and counts; returns how many. */
+/* Distinct keys and counts; returns how many. */
 static int64_t run_collapse_keys(Argument *arguments)
 {
     const int64_t *keys = LONGS(0);
@@ -164,9 +203,13 @@ static int64_t run_collapse_keys(Argument *arguments)
     }
     return last + 1;
 }
-const Kernel collapse_keys = {"qdQD", run_collapse_keys};
+KERNEL(collapse_keys,
+       "keys: int64[n_rows]\n"
+       "weights: float64[n_rows] or empty\n"
+       "out_keys: int64[n_rows] written\n"
+       "out_counts: float64[n_rows] written")
 
-/* keys_a, counts_a, keys_b, counts_b, out_keys, out_counts: merge two sorted runs. */
+/* Merge two sorted runs. */
 static int64_t run_merge_runs(Argument *arguments)
 {
     const int64_t *keys_a = LONGS(0), *keys_b = LONGS(2);
@@ -188,7 +231,13 @@ static int64_t run_merge_runs(Argument *arguments)
     }
     return n;
 }
-const Kernel merge_runs = {"qdqdQD", run_merge_runs};
+KERNEL(merge_runs,
+       "keys_a: int64[n_a]\n"
+       "counts_a: float64[n_a]\n"
+       "keys_b: int64[n_b]\n"
+       "counts_b: float64[n_b]\n"
+       "out_keys: int64[n_a + n_b] written\n"
+       "out_counts: float64[n_a + n_b] written")
 
 static int ascending(const void *a, const void *b)
 {
@@ -196,10 +245,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* child, start, cell_value, cell_count, arity, up_start, up_value, up_count, cell_parent:
- * sum the cells of sibling nodes into their parents' cells; returns how many those are.
- * child (n_parents + 1,), start, cell_*: the lower level. For every lower cell,
- * cell_parent is the upper cell with the same value. */
+/* Sum the cells of sibling nodes into their parents' cells; returns how many those are.
+ * child (n_parents + 1,), start, cell_*: the lower level. For every lower cell, cell_parent
+ * is the upper cell with the same value. */
 static int64_t run_gather_level(Argument *arguments)
 {
     const int64_t *child = LONGS(0), *start = LONGS(1), *cell_value = LONGS(2);
@@ -247,4 +295,13 @@ static int64_t run_gather_level(Argument *arguments)
     free(count), free(place);
     return n;
 }
-const Kernel gather_level = {"qqqdnQQDQ", run_gather_level};
+KERNEL(gather_level,
+       "child: int64[n_parents + 1] rising to n_nodes\n"
+       "start: int64[n_nodes + 1] rising to n_cells\n"
+       "cell_value: int64[n_cells] below arity\n"
+       "cell_count: float64[n_cells]\n"
+       "arity: int from 1\n"
+       "up_start: int64[n_parents + 1] written\n"
+       "up_value: int64[n_cells] written\n"
+       "up_count: float64[n_cells] written\n"
+       "cell_parent: int64[n_cells] written")

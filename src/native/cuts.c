@@ -118,9 +118,9 @@ static double best_cut(const double *sums, int64_t height, int64_t width, int64_
     return best;
 }
 
-/* codes, arities, n_ordered, residuals, spreads, weights, shrink, pairs, gains, cuts: for each
- * pair of features (n_pairs, 2) where at least one is ordered, the gain (n_pairs,) of its
- * best cuts and the last value left of each (n_pairs, 2); -1: not cut. codes are uint16. */
+/* For each pair of features (n_pairs, 2) where at least one is ordered, the gain (n_pairs,)
+ * of its best cuts and the last value left of each (n_pairs, 2); -1: not cut. codes are
+ * uint16. */
 static int64_t run_find_cuts(Argument *arguments)
 {
     int64_t n_rows = LENGTH(0, 1), n = LENGTH(3, 1);
@@ -152,4 +152,15 @@ static int64_t run_find_cuts(Argument *arguments)
     free(alone);
     return failed ? NO_MEMORY : 0;
 }
-const Kernel find_cuts = {"hqqdddfqDQ", run_find_cuts};
+KERNEL(find_cuts,
+       "codes: uint16[n_features, n_rows]\n"
+       "arities: int64[n_features]\n"
+       "n_ordered: int64[n_features]\n"
+       "residuals: float64[n_rows, n_classes]\n"
+       "spreads: float64[n_rows, n_classes]\n"
+       "weights: float64[n_rows]\n"
+       "shrink: float\n"
+       "pairs: int64[n_pairs, 2] below n_features\n"
+       "gains: float64[n_pairs] written\n"
+       "cuts: int64[n_pairs, 2] written\n"
+       "n_ordered <= arities")

@@ -201,12 +201,10 @@ static int64_t solve(const Model *tree, double tolerance, int64_t max_sweeps, do
     return n_sweeps;
 }
 
-/* level_node, level_cell, node_start, node_group, cell_parent, cell_count, arity,
- * root_mass, shape, rate, tolerance, max_sweeps, alpha, phi, escape, trace:
- * sweep until no predictive probability moves by more than `tolerance`. rate and alpha
- * (n_groups,): of the prior; the start, which receives the concentrations. Writes
- * log-probabilities to phi (n_cells,), log escape mass to escape (n_nodes,), each sweep's
- * change to trace; returns the number of sweeps. */
+/* Sweep until no predictive probability moves by more than `tolerance`. rate and alpha
+ * (n_groups,): of the prior; the start, which receives the concentrations. Writes log-
+ * probabilities to phi (n_cells,), log escape mass to escape (n_nodes,), each sweep's change
+ * to trace; returns the number of sweeps. */
 static int64_t run_solve_fixed_point(Argument *arguments)
 {
     int64_t depth = LENGTH(0, 0) - 2;
@@ -222,7 +220,23 @@ static int64_t run_solve_fixed_point(Argument *arguments)
     free(room);
     return n;
 }
-const Kernel solve_fixed_point = {"qqqqqdnffdfnDDDD", run_solve_fixed_point};
+KERNEL(solve_fixed_point,
+       "level_node: int64[n_levels] rising to n_nodes\n"
+       "level_cell: int64[n_levels] rising to n_cells\n"
+       "node_start: int64[n_nodes + 1] rising to n_cells\n"
+       "node_group: int64[n_nodes]\n"
+       "cell_parent: int64[n_cells]\n"
+       "cell_count: float64[n_cells]\n"
+       "arity: int from 1\n"
+       "root_mass: float\n"
+       "shape: float\n"
+       "rate: float64[n_groups]\n"
+       "tolerance: float\n"
+       "max_sweeps: int\n"
+       "alpha: float64[n_groups] written\n"
+       "phi: float64[n_cells] written\n"
+       "escape: float64[n_nodes] written\n"
+       "trace: float64[max_sweeps] written")
 
 /* Ratios of generalised Stirling numbers: row n for n <= dense, then a geometric grid of
  * counts, between whose logarithms they are interpolated. */
@@ -268,10 +282,9 @@ static double mean_tables(const Stirling *table, int64_t n, double phi, double a
     return first / sum;
 }
 
-/* rows, log_count, dense, count, phi, rest, alpha, discount, mean: writes the mean number
- * of tables of every cell to mean (n_cells,). A fractional count lies on the line between
- * its whole neighbours; alpha (n_cells,) is that of the cell's node. */
-static int64_t run_mean_tables(Argument *arguments)
+/* Writes the mean number of tables of every cell to mean (n_cells,). A fractional count lies
+ * on the line between its whole neighbours; alpha (n_cells,) is that of the cell's node. */
+static int64_t run_expect_tables(Argument *arguments)
 {
     Stirling table = {DOUBLES(0), DOUBLES(1), LENGTH(0, 1), NUMBER(2), LENGTH(1, 0)};
     const double *count = DOUBLES(3), *phi = DOUBLES(4), *rest = DOUBLES(5), *alpha = DOUBLES(6);
@@ -288,4 +301,13 @@ static int64_t run_mean_tables(Argument *arguments)
     }
     return 0;
 }
-const Kernel expect_tables = {"ddnddddfD", run_mean_tables};
+KERNEL(expect_tables,
+       "rows: float64[n_known, n_columns]\n"
+       "log_count: float64[n_far]\n"
+       "dense: int from 0\n"
+       "count: float64[n_cells]\n"
+       "phi: float64[n_cells]\n"
+       "rest: float64[n_cells]\n"
+       "alpha: float64[n_cells]\n"
+       "discount: float\n"
+       "mean: float64[n_cells] written")

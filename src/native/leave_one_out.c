@@ -56,11 +56,10 @@ static inline int64_t step(const Trie *trie, int64_t cell, int64_t code)
 #define TRIE(at, totals)                                                                      \
     {LENGTH(totals, 1), LENGTH(totals, 0), LONGS(at), LONGS(at + 1), LONGS(at + 2), LONGS(at + 3), INTS(at + 4), SHORTS(at + 5)}
 
-/* codes, labels, level_start, member, cell_start, width, child, value, odds, score, scale,
- * state, totals: for two classes and rows of weight one. odds (n_cells, 2): the factor by
- * which a cell multiplies the odds against a row's own class y, own count removed. state
- * (n_rows, n_depths): the odds after earlier features, changed in place. Adds each row's
- * loss under every model to totals (n_depths, n_features) of int64, in units of 1 / scale. */
+/* For two classes and rows of weight one. odds (n_cells, 2): the factor by which a cell
+ * multiplies the odds against a row's own class y, own count removed. state (n_rows,
+ * n_depths): the odds after earlier features, changed in place. Adds each row's loss under
+ * every model to totals (n_depths, n_features) of int64, in units of 1 / scale. */
 static int64_t run_score_odds(Argument *arguments)
 {
     Trie trie = TRIE(2, 12);
@@ -77,11 +76,22 @@ static int64_t run_score_odds(Argument *arguments)
     free(room);
     return 0;
 }
-const Kernel score_odds = {"chqqqqihdnfDQ", run_score_odds};
+KERNEL(score_odds,
+       "codes: uint8|uint16[n_columns, n_rows]\n"
+       "labels: uint16[n_rows] below 2\n"
+       "level_start: int64[n_features + 1] rising to n_levels\n"
+       "member: int64[n_levels] below n_columns\n"
+       "cell_start: int64[n_levels] below n_cells\n"
+       "width: int64[n_levels]\n"
+       "child: int32[n_cells + 1]\n"
+       "value: uint16[n_cells]\n"
+       "odds: float64[n_cells, 2]\n"
+       "score: int below 4\n"
+       "scale: float\n"
+       "state: float64[n_rows, n_depths] written\n"
+       "totals: int64[n_depths, n_features] written")
 
-/* codes, labels, level_start, member, cell_start, width, child, value, arities, weights,
- * shares, joint, context, context_count, smoothing, strength, score, scale, state, totals: any
- * number of classes, any weights. joint (n_cells, n_classes): N(x, y, parents); context
+/* Any number of classes, any weights. joint (n_cells, n_classes): N(x, y, parents); context
  * (n_cells,): the row of context_count (n_contexts, n_classes) that holds N(y, parents);
  * weights: of the loss; shares: what a row removes from its own counts; smoothing: m of the
  * m-estimate; strength: weight of the shorter context's estimate, 0 for none; state (n_rows,
@@ -105,4 +115,24 @@ static int64_t run_score_posteriors(Argument *arguments)
     free(room);
     return 0;
 }
-const Kernel score_posteriors = {"chqqqqihqdddidffnfDQ", run_score_posteriors};
+KERNEL(score_posteriors,
+       "codes: uint8|uint16[n_columns, n_rows]\n"
+       "labels: uint16[n_rows] below n_classes\n"
+       "level_start: int64[n_features + 1] rising to n_levels\n"
+       "member: int64[n_levels] below n_columns\n"
+       "cell_start: int64[n_levels] below n_cells\n"
+       "width: int64[n_levels]\n"
+       "child: int32[n_cells + 1]\n"
+       "value: uint16[n_cells]\n"
+       "arities: int64[n_columns]\n"
+       "weights: float64[n_rows]\n"
+       "shares: float64[n_rows]\n"
+       "joint: float64[n_cells, n_classes]\n"
+       "context: int32[n_cells]\n"
+       "context_count: float64[n_contexts, n_classes]\n"
+       "smoothing: float\n"
+       "strength: float\n"
+       "score: int below 4\n"
+       "scale: float\n"
+       "state: float64[n_rows, n_depths, n_classes] written\n"
+       "totals: int64[n_depths, n_features] written")

@@ -1,122 +1,96 @@
 /* The module `tanager.native`: checks arguments, lets go of the lock, runs a kernel. */
-#include "arrays.h"
+#include "descriptions.h"
+#include "kernels.h"
 
-static int take_array(PyObject *object, char kind, Py_buffer *array, int at)
+#define DECLARE(name) extern const Kernel name;
+KERNELS(DECLARE)
+
+#define PLACE(name) PLACE_##name,
+enum { KERNELS(PLACE) N_KERNELS };
+
+#define ADDRESS(name) &name,
+static const Kernel *const kernels[] = {KERNELS(ADDRESS)};
+
+static Description descriptions[N_KERNELS];
+
+static PyObject *call_kernel(const Description *description, PyObject *const *given, Py_ssize_t n,
+                             PyObject *keywords)
 {
-    int writable = kind >= 'A' && kind <= 'Z';
-    int flags = PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    if (PyObject_GetBuffer(object, array, flags) < 0)
-        return -1;
-    char type = array->format ? array->format[0] : 'B';
-    int64_t size = array->itemsize;
-    int fits = 0;
-    switch (writable ? kind + 32 : kind) {
-    case 'd': fits = type == 'd' && size == 8; break;
-    case 'q': fits = (type == 'l' || type == 'q') && size == 8; break;
-    case 'i': fits = (type == 'i' || type == 'l') && size == 4; break;
-    case 'h': fits = type == 'H' && size == 2; break;
-    case 'u': fits = (type == 'B' || type == '?') && size == 1; break;
-    case 'c': fits = (type == 'B' && size == 1) || (type == 'H' && size == 2); break;
-    case 'x': fits = (type == 'd' || type == 'l' || type == 'q') && size == 8; break;
+    Argument arguments[MAX_ARGUMENTS];
+    if (take_arguments(description, given, n, keywords, arguments) < 0)
+        return NULL;
+    int64_t answer;
+    Py_BEGIN_ALLOW_THREADS
+    answer = description->kernel->run(arguments);
+    Py_END_ALLOW_THREADS
+    release_arguments(description, arguments, description->n_arguments);
+    if (answer == NO_MEMORY)
+        return PyErr_Format(PyExc_MemoryError, "native.%s: no memory for its working space",
+                            description->kernel->name);
+    return PyLong_FromLongLong(answer);
+}
+
+#define CALL(name)                                                                            \
+    static PyObject *call_##name(PyObject *self, PyObject *const *given, Py_ssize_t n,        \
+                                 PyObject *keywords)                                          \
+    {                                                                                         \
+        (void)self;                                                                           \
+        return call_kernel(&descriptions[PLACE_##name], given, n, keywords);                  \
     }
-    if (!fits) {
-        PyErr_Format(PyExc_TypeError, "argument %d: an array of '%s' does not fit kind '%c'", at,
-                     array->format ? array->format : "B", kind);
-        PyBuffer_Release(array);
-        return -1;
-    }
+KERNELS(CALL)
+
+#ifdef TANAGER_FAULTS
+#undef malloc
+#undef calloc
+static int64_t n_allocations, failing = -1;
+
+static int fails(void) { return n_allocations++ == failing; }
+void *fallible_malloc(size_t size) { return fails() ? NULL : malloc(size); }
+void *fallible_calloc(size_t n, size_t size) { return fails() ? NULL : calloc(n, size); }
+
+/* Let the allocation of this number fail, from the next on (-1: none); returns how many there
+ * were since the last call. Only for a single thread. */
+static PyObject *fail_allocation(PyObject *self, PyObject *at)
+{
+    (void)self;
+    int64_t seen = n_allocations;
+    failing = PyLong_AsLongLong(at);
+    n_allocations = 0;
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(seen);
+}
+#endif
+
+#define METHOD(name)                                                                          \
+    {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL | METH_KEYWORDS, NULL},
+
+static PyMethodDef methods[] = {
+    KERNELS(METHOD)
+#ifdef TANAGER_FAULTS
+    {"fail_allocation", fail_allocation, METH_O, NULL},
+#endif
+    {NULL, NULL, 0, NULL},
+};
+
+static int start_module(PyObject *module)
+{
+    (void)module;
+    for (int k = 0; k < N_KERNELS; k++)
+        if (read_description(kernels[k], &descriptions[k]) < 0)
+            return -1;
     return 0;
 }
 
-static PyObject *run_kernel(const Kernel *kernel, PyObject *const *given, Py_ssize_t n_given)
-{
-    Argument arguments[MAX_ARGUMENTS];
-    Py_ssize_t n = (Py_ssize_t)strlen(kernel->kinds);
-    if (n_given != n)
-        return PyErr_Format(PyExc_TypeError, "%zd arguments given, %zd expected", n_given, n);
-    Py_ssize_t held = 0;
-    PyObject *result = NULL;
-    for (; held < n; held++) {
-        char kind = kernel->kinds[held];
-        if (kind == 'n') {
-            arguments[held].integer = PyLong_AsLongLong(given[held]);
-            if (arguments[held].integer == -1 && PyErr_Occurred())
-                goto done;
-        } else if (kind == 'f') {
-            arguments[held].real = PyFloat_AsDouble(given[held]);
-            if (arguments[held].real == -1.0 && PyErr_Occurred())
-                goto done;
-        } else if (take_array(given[held], kind, &arguments[held].array, (int)held) < 0)
-            goto done;
-    }
-    int64_t answer;
-    Py_BEGIN_ALLOW_THREADS
-    answer = kernel->run(arguments);
-    Py_END_ALLOW_THREADS
-    result = answer == NO_MEMORY ? PyErr_NoMemory() : PyLong_FromLongLong(answer);
-done:
-    while (held-- > 0)
-        if (kernel->kinds[held] != 'n' && kernel->kinds[held] != 'f')
-            PyBuffer_Release(&arguments[held].array);
-    return result;
-}
-
-#define KERNEL(name)                                                                          \
-    static PyObject *call_##name(PyObject *self, PyObject *const *given, Py_ssize_t n)        \
-    {                                                                                         \
-        (void)self;                                                                           \
-        return run_kernel(&name, given, n);                                                   \
-    }
-
-KERNEL(count_values)
-KERNEL(count_pairs)
-KERNEL(count_pairs_by_bits)
-KERNEL(score_information)
-KERNEL(extend_keys)
-KERNEL(count_keys)
-KERNEL(collapse_keys)
-KERNEL(merge_runs)
-KERNEL(gather_level)
-KERNEL(add_dense_terms)
-KERNEL(add_tree_terms)
-KERNEL(normalize)
-KERNEL(solve_fixed_point)
-KERNEL(expect_tables)
-KERNEL(mark_present)
-KERNEL(count_cells)
-KERNEL(encode_matrix)
-KERNEL(split_by_mdl)
-KERNEL(evaluate_scores)
-KERNEL(score_odds)
-KERNEL(score_posteriors)
-KERNEL(evaluate_sums)
-KERNEL(add_sums)
-KERNEL(locate_rows)
-KERNEL(weigh_joints)
-KERNEL(descend)
-KERNEL(score_gains)
-KERNEL(normalize_scores)
-KERNEL(spread_shares)
-KERNEL(find_cuts)
-
-#define ENTRY(name) {#name, (PyCFunction)(void (*)(void))call_##name, METH_FASTCALL, NULL}
-
-static PyMethodDef methods[] = {
-    ENTRY(count_values), ENTRY(count_pairs), ENTRY(count_pairs_by_bits), ENTRY(score_information),
-    ENTRY(extend_keys), ENTRY(count_keys), ENTRY(collapse_keys), ENTRY(merge_runs),
-    ENTRY(gather_level), ENTRY(add_dense_terms), ENTRY(add_tree_terms), ENTRY(normalize),
-    ENTRY(solve_fixed_point), ENTRY(expect_tables), ENTRY(mark_present), ENTRY(count_cells),
-    ENTRY(encode_matrix), ENTRY(split_by_mdl), ENTRY(evaluate_scores), ENTRY(score_odds),
-    ENTRY(score_posteriors), ENTRY(evaluate_sums), ENTRY(add_sums), ENTRY(locate_rows),
-    ENTRY(weigh_joints), ENTRY(descend), ENTRY(score_gains), ENTRY(normalize_scores),
-    ENTRY(spread_shares), ENTRY(find_cuts), {NULL, NULL, 0, NULL},
-};
-
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)start_module}, {0, NULL}};
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "tanager.native", "Compiled loops; see src/native.", 0, methods, slots,
     NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit_native(void) { return PyModuleDef_Init(&module); }
+PyMODINIT_FUNC PyInit_native(void)
+{
+    /* A function's description is its docstring. */
+    for (int k = 0; k < N_KERNELS; k++)
+        methods[k].ml_doc = kernels[k]->description;
+    return PyModuleDef_Init(&module);
+}

@@ -252,11 +252,10 @@ static void evaluate(const Pass *pass, Block *block)
     }
 }
 
-/* joint, slots, labels, weights, folds, starts, tables, flat, n_slots, kind, scale, loss,
- * gradient: add loss and gradient of a chunk of rows (equations 9 to 11 of Zaidi et al.
- * 2017). tables (n_folds,): the set of tables that each fold's rows read, -1 for rows that
- * do not count; flat (n_classes - 1, n_tables * n_slots). Adds to loss (2,), whole part and
- * fraction, and on the grid of `scale` to gradient of flat's shape. */
+/* Add loss and gradient of a chunk of rows (equations 9 to 11 of Zaidi et al. 2017). tables
+ * (n_folds,): the set of tables that each fold's rows read, -1 for rows that do not count;
+ * flat (n_classes - 1, n_tables * n_slots). Adds to loss (2,), whole part and fraction, and
+ * on the grid of `scale` to gradient of flat's shape. */
 static int64_t run_evaluate_scores(Argument *arguments)
 {
     int64_t others = LENGTH(7, 0);
@@ -281,4 +280,18 @@ static int64_t run_evaluate_scores(Argument *arguments)
     free(block), free(room);
     return 0;
 }
-const Kernel evaluate_scores = {"hihduqqdnnfQQ", run_evaluate_scores};
+KERNEL(evaluate_scores,
+       "joint: uint16[n_groups, n_rows]\n"
+       "slots: int32[n_wide, n_rows]\n"
+       "labels: uint16[n_rows] below n_others + 1\n"
+       "weights: float64[n_rows] or empty\n"
+       "folds: uint8[n_rows] below n_folds or empty\n"
+       "starts: int64[n_groups] below n_slots\n"
+       "tables: int64[n_folds]\n"
+       "flat: float64[n_others, n_flat]\n"
+       "n_slots: int from 1\n"
+       "kind: int below 2\n"
+       "scale: float\n"
+       "loss: int64[2] written\n"
+       "gradient: int64[n_others, n_flat] written\n"
+       "tables * n_slots + n_slots <= n_flat")

@@ -27,8 +27,8 @@ WIDE(void, normalize_context,
             table[v * n + c] -= total[c];
 }
 
-/* table, total: make exp(table), (n_contexts, arity, n_classes), sum to one over the values,
- * in place, and write the logarithms of the old sums to total (n_contexts, n_classes). */
+/* Make exp(table), (n_contexts, arity, n_classes), sum to one over the values, in place, and
+ * write the logarithms of the old sums to total (n_contexts, n_classes). */
 static int64_t run_normalize_scores(Argument *arguments)
 {
     int64_t n_contexts = LENGTH(0, 0), arity = LENGTH(0, 1), n = LENGTH(0, 2);
@@ -40,7 +40,9 @@ static int64_t run_normalize_scores(Argument *arguments)
     free(room);
     return 0;
 }
-const Kernel normalize_scores = {"DD", run_normalize_scores};
+KERNEL(normalize_scores,
+       "table: float64[n_contexts, arity, n_classes] written\n"
+       "total: float64[n_contexts, n_classes] written")
 
 WIDE(void, share_context,
      (const double *table, int64_t arity, int64_t n, const double *outer, double *out),
@@ -53,8 +55,8 @@ WIDE(void, share_context,
             out[v * n + c] *= outer[c];
 }
 
-/* table, outer, out: write the shares outer (n_contexts, n_classes) times exp(table),
- * (n_contexts, arity, n_classes), to out. */
+/* Write the shares outer (n_contexts, n_classes) times exp(table), (n_contexts, arity,
+ * n_classes), to out. */
 static int64_t run_spread_shares(Argument *arguments)
 {
     int64_t n_contexts = LENGTH(0, 0), arity = LENGTH(0, 1), n = LENGTH(0, 2), size = arity * n;
@@ -62,4 +64,7 @@ static int64_t run_spread_shares(Argument *arguments)
         share_context(DOUBLES(0) + k * size, arity, n, DOUBLES(1) + k * n, DOUBLES(2) + k * size);
     return 0;
 }
-const Kernel spread_shares = {"ddD", run_spread_shares};
+KERNEL(spread_shares,
+       "table: float64[n_contexts, arity, n_classes]\n"
+       "outer: float64[n_contexts, n_classes]\n"
+       "out: float64[n_contexts, arity, n_classes] written")

@@ -19,8 +19,7 @@
 #define NAME(x) x##_16
 #include "tables_by_type.h"
 
-/* codes, arities, members, member_start, flat, flat_start, out:
- * add every dense family's log P(x | y, parents) to the log-joint out (n_rows, n_classes).
+/* Add every dense family's log P(x | y, parents) to the log-joint out (n_rows, n_classes).
  * members: parents, then child, of each family from member_start[f]; ~m for one that has no
  * axis, but must be known; flat: tables (*parents, child, class) end to end, family f from
  * flat_start[f], and n_classes zeros at the end for families with an unknown member. */
@@ -33,11 +32,17 @@ static int64_t run_add_dense_terms(Argument *arguments)
         add_dense_terms_16(SHORTS(0), LENGTH(0, 1), LONGS(1), &tables, DOUBLES(6), LENGTH(6, 1));
     return 0;
 }
-const Kernel add_dense_terms = {"cqqqdqD", run_add_dense_terms};
+KERNEL(add_dense_terms,
+       "codes: uint8|uint16[n_columns, n_rows]\n"
+       "arities: int64[n_columns]\n"
+       "members: int64[n_members] below n_columns or negative\n"
+       "member_start: int64[n_families + 1] rising to n_members\n"
+       "flat: float64[n_flat]\n"
+       "flat_start: int64[n_families] below n_flat\n"
+       "out: float64[n_rows, n_classes] written\n"
+       "0 - members <= n_columns")
 
-/* codes, arities, members, dense, first, child, value, entry_start, entry_class,
- * entry_log_escape, cell_start, cell_value, cell_log_prob, n_dense, inherit, backoff, out:
- * add one tree-shaped family; see `TreeRows`. A row with an unknown member adds nothing. */
+/* Add one tree-shaped family; see `TreeRows`. A row with an unknown member adds nothing. */
 static int64_t run_add_tree_terms(Argument *arguments)
 {
     Tree tree = {DOUBLES(3), INTS(4),     INTS(5),           SHORTS(6),        INTS(7),
@@ -56,9 +61,26 @@ static int64_t run_add_tree_terms(Argument *arguments)
     free(terms);
     return 0;
 }
-const Kernel add_tree_terms = {"cqqdiihihdihdnnnD", run_add_tree_terms};
+KERNEL(add_tree_terms,
+       "codes: uint8|uint16[n_columns, n_rows]\n"
+       "arities: int64[n_columns]\n"
+       "members: int64[n_members] below n_columns\n"
+       "dense: float64[n_numbers]\n"
+       "first: int32[n_combinations]\n"
+       "child: int32[n_contexts + 1]\n"
+       "value: uint16[n_contexts]\n"
+       "entry_start: int32[n_contexts + 1]\n"
+       "entry_class: uint16[n_entries]\n"
+       "entry_log_escape: float64[n_entries]\n"
+       "cell_start: int32[n_entries + 1]\n"
+       "cell_value: uint16[n_cells]\n"
+       "cell_log_prob: float64[n_cells]\n"
+       "n_dense: int below n_members\n"
+       "inherit: int\n"
+       "backoff: int\n"
+       "out: float64[n_rows, n_classes] written")
 
-/* log_joint, in_logs: turn a log-joint (n_rows, n_classes) into posteriors, or their logs. */
+/* Turn a log-joint (n_rows, n_classes) into posteriors, or their logs. */
 static int64_t run_normalize(Argument *arguments)
 {
     double *row = DOUBLES(0);
@@ -90,4 +112,6 @@ static int64_t run_normalize(Argument *arguments)
     }
     return 0;
 }
-const Kernel normalize = {"Dn", run_normalize};
+KERNEL(normalize,
+       "log_joint: float64[n_rows, n_classes] written\n"
+       "in_logs: int")
