@@ -95,7 +95,6 @@ def choices() -> dict[str, Program]:
         return Program(lambda: BayesNetClassifier(*given, **options), "arrow")
 
     return {
-        "as it was: TAN, pooled, 5 bins": made("tan", "pooled"),
         "features alone (no parents)": made("naive", "layered"),
         "one parent": made("ktree(max_parents=1)", "layered"),
         "parents divided by their own counts alone": made()._replace(

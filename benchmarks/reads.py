@@ -28,7 +28,7 @@ STRUCTURES = [
     "differentiable(training__epochs=2)",
 ]  # fmt: skip
 PARAMETERS = [
-    "ml", "laplace", "m-estimate", "hdp", "friedman", "discriminative", "dfe", "pooled", "layered",
+    "ml", "laplace", "m-estimate", "hdp", "friedman", "discriminative", "dfe", "layered",
     "hybrid(training__epochs=2)",
 ]  # fmt: skip
 

@@ -92,7 +92,7 @@ def splice(options: argparse.Namespace) -> str:
 LEARNERS = [
     ("naive", "laplace"), ("tan", "hdp"), ("tan", "m-estimate"), ("kdb(k=2)", "hdp"),
     ("kdb(k=5)", "hdp"), ("skdb(max_k=5)", "hdp"), ("acll", "acll"), ("tan", "discriminative"),
-    ("tan", "pooled"), ("auto", "layered"),
+    ("auto", "layered"),
 ]  # fmt: skip
 
 

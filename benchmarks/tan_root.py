@@ -26,7 +26,7 @@ from tanager.evaluation.protocol import CrossValidation  # noqa: E402
 from tanager.evaluation.statistics import win_draw_loss  # noqa: E402
 from tanager.structure import TAN  # noqa: E402
 
-PARAMETERS = ("m-estimate", "hdp", "pooled")
+PARAMETERS = ("m-estimate", "hdp")
 TABLES = (
     "annealing", "audiology", "balance_scale", "breast_w", "car", "cmc", "colic", "glass",
     "haberman", "iris", "segment", "tae", "vehicle", "wine", "splice", "chess551",

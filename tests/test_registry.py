@@ -9,7 +9,7 @@ import tanager.parameters
 import tanager.structure
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
-from tanager.parameters import Discriminative, Hybrid, Pooled
+from tanager.parameters import Discriminative, Hybrid
 from tanager.parameters.registry import PARAMETERS, resolve_parameters
 from tanager.registry import parse_call
 from tanager.structure import KDB, Fixed
@@ -51,8 +51,8 @@ def test_texts_become_learners():
     assert isinstance(resolve_structure("fixed(parents={'a': ['b']})"), Fixed)
     assert resolve_parameters("discriminative(form=direct, l2=cv)").form == "direct"
     assert resolve_parameters("hybrid(training__epochs=30)").training.epochs == 30
-    pool = resolve_parameters("pooled(members=[hdp, (laplace(alpha=2), 0)])")
-    assert pool.members == ["hdp", ("laplace(alpha=2)", 0)]
+    nested = resolve_parameters("layered(generative=laplace(alpha=2))")
+    assert nested.generative == "laplace(alpha=2)"
 
 
 @pytest.mark.parametrize("text", ["kdb(q=1)", "fixed", "kdb(q__x=1)"])
@@ -95,4 +95,4 @@ def test_options_of_a_training_are_set_through_the_classifier():
     clf = BayesNetClassifier("tan", "hybrid").set_params(parameters__training__epochs=7)
     assert clf.parameters.training.epochs == 7
     assert Hybrid().training is None
-    assert {Discriminative, Pooled} <= {type(resolve_parameters(n)) for n in PARAMETERS}
+    assert {Discriminative, Hybrid} <= {type(resolve_parameters(n)) for n in PARAMETERS}

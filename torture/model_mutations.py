@@ -246,7 +246,7 @@ def seeds() -> list[bytes]:
         ("tan", Discriminative(level=1), y),
         ("naive", "laplace", codes[:, 2] > 4),
         ("skdb", "m-estimate", y),
-        ("tan", "pooled", y),
+        ("tan", "discriminative", y),
     ]
     found = []
     with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,6 @@ PAIRS = (
     ("tan", "hdp"),
     ("skdb", "hdp"),
     ("naive", "discriminative"),
-    ("tan", "pooled"),
     ("auto", "layered"),  # the default
 )
 QUICK = (PAIRS[0], PAIRS[1], PAIRS[-1])

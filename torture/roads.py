@@ -248,7 +248,7 @@ def _checkpoints(table: Table, tally: Tally, folder: Path) -> None:
         "another order": Table(table.X.take(order), table.y[order], table.weights[order]),
         "other weights": table._replace(weights=table.weights[order]),
     }
-    pairs = (("tan", "discriminative(tol=0.01)"), ("tan", "pooled(members=[hdp, m-estimate])"))
+    pairs = (("tan", "discriminative(tol=0.01)"), ("auto", "layered(max_iter=3)"))
     seconds, checkpoints.SECONDS = checkpoints.SECONDS, 0.0  # writes after every pass
     for pair in pairs:
         for name, other in others.items():

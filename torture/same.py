@@ -30,11 +30,10 @@ GRAPH = "fixed(parents={'a': ['b', 'd'], 'c': ['number']})"
 STRUCTURES = ("naive", "tan", "kdb(k=2)", "skdb", "ktree", "acll", "order", "greedy", "random",
               GRAPH, f"differentiable({EPOCHS})")  # fmt: skip
 PARAMETERS = ("ml", "laplace", "m-estimate", "friedman", "hdp", "acll", "dfe", "discriminative",
-              f"hybrid({EPOCHS})", "pooled", "layered")  # fmt: skip
+              f"hybrid({EPOCHS})", "layered")  # fmt: skip
 # A few that between them reach every road through the code.
 SHORT = (
     ("kdb(k=2)", "hdp"),
-    ("tan", "pooled"),
     ("skdb", "m-estimate"),
     ("naive", "discriminative"),
     ("ktree", "layered"),
@@ -300,7 +299,6 @@ _PARAMETERS: dict[str, dict[str, str]] = {
     "dfe": _BY_ROWS,  # takes the rows one by one
     "discriminative": dict.fromkeys(PROMISES, "tolerance"),
     "hybrid": _DRAWN,
-    "pooled": {**_BY_ROWS, _COLUMNS: "tolerance", _CLASSES: "another draw"},
     "layered": {**_BY_ROWS, _COLUMNS: "tolerance", _CLASSES: "tolerance"},
 }
 

@@ -273,7 +273,7 @@ class Fitting(Scene):
         from tanager import BayesNetClassifier
 
         found = []
-        for pair in (("tan", "pooled"), ("kdb", "hdp"), ("auto", "layered")):
+        for pair in (("tan", "discriminative"), ("kdb", "hdp"), ("auto", "layered")):
             clf = BayesNetClassifier(*pair, n_jobs=2, random_state=0).fit(self.X, self.y)
             found.append(clf.predict_proba(self.X[:50]))
         return np.array(found)

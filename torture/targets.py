@@ -155,7 +155,7 @@ def seeds_of(target: str) -> list[bytes]:
             b"kdb(k=2, moral=True)",
             b"fixed(parents={'a': ['b']})",
             b"discriminative(form='direct', base=m-estimate(m=1), l2=0.1)",
-            b"pooled(members=[hdp, m-estimate])",
+            b"layered(generative=laplace(alpha=2))",
             b"random-forest(n_estimators=3)",
         ]
     if target == "run_file":

@@ -138,7 +138,7 @@ def rare_class():
     return X[order], y[order]
 
 
-@pytest.mark.parametrize("parameters", ["hdp", "pooled"])
+@pytest.mark.parametrize("parameters", ["hdp", "layered"])
 def test_class_weights_change_the_prior_and_nothing_else(parameters):
     X, y = rare_class()
     weights = {0: 1.0, 1: 20.0}

@@ -21,7 +21,6 @@ REASONS = {
     "m-estimate": DRAWN,
     "ktree": "rows are dealt into folds, and the copies of a repeated row dealt apart",
     "layered": "rows are dealt into folds, and the copies of a repeated row dealt apart",
-    "pooled": "rows are dealt into folds, and the copies of a repeated row dealt apart",
 }
 
 

@@ -75,7 +75,7 @@ def _many_rows(monkeypatch):
     [
         ("tan", "discriminative(tol=0.01)", (3, 7, 9)),
         ("skdb(max_k=2)", "hdp", (4, 5)),
-        ("tan", "pooled(members=[hdp, m-estimate])", (5,)),
+        ("tan", "discriminative(level=1, base=hdp, l2=cv, max_iter=9)", (5,)),
         ("ktree(max_parents=1)", "layered(max_iter=3)", (3, 20, 60)),
     ],
 )

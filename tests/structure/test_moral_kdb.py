@@ -50,12 +50,14 @@ def test_one_parent_is_plain_kdb():
     assert clique_parents(order, information, 1) == dependence_parents(order, information, 1)
 
 
-def test_pooled_tables_on_it_are_a_network():
+def test_discriminative_tables_on_it_are_a_network():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
     X = (rng.random((300, 5)) < 0.3 + 0.3 * y[:, None]).astype(int)
     X[:, 3], X[:, 4] = X[:, 0] ^ X[:, 1], X[:, 1] ^ X[:, 2]
-    clf = BayesNetClassifier(KDB(k=2, moral=True), "pooled", categorical_features="all").fit(X, y)
+    clf = BayesNetClassifier(
+        KDB(k=2, moral=True), "discriminative", categorical_features="all"
+    ).fit(X, y)
     assert clf.network_.tables.normalized
     assert clf.structure_.max_parents == 2
 

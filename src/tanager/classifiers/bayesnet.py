@@ -68,7 +68,7 @@ class BayesNetClassifier(NetworkPredictor):
         description length), or there and into so many bins of equal frequency,
         or ("fine") into bins of equal frequency alone: about 32, 64 from 1,500 rows on,
         255 from 5,000, where a value that many rows share has a bin of its own. "auto" is
-        what suits the parameters: "fine" for ``"layered"``, 5 for ``"pooled"``, else "mdl".
+        what suits the parameters: "fine" for ``"layered"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         What an error on each class costs, as a factor on the class's prior;
         ``"balanced"`` makes rare classes count as much as frequent ones. The rows
@@ -182,7 +182,7 @@ class BayesNetClassifier(NetworkPredictor):
         sample_weight : array-like or str, default=None
             Row weights, or the name of their column in X. A row of weight 2 counts as two
             rows; weights that sum to one are one row in all. Learners that deal rows into
-            folds (``"layered"``, ``"pooled"``, ``"ktree"``, ...) do so by the rows' places: with
+            folds (``"layered"``, ``"ktree"``, ...) do so by the rows' places: with
             copies instead of weights the folds are others.
 
         Returns

@@ -24,6 +24,7 @@ ALIASES: Mapping[str, str] = {
     "categorical-nb": "sklearn.naive_bayes.CategoricalNB()@ordinal",
 }
 
+PEER_BINS = 5  # per column, of classifiers that are not Tanager's
 ENCODINGS = ("onehot", "ordinal", "raw")
 
 # Options of `BayesNetClassifier` that say what is compared. Where a fit runs, and which files
@@ -168,7 +169,7 @@ class Contender:
 
         Numbers are cut into `bins`, unless the contender's options say how. With
         "auto" each Tanager classifier cuts as it would alone, and other people's
-        see those of "pooled". `columns` are the options of
+        see five bins per column. `columns` are the options of
         `BayesNetClassifier` that say what the table's columns are.
         """
         make = self._build_pair if self.is_pair else self._build_imported
@@ -190,7 +191,6 @@ class Contender:
 
     def _build_imported(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         from tanager.evaluation.encoding import Encoded
-        from tanager.parameters import Pooled
 
         text, _, encoding = self._expanded.rpartition("@")
         path, options = parse_call(text)
@@ -208,7 +208,7 @@ class Contender:
             raise ConfigurationError(
                 f"classifier {self.use!r}: {path!r} is not a classifier with predict_proba."
             )
-        own = Pooled.preferred_bins if bins == "auto" else bins
+        own = PEER_BINS if bins == "auto" else bins
         try:
             estimator = factory(**options)
         except TypeError as error:

@@ -61,7 +61,7 @@ class Experiment:
         Decides folds and the classifiers' random states.
     bins : "auto", "mdl", "fine" or int
         How numbers are cut, for all classifiers alike; the papers have "mdl".
-        "auto": for Tanager's classifiers each its own, for others those of "pooled".
+        "auto": for Tanager's classifiers each its own, five bins for others.
     name : str
         Title in reports.
     keep : sequence of str

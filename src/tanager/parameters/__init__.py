@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.parameters.layered import Layered as Layered
     from tanager.parameters.learner import CountLearner as CountLearner
     from tanager.parameters.learner import ParameterLearner as ParameterLearner
-    from tanager.parameters.pooled import Pooled as Pooled
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.

@@ -26,7 +26,6 @@ PARAMETERS: Registry[ParameterLearner] = Registry(
         "layered": "layered:Layered",
         "m-estimate": "frequencies:MEstimate",
         "ml": "frequencies:MaximumLikelihood",
-        "pooled": "pooled:Pooled",
     },
     example="m-estimate(m=1)",
     group="tanager.parameters",

@@ -38,7 +38,7 @@ class KDB(StructureLearner):
         Whether the parents of each feature must be joined among themselves: a
         feature then takes the best k of one earlier feature and its parents.
         Such a structure (a k-tree, or part of one) has no immoralities, so that
-        discriminative and pooled tables on it are a proper network. With k=1
+        discriminative tables on it are a proper network. With k=1
         every structure is moral.
     adjusted : bool, default=True
         Whether information is taken less what chance alone gives (`adjusted_cmi`,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tanager import BayesNetClassifier
 from tanager.codes.columns import NumericColumn
 from tanager.network import Network
-from tanager.parameters import Discriminative, GroupedTable, Pooled, Tables
+from tanager.parameters import Discriminative, GroupedTable, Tables
 from tanager.structure import KDB
 from tests.keel import read_keel
 
@@ -20,10 +20,7 @@ TABLES = (
     *("iris", "led7digit", "pima", "saheart", "tae", "wine"),
 )
 STRUCTURES = {"naive": "naive", "tan": "tan", "2-tree": KDB(k=2, moral=True, adjusted=False)}
-# The default pool settles its members by cross-validation, which is not what is tested here;
-# one model has it all the same.
-QUICK_POOL = Pooled(["hdp", Discriminative("direct", l2=5.0, tol=1e-3)], shares="equal")
-PARAMETERS = {"hdp": "hdp", "pooled": QUICK_POOL}
+PARAMETERS = {"hdp": "hdp", "scores": Discriminative("direct", l2=5.0, tol=1e-3)}
 COMBINATIONS = [(s, p) for s in STRUCTURES for p in PARAMETERS]
 FIT_ROWS = 150
 
@@ -69,11 +66,8 @@ def _keel_case(name: str, structure: str, parameters: str) -> Case:
     if at % 2:  # some networks know a code for missing, or sum it out by policy
         train = punch(train, 0.1, rng)
     missing = "marginalize" if at % 4 == 3 else "value"
-    default = (name, structure, parameters) == ("iris", "tan", "pooled")
-    learner = "pooled" if default else PARAMETERS[parameters]
-    model = BayesNetClassifier(
-        STRUCTURES[structure], learner, missing=missing, random_state=1, n_jobs=1
-    )
+    given = STRUCTURES[structure], PARAMETERS[parameters]
+    model = BayesNetClassifier(*given, missing=missing, random_state=1, n_jobs=1)
     network = model.fit(train, labels).network_
     return make_case(f"{name} {structure} {parameters}", network, table.slice(0, 400), rng)
 
@@ -269,7 +263,7 @@ def all_cases(structure: str, parameters: str) -> list[Case]:
     odd = [nasty_case(), typed_case()] if (structure, parameters) == ("tan", "hdp") else []
     if structure != "naive" and parameters == "hdp":
         odd.append(grouped_case(structure))
-    if (structure, parameters) == ("2-tree", "pooled"):
+    if (structure, parameters) == ("2-tree", "scores"):
         odd.append(fine_case())
     return [*keel_cases(structure, parameters), *odd]
 

@@ -19,7 +19,7 @@ MODELS = [
     ("tan", "m-estimate"),
     (KDB(k=2), "m-estimate"),
     ("tan", Discriminative(l2=1.0)),  # scores, renormalised
-    (KDB(k=2, moral=True), "pooled"),
+    (KDB(k=2, moral=True), "layered"),
 ]
 
 

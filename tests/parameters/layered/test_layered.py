@@ -17,7 +17,7 @@ from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.learner import _input_shares, _pool, _within
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb
 from tanager.parameters.layered.part import Part, _shorten
-from tanager.parameters.pooled.shares import PRECISION
+from tanager.parameters.layered.shares import PRECISION
 from tanager.parameters.registry import resolve_parameters
 from tanager.parameters.scores import family_shares
 from tanager.progress import Progress

@@ -83,7 +83,7 @@ def test_rows_become_more_probable():
     assert log_likelihood(fitted) > log_likelihood(plain) + 1.0
 
 
-@pytest.mark.parametrize("parameters", [Discriminative(l2=0.1), "pooled"])
+@pytest.mark.parametrize("parameters", [Discriminative(l2=0.1), "layered"])
 def test_with_nothing_known_the_classes_have_their_frequencies(parameters):
     rng = np.random.default_rng(0)
     y = rng.choice(3, 2000, p=[0.7, 0.2, 0.1])

@@ -19,8 +19,8 @@ from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents
 from tanager.parameters.layered.part import Part
+from tanager.parameters.layered.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
 from tanager.parameters.learner import CountLearner, ParameterLearner
-from tanager.parameters.pooled.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
 from tanager.parameters.scores import family_shares, fit_inputs
 from tanager.parameters.tables import GroupedTable, Tables
 from tanager.progress import Progress

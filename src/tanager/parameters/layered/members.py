@@ -14,7 +14,7 @@ from tanager.codes import Rows, group_codes
 from tanager.parameters.layered.monotone import apart, project_tables
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
-from tanager.parameters.pooled.shares import FLOOR
+from tanager.parameters.layered.shares import FLOOR
 from tanager.parameters.tables import Tables, log_posterior
 from tanager.structure import Structure
 

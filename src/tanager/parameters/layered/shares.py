@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts import Counts
-from tanager.parameters.folds import N_FOLDS, folds_of_rows, judging_folds
-from tanager.parameters.learner import Choice
+from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.tables import log_posterior
 
-__all__ = ["FLOOR", "LEAST_ROWS", "HeldOut", "fit_shares", "hold_out"]
+__all__ = ["FLOOR", "LEAST_ROWS", "HeldOut", "fit_shares"]
 
 Floats = NDArray[np.float64]
 
@@ -50,19 +47,6 @@ class HeldOut(NamedTuple):
     def mean_loss(self, shares: Floats) -> float:
         """Return the pool's log-loss."""
         return self.loss(shares)[0] / float(self.weights.sum())
-
-
-def hold_out(choices: Sequence[Choice], counts: Counts) -> HeldOut:
-    """Ask members whose choices are made about held-out rows.
-
-    `counts` know folds, and are of rows in memory.
-    """
-    rows = counts.rows
-    judged = np.isin(folds_of_rows(counts), judging_folds(counts))
-    _, labels, weights = rows.gather()[:3]
-    logs = np.stack([log_posterior(choice.held_out()[judged]) for choice in choices])
-    known = np.ones(len(labels)) if weights is None else weights
-    return HeldOut(np.maximum(logs, FLOOR), labels[judged], known[judged])
 
 
 def fit_shares(held_out: HeldOut) -> Floats:

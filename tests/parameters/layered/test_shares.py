@@ -1,0 +1,34 @@
+"""How much each member of a pool counts."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from tanager.parameters.layered.shares import PRECISION, HeldOut, fit_shares
+
+
+def test_shares_have_the_right_gradient_and_are_the_optimum():
+    rng = np.random.default_rng(0)
+    logs = np.log(rng.dirichlet(np.ones(3), size=(4, 80)))
+    held_out = HeldOut(logs, rng.integers(0, 3, 80).astype(np.uint16), rng.random(80))
+    start = rng.random(4)
+    gap = check_grad(lambda a: held_out.loss(a)[0], lambda a: held_out.loss(a)[1], start)
+    assert gap < 1e-4
+    shares = fit_shares(held_out)
+    slopes = held_out.loss(shares)[1] + PRECISION * (shares - 0.25)
+    free = shares > 0
+    assert (shares >= 0).all()
+    np.testing.assert_allclose(slopes[free], 0.0, atol=1e-3)
+    assert (slopes[~free] >= -1e-3).all()
+
+
+def test_shares_go_to_the_member_that_predicts():
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 2, 4000).astype(np.uint16)
+    good = np.full((4000, 2), 0.2)
+    good[np.arange(4000), np.where(rng.random(4000) < 0.8, labels, 1 - labels)] = 0.8
+    noise = rng.dirichlet(np.ones(2), 4000)
+    shares = fit_shares(HeldOut(np.log([good, noise]), labels, np.ones(4000)))
+    # Alone and calibrated, a member has share 1; the prior around 1/2 holds it back a little.
+    assert shares[0] == pytest.approx(0.97, abs=0.06)
+    assert shares[1] < 0.1
