@@ -28,7 +28,7 @@ from tanager.codes import learn_codebook  # noqa: E402
 from tanager.counts import Counts  # noqa: E402
 from tanager.engines import FitContext  # noqa: E402
 from tanager.parameters import ACLLParameters, MEstimate  # noqa: E402
-from tanager.structure import ACLL, TAN  # noqa: E402
+from tanager.structure import ACLL, TAN, FitPlan  # noqa: E402
 
 STORE = MEASUREMENTS / "acll.json"
 SMOOTH = MEstimate(m=5.0)
@@ -49,7 +49,7 @@ def run_time(store: dict) -> None:
 
         def learn(learner: object, rows: object = rows) -> None:
             context = FitContext(info={"structure": {}})
-            learner.learn(Counts(rows, context), context)
+            learner.learn(Counts(rows, context), FitPlan(context))
 
         domain = rows.domain
         entry = {"shape": [rows.n_rows, domain.n_features, domain.n_classes]}

@@ -31,7 +31,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.losses import HybridMargin
 from tanager.parameters import Hybrid, Laplace
-from tanager.structure import TAN, Differentiable, Naive
+from tanager.structure import TAN, Differentiable, FitPlan, Naive
 from tanager.training import Training
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
@@ -182,11 +182,11 @@ def run(
     counts = Counts(problem.rows, context)
     joint = retrained = float("nan")
     start = time.process_time()
-    structure = structure_learner.learn(counts, context)
+    structure = structure_learner.learn(counts, FitPlan(context))
     if method in SEARCHED:
-        joint = problem.error(structure, Hybrid().learn(structure, counts, context))
+        joint = problem.error(structure, Hybrid().learn(structure, counts, FitPlan(context)))
     if method not in SEARCHED or config.retrain:
-        tables = parameter_learner.learn(structure, counts, context)
+        tables = parameter_learner.learn(structure, counts, FitPlan(context))
         retrained = problem.error(structure, tables)
     return Result(joint, retrained, time.process_time() - start)
 
@@ -317,8 +317,8 @@ def images() -> None:
             context = FitContext()
             context.info |= {"structure": {}, "parameters": {}}
             counts = Counts(problem.rows, context)
-            structure = learner.learn(counts, context)
-            tables = Laplace(1.0).learn(structure, counts, context)
+            structure = learner.learn(counts, FitPlan(context))
+            tables = Laplace(1.0).learn(structure, counts, FitPlan(context))
             errors.append(problem.error(structure, tables))
         result.append([name, float(problem.domain.arities.mean()), *errors])
         print(result[-1], flush=True)
@@ -366,7 +366,7 @@ def speed() -> None:
             context = FitContext()
             learner = Differentiable(k=k, training=Training(epochs=epochs))
             start = time.process_time()
-            learner.learn(Counts(rows, context), context)
+            learner.learn(Counts(rows, context), FitPlan(context))
             seconds = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         result.append({"k": k, "seconds": seconds / 11, "peak_mb": peak})

@@ -19,7 +19,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import Discriminative
 from tanager.parameters.discriminative.problem import Problem, Strengths
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 # rows, arities, classes: the shape of Adult after discretisation, then larger ones
 ADULT = (9, 9, 2, 16, 7, 7, 15, 6, 5, 2, 3, 3, 5, 42)
@@ -81,7 +81,7 @@ def main() -> None:
         context = FitContext()
         counts = Counts(rows, context)
         structure = Structure.from_parents(rows.domain.names, [()] * rows.domain.n_features)
-        problem = Problem.of(Discriminative("direct"), structure, counts, context)
+        problem = Problem.of(Discriminative("direct"), structure, counts, FitPlan(context))
         form, tables = problem.final()
         objective = problem.objective(form, tables, Strengths(1.0, 0.0))
         free = form.generative.copy()

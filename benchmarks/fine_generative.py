@@ -23,7 +23,7 @@ from tanager.counts import Counts
 from tanager.parameters.layered import learner as layered
 from tanager.parameters.layered.members import Generative
 from tanager.parameters.tables import log_posterior
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 TABLES = (
@@ -91,7 +91,7 @@ class PolyaTree(Generative):
         kept = Rows.in_memory(domain, np.stack(columns).astype(np.uint8), labels, weights)
         naive = Structure.from_parents(names, [()] * len(names))
         context = part.context.inner()
-        tables = self.learner.learn(naive, Counts(kept, context), context)
+        tables = self.learner.learn(naive, Counts(kept, context), FitPlan(context))
         out: dict[int, np.ndarray] = {}
         for (feature, members), table in zip(places, tables.families, strict=True):
             if feature not in out:

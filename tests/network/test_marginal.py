@@ -14,7 +14,7 @@ from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.network import marginal
 from tanager.network.coarse import Coarse
 from tanager.parameters import Laplace, MEstimate, TreeTable, tables
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tests.oracles import joint
 
 STRUCTURES = {
@@ -38,7 +38,7 @@ def make(parents, seed, learner, n_rows=40, n_features=5):
     context = FitContext(info={"structure": {}, "parameters": {}})
     counts = Counts(Rows.in_memory(domain, codes, labels), context)
     gaps = np.stack([rng.integers(0, a + 1, 25) for a in arities]).astype(np.uint8)
-    return structure, learner.learn(structure, counts, context), domain.arities, gaps
+    return structure, learner.learn(structure, counts, FitPlan(context)), domain.arities, gaps
 
 
 @pytest.mark.parametrize("as_tree", [False, True])

@@ -7,7 +7,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import ACLLParameters
-from tanager.structure import Fixed, Structure
+from tanager.structure import FitPlan, Fixed, Structure
 from tests.oracles.acll import acll, prior, theta
 
 
@@ -25,7 +25,7 @@ STRUCTURE = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
 
 def learn(learner, rows):
     context = FitContext()
-    tables = learner.learn(STRUCTURE, Counts(rows, context), context)
+    tables = learner.learn(STRUCTURE, Counts(rows, context), FitPlan(context))
     return tables, context.info["parameters"]["beta"]
 
 

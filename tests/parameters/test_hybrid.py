@@ -10,10 +10,9 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import Hybrid, MaximumLikelihood
-from tanager.structure import TAN, Structure
+from tanager.structure import TAN, FitPlan, Structure
 from tanager.structure.differentiable import Differentiable
 from tanager.training import Training
-from tanager.training.model import CARRIED
 
 ARITIES = np.array([2, 3, 2, 4])
 NAMES = ("a", "b", "c", "d")
@@ -33,10 +32,11 @@ def rows():
     )
 
 
-def learn(learner, structure, rows, seed=0, carry=None):
-    context = FitContext(seed=np.random.SeedSequence(seed), carry=carry or {})
+def learn(learner, structure, rows, seed=0, joint=None):
+    context = FitContext(seed=np.random.SeedSequence(seed))
     context.info |= {"structure": {}, "parameters": {}}
-    return learner.learn(structure, Counts(rows, context), context), context
+    plan = FitPlan(context, joint_tables=joint)
+    return learner.learn(structure, Counts(rows, context), plan), context
 
 
 def test_the_generative_loss_ends_at_the_frequencies(rows):
@@ -79,21 +79,19 @@ def test_the_margin_makes_fewer_errors_than_frequencies_where_naive_bayes_is_wro
 
 def test_joint_tables_are_kept_refined_or_left(rows):
     context = FitContext()
-    structure = Differentiable("all", training=Training(epochs=5)).learn(
-        Counts(rows, context), context
-    )
-    joint = context.carry[CARRIED]
-    kept, told = learn(Hybrid(), structure, rows, carry=context.carry)
+    learner = Differentiable("all", training=Training(epochs=5))
+    structure, joint = learner.learn_jointly(Counts(rows, context), FitPlan(context))
+    kept, told = learn(Hybrid(), structure, rows, joint=joint)
     assert told.info["parameters"]["joint_tables"] == "keep"
     for table, carried in zip(kept.families, joint.log_prob, strict=True):
         assert np.array_equal(table.log_prob, carried)
     barely = Hybrid(joint="refine", training=Training(epochs=1, learning_rate=1e-12))
-    refined, told = learn(barely, structure, rows, carry=context.carry)
+    refined, told = learn(barely, structure, rows, joint=joint)
     assert told.info["parameters"]["joint_tables"] == "refine"
     for table, carried in zip(refined.families, joint.log_prob, strict=True):
         np.testing.assert_allclose(table.log_prob, carried, atol=1e-9)
     fresh, told = learn(
-        Hybrid(joint="restart", training=Training(epochs=2)), structure, rows, carry=context.carry
+        Hybrid(joint="restart", training=Training(epochs=2)), structure, rows, joint=joint
     )
     alone, _ = learn(Hybrid(training=Training(epochs=2)), structure, rows)
     assert told.info["parameters"]["joint_tables"] == "none"
@@ -102,8 +100,9 @@ def test_joint_tables_are_kept_refined_or_left(rows):
 
 def test_joint_tables_of_another_structure_are_not_used(rows):
     context = FitContext()
-    Differentiable("all", training=Training(epochs=2)).learn(Counts(rows, context), context)
-    _, told = learn(Hybrid(training=Training(epochs=1)), DEEP, rows, carry=context.carry)
+    learner = Differentiable("all", training=Training(epochs=2))
+    _, joint = learner.learn_jointly(Counts(rows, context), FitPlan(context))
+    _, told = learn(Hybrid(training=Training(epochs=1)), DEEP, rows, joint=joint)
     assert told.info["parameters"]["joint_tables"] == "none"
     assert len(told.info["parameters"]["trace"]["loss"]) == 1
 
@@ -120,13 +119,12 @@ def test_a_killed_training_of_tables_resumes(rows, tmp_path):
 
 def test_a_checkpoint_of_tables_that_started_elsewhere_is_refused(rows, tmp_path):
     context = FitContext()
-    structure = Differentiable("all", training=Training(epochs=2)).learn(
-        Counts(rows, context), context
-    )
+    learner = Differentiable("all", training=Training(epochs=2))
+    structure, joint = learner.learn_jointly(Counts(rows, context), FitPlan(context))
     training = Training(epochs=2, checkpoint=tmp_path / "c")
-    learn(Hybrid(joint="refine", training=training), structure, rows, carry=context.carry)
+    learn(Hybrid(joint="refine", training=training), structure, rows, joint=joint)
     with pytest.raises(ConfigurationError, match="another run"):
-        learn(Hybrid(joint="restart", training=training), structure, rows, carry=context.carry)
+        learn(Hybrid(joint="restart", training=training), structure, rows, joint=joint)
 
 
 def test_unknown_values_contribute_nothing(rows):
@@ -159,4 +157,4 @@ def test_learning_leaves_the_learner_as_it_was(rows):
 
 def _given(rows):
     context = FitContext(info={"structure": {}})
-    return Counts(rows, context), context
+    return Counts(rows, context), FitPlan(context)

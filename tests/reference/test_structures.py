@@ -19,7 +19,7 @@ from tanager.codes import Domain, Rows, code_dtype, mdl_cuts
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import MEstimate
-from tanager.structure import KDB, TAN, Naive
+from tanager.structure import KDB, TAN, FitPlan, Naive
 
 SLUGS = [
     "contact_lenses", "iris", "labor", "postoperative", "tae", "echocardiogram", "haberman",
@@ -72,8 +72,8 @@ def fit(learner, domain, codes, y, train):
     context = FitContext(info={"structure": {}, "parameters": {}})
     rows = Rows.in_memory(domain, np.ascontiguousarray(codes[:, train]), y[train])
     counts = Counts(rows, context)
-    structure = learner.learn(counts, context)
-    return counts, structure, MEstimate(m=1.0).learn(structure, counts, context)
+    structure = learner.learn(counts, FitPlan(context))
+    return counts, structure, MEstimate(m=1.0).learn(structure, counts, FitPlan(context))
 
 
 @pytest.mark.shared

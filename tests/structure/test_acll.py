@@ -8,7 +8,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.structure import ACLL, TAN
+from tanager.structure import ACLL, TAN, FitPlan
 from tanager.structure.acll_constants import (
     conditional_sampler,
     dirichlet_constants,
@@ -34,7 +34,7 @@ def make_rows(seed, n_rows=60, n_features=4, n_classes=3):
 
 def learn(learner, rows):
     context = FitContext(info={"structure": {}})
-    return learner.learn(Counts(rows, context), context), context.info["structure"]
+    return learner.learn(Counts(rows, context), FitPlan(context)), context.info["structure"]
 
 
 def brute_force(rows, parents, beta, floor):

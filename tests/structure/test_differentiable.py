@@ -15,11 +15,11 @@ from tanager.errors import ConfigurationError, ModelFileError
 from tanager.losses import HybridMargin, NegativeLogLikelihood
 from tanager.parameters import Hybrid
 from tanager.progress import Progress
-from tanager.structure import TAN, Structure
+from tanager.structure import TAN, FitPlan, Structure
 from tanager.structure.differentiable import Differentiable
 from tanager.structure.differentiable.sampling import Arborescence, BestParent
 from tanager.training import Training
-from tanager.training.model import CARRIED, Slots
+from tanager.training.model import Slots
 
 
 def draw_tree(rng, parents, n_rows, n_classes=2, arity=3, strength=1.5):
@@ -40,11 +40,17 @@ def counts_of(codes, labels, context, weights=None, arity=3):
     return Counts(Rows.in_memory(domain, codes, labels, weights, block_rows=97), context)
 
 
-def learn(learner, codes, labels, seed=0, weights=None, engine=None, progress=None):
+def learn(learner, codes, labels, **given):
+    return learn_jointly(learner, codes, labels, **given)[:2]
+
+
+def learn_jointly(learner, codes, labels, seed=0, weights=None, engine=None, progress=None):
     context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed))
     context.info["structure"] = {}
     context.progress = progress or Progress()
-    return learner.learn(counts_of(codes, labels, context, weights), context), context
+    counts = counts_of(codes, labels, context, weights)
+    structure, joint = learner.learn_jointly(counts, FitPlan(context))
+    return structure, context, joint
 
 
 def undirected(structure):
@@ -59,7 +65,7 @@ def rows():
 @pytest.mark.parametrize("ordering", ["fixed", "free"])
 def test_the_generative_loss_recovers_the_chow_liu_tree(ordering):
     codes, labels = draw_tree(np.random.default_rng(7), [-1, 0, 0, 1, 2, 2, 4], 4000)
-    chow_liu, _ = learn(TAN(), codes, labels)
+    chow_liu = TAN().learn(counts_of(codes, labels, FitContext()), FitPlan())
     order = [chow_liu.features[at] for at in chow_liu.topological_order()]
     learner = Differentiable(
         "all",
@@ -93,19 +99,19 @@ def test_a_free_ordering_finds_parents_that_a_fixed_one_forbids():
 
 def test_same_seed_same_model_on_any_threads_and_another_seed_another(rows):
     learner = Differentiable(k=2, training=Training(epochs=3))
-    one, first = learn(learner, *rows, seed=4)
-    two, second = learn(learner, *rows, seed=4, engine=LocalEngine(2))
+    one, first, joint = learn_jointly(learner, *rows, seed=4)
+    two, second, again = learn_jointly(learner, *rows, seed=4, engine=LocalEngine(2))
     assert one == two
     assert first.info["structure"]["trace"] == second.info["structure"]["trace"]
-    for a, b in zip(first.carry[CARRIED].log_prob, second.carry[CARRIED].log_prob, strict=True):
+    for a, b in zip(joint.log_prob, again.log_prob, strict=True):
         assert np.array_equal(a, b)
     _, third = learn(learner, *rows, seed=5)
     assert third.info["structure"]["trace"] != first.info["structure"]["trace"]
 
 
 def test_tables_are_carried_normalised_and_traces_are_told(rows):
-    structure, context = learn(Differentiable("all", training=Training(epochs=4)), *rows)
-    joint = context.carry[CARRIED]
+    learner = Differentiable("all", training=Training(epochs=4))
+    structure, context, joint = learn_jointly(learner, *rows)
     assert joint.parent_indices == structure.parent_indices
     for parents, table in zip(joint.parent_indices, joint.log_prob, strict=True):
         assert table.shape == (3,) * (len(parents) + 1) + (2,)
@@ -157,15 +163,15 @@ def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills):
         training = Training(9, checkpoint=path, checkpoint_every=2, batch_size=50)
         return Differentiable(k=3, training=training).set_params(**more)
 
-    whole, expected = learn(learner(None), *rows)
+    whole, expected, tables = learn_jointly(learner(None), *rows)
     path = tmp_path / "run" / "c.npz"
     for epochs in kills:
         with pytest.raises(KillError):
             learn(learner(path), *rows, progress=KillAt(epochs))
-    structure, context = learn(learner(path), *rows)
+    structure, context, joint = learn_jointly(learner(path), *rows)
     assert structure == whole
     assert context.info["structure"] == expected.info["structure"]
-    for a, b in zip(context.carry[CARRIED].log_prob, expected.carry[CARRIED].log_prob, strict=True):
+    for a, b in zip(joint.log_prob, tables.log_prob, strict=True):
         assert np.array_equal(a, b)
     assert not list(path.parent.glob("*.part"))
 
@@ -229,8 +235,7 @@ def test_a_generative_start_has_the_smoothed_frequencies(rows):
     learner = Differentiable(
         {"f1": ["f0"]}, init="generative", training=Training(epochs=1, learning_rate=1e-12)
     )
-    structure, context = learn(learner, codes, labels, weights=weights)
-    joint = context.carry[CARRIED]
+    structure, _, joint = learn_jointly(learner, codes, labels, weights=weights)
     assert structure.parent_indices[1] == (0,)
     for i, parents in enumerate(structure.parent_indices):
         for c in range(2):
@@ -254,8 +259,8 @@ def test_held_out_rows_are_not_in_the_generative_start(rows):
     learner = Differentiable(
         "all", init="generative", training=Training(epochs=1, learning_rate=1e-12, early_stopping=1)
     )
-    _, context = learn(learner, codes, labels)
-    start = np.exp(context.carry[CARRIED].log_prior)
+    _, _, joint = learn_jointly(learner, codes, labels)
+    start = np.exp(joint.log_prior)
     whole = np.bincount(labels) + 5 / 2
     assert not np.allclose(start, whole / whole.sum(), rtol=1e-6)
 
@@ -270,7 +275,7 @@ def test_a_context_never_seen_follows_its_table_when_steps_are_shared():
     for share in (False, True):
         context = FitContext()
         learner = Hybrid("nll", training=Training(epochs=30, share=share))
-        tables = learner.learn(structure, counts_of(codes, labels, context), context)
+        tables = learner.learn(structure, counts_of(codes, labels, context), FitPlan(context))
         unseen[share] = np.exp(tables.families[1].log_prob[2])
     assert abs(unseen[False] - 1 / 3).max() < 0.05
     assert unseen[True][0, 0] > 0.6
@@ -315,7 +320,7 @@ def test_a_weight_of_two_equals_a_repeated_row(rows):
     learner = Differentiable(
         "all", order="columns", training=Training(epochs=10, batch_size=10_000, dropout=0.0)
     )
-    _, weighted = learn(learner, codes, labels, weights=1.0 + twice)
+    _, _, weighted = learn_jointly(learner, codes, labels, weights=1.0 + twice)
     repeated = np.concatenate([np.arange(labels.size), np.nonzero(twice)[0]])
     again = np.ascontiguousarray(codes[:, repeated]), labels[repeated]
 
@@ -329,12 +334,12 @@ def test_a_weight_of_two_equals_a_repeated_row(rows):
     for data, weights in (((codes, labels), 1.0 + twice), (again, None)):
         context = FitContext()
         context.generator = lambda *key: Quiet(np.random.PCG64(sum(key) % 1000))  # type: ignore[method-assign]
-        learner.learn(counts_of(*data, context, weights), context)
-        results.append((context.info["structure"]["trace"], context.carry[CARRIED]))
+        joint = learner.learn_jointly(counts_of(*data, context, weights), FitPlan(context))[1]
+        results.append((context.info["structure"]["trace"], joint))
     np.testing.assert_allclose(results[0][0]["loss"], results[1][0]["loss"], rtol=1e-9)
     for a, b in zip(results[0][1].log_prob, results[1][1].log_prob, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-7)
-    assert weighted.carry[CARRIED].log_prior.shape == (2,)
+    assert weighted.log_prior.shape == (2,)
 
 
 def test_the_best_parent_is_a_draw_from_the_softmax():

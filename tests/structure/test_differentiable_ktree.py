@@ -14,11 +14,12 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.losses import HybridMargin
 from tanager.parameters import Hybrid
+from tanager.structure import FitPlan
 from tanager.structure.differentiable import Differentiable
 from tanager.structure.differentiable.families import families_of
 from tanager.training import Training
 from tanager.training.composed import Composed
-from tanager.training.model import CARRIED, Model, TrainingRows, log_joint
+from tanager.training.model import Model, TrainingRows, log_joint
 from tanager.training.optimiser import ParentSearch, Plan, train
 
 ALL_EARLIER = [[], [0], [0, 1], [0, 1, 2]]
@@ -203,7 +204,9 @@ def likelihood(codes, labels, parents):
 def learn(learner, codes, labels, seed=0):
     context = FitContext(seed=np.random.SeedSequence(seed))
     domain = Domain(tuple(f"f{i}" for i in range(len(codes))), np.full(len(codes), 2), 2)
-    return learner.learn(Counts(Rows.in_memory(domain, codes, labels), context), context), context
+    counts = Counts(Rows.in_memory(domain, codes, labels), context)
+    structure, joint = learner.learn_jointly(counts, FitPlan(context))
+    return structure, context, joint
 
 
 def test_the_generative_loss_finds_the_two_tree_of_greatest_likelihood(two_tree):
@@ -219,12 +222,12 @@ def test_the_generative_loss_finds_the_two_tree_of_greatest_likelihood(two_tree)
         "all", max_parents=2, order="columns", loss="nll", init="generative",
         training=Training(30, learning_rate=0.1, dropout=0.0),
     )  # fmt: skip
-    structure, context = learn(learner, codes, labels)
+    structure, _, joint = learn(learner, codes, labels)
     assert list(structure.parent_indices) == best
-    tables = context.carry[CARRIED].log_prob
+    tables = joint.log_prob
     assert tables[3].shape == (2, 2, 2, 2)
     np.testing.assert_allclose(np.exp(tables[3]).sum(axis=-2), 1.0)
-    tree, _ = learn(learner.set_params(max_parents=1), codes, labels)
+    tree, _, _ = learn(learner.set_params(max_parents=1), codes, labels)
     assert max(len(p) for p in tree.parent_indices) == 1
 
 
@@ -265,8 +268,8 @@ def test_k_trees_are_moral_and_missing_features_are_summed_out(two_tree):
 def test_same_seed_same_two_tree(two_tree):
     codes, labels, _ = two_tree
     learner = Differentiable(k=3, max_parents=2, training=Training(2))
-    one, first = learn(learner, codes, labels, 4)
-    two, second = learn(learner, codes, labels, 4)
+    one, first, _ = learn(learner, codes, labels, 4)
+    two, second, _ = learn(learner, codes, labels, 4)
     assert one == two
     assert first.info["structure"]["trace"] == second.info["structure"]["trace"]
     assert all(0 < p <= 1 for p in first.info["structure"]["probabilities"])

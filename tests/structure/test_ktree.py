@@ -10,7 +10,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tanager.structure.ktree import KTree, heaviest_tree
 
 
@@ -78,7 +78,7 @@ def test_the_pair_that_speaks_only_together_is_joined():
     generator = np.random.default_rng(0)
     codes = generator.integers(0, 2, (6, 400))
     labels = codes[1] ^ codes[4]
-    structure = KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 6), FitContext())
+    structure = KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 6), FitPlan())
     assert structure.parents["x4"] == ("x1",) or structure.parents["x1"] == ("x4",)
 
 
@@ -89,7 +89,7 @@ def test_copies_that_add_nothing_together_are_not_preferred():
     codes[1] = codes[0]
     labels = codes[2] ^ codes[3]
     context = FitContext()
-    KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 5), context)
+    KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 5), FitPlan(context))
     best = context.info["structure"]["gains"][0]
     assert {best["feature"], best["parent"]} == {"x2", "x3"}
 
@@ -98,7 +98,7 @@ def test_copies_that_add_nothing_together_are_not_preferred():
 def test_other_numbers_of_parents_are_refused(given):
     codes, labels = np.zeros((2, 20), int), np.arange(20) % 2
     with pytest.raises(ConfigurationError, match="max_parents"):
-        KTree(max_parents=given).learn(make_counts(codes, labels, [1, 1]), FitContext())
+        KTree(max_parents=given).learn(make_counts(codes, labels, [1, 1]), FitPlan())
 
 
 def test_of_very_many_features_those_that_tell_most_are_paired(monkeypatch):
@@ -113,7 +113,7 @@ def test_of_very_many_features_those_that_tell_most_are_paired(monkeypatch):
     rows = Rows.in_memory(domain, codes, labels)
     context = FitContext()
     monkeypatch.setattr("tanager.structure.ktree.MOST_PAIRED", 3)
-    structure = KTree().learn(Counts(rows, context), context)
+    structure = KTree().learn(Counts(rows, context), FitPlan(context))
     joined = [name for name in "abcdefghi" if structure.parents[name]]
     assert len(joined) == 2
     assert {*joined, *(p for name in joined for p in structure.parents[name])} == {"b", "e", "g"}

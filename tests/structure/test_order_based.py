@@ -6,7 +6,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import MaximumLikelihood
-from tanager.structure import Greedy, OrderBased
+from tanager.structure import FitPlan, Greedy, OrderBased
 from tanager.structure import joint as joint_module
 from tanager.structure.joint import RunningJoint
 from tanager.structure.ordering import order_by_class_information, order_by_single_condition
@@ -55,7 +55,7 @@ def plain(rows, score, folds=None):
 
 def learn(learner, rows, engine=None, seed=0):
     context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed))
-    structure = learner.learn(Counts(rows, context), context)
+    structure = learner.learn(Counts(rows, context), FitPlan(context))
     return structure, context.info["structure"]
 
 
@@ -106,7 +106,7 @@ def test_log_joint_is_that_of_maximum_likelihood_tables():
     structure, info = learn(OrderBased(max_parents=2, n_folds=0), rows)
     assert structure.max_parents == 2
     context = FitContext()
-    tables = MaximumLikelihood().learn(structure, Counts(rows, context), context)
+    tables = MaximumLikelihood().learn(structure, Counts(rows, context), FitPlan(context))
     chunk = rows.gather()
     log_joint = tables.log_joint(structure, chunk.codes, rows.domain.arities)
     assert info["score"] == np.mean(log_joint.argmax(axis=1) == chunk.labels)

@@ -6,7 +6,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.losses import HybridMargin, resolve_loss
-from tanager.structure import RandomTree
+from tanager.structure import FitPlan, RandomTree
 
 
 def test_trees_are_whole_and_differ_by_seed():
@@ -16,7 +16,7 @@ def test_trees_are_whole_and_differ_by_seed():
     seen = set()
     for seed in range(30):
         context = FitContext(seed=np.random.SeedSequence(seed))
-        structure = RandomTree().learn(Counts(rows, context), context)
+        structure = RandomTree().learn(Counts(rows, context), FitPlan(context))
         assert sum(map(len, structure.parent_indices)) == n - 1  # one root: a tree
         assert len(structure.topological_order()) == n  # no cycle
         seen.add(structure.parent_indices)

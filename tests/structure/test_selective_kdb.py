@@ -10,7 +10,7 @@ from tanager.codes import Domain, Rows, exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
-from tanager.structure import KDB, SelectiveKDB
+from tanager.structure import KDB, FitPlan, SelectiveKDB
 from tanager.structure.leave_one_out import SCORES, STRENGTH
 from tests.oracles import leave_one_out
 
@@ -32,7 +32,9 @@ def make_rows(seed, n_rows=40, n_features=4, n_classes=2, weights=None, unknown=
 
 def learn(rows, n_jobs=None, **kwargs):
     context = FitContext(engine=LocalEngine(n_jobs), info={"structure": {}})
-    structure = SelectiveKDB(**{"adjusted": False, **kwargs}).learn(Counts(rows, context), context)
+    structure = SelectiveKDB(**{"adjusted": False, **kwargs}).learn(
+        Counts(rows, context), FitPlan(context)
+    )
     return structure, context.info["structure"]
 
 
@@ -40,7 +42,7 @@ def oracle(rows, info, max_k, score, shares=None, lean=0.0):
     codes, labels, weights = rows.gather()[:3]
     weights = np.ones(len(labels)) if weights is None else weights
     context = FitContext(info={"structure": {}})
-    full = KDB(k=max_k, adjusted=False).learn(Counts(rows, context), context)
+    full = KDB(k=max_k, adjusted=False).learn(Counts(rows, context), FitPlan(context))
     order = [full.names.index(name) for name in info["order"]]
     families = [(f, full.parent_indices[f]) for f in order]
     shares = np.ones(len(labels)) if shares is None else shares

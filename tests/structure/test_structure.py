@@ -13,7 +13,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.structure import KDB, TAN, Fixed, Naive, Structure
+from tanager.structure import KDB, TAN, FitPlan, Fixed, Naive, Structure
 from tanager.structure.registry import resolve_structure
 from tanager.structure.tan import maximum_spanning_tree
 
@@ -77,18 +77,18 @@ def test_the_order_of_columns_has_no_say_in_a_tree(parameters):
 
 
 def test_the_papers_root_is_the_first_column():
-    structure = TAN(root="first").learn(make_counts(), context())
+    structure = TAN(root="first").learn(make_counts(), FitPlan(context()))
     assert structure.parent_indices[0] == ()
     edges = {frozenset((i, *p)) for i, p in enumerate(structure.parent_indices) if p}
-    other = TAN().learn(make_counts(), context())
+    other = TAN().learn(make_counts(), FitPlan(context()))
     assert {frozenset((i, *p)) for i, p in enumerate(other.parent_indices) if p} == edges
     with pytest.raises(ConfigurationError, match="root must be"):
-        TAN(root="last").learn(make_counts(), context())
+        TAN(root="last").learn(make_counts(), FitPlan(context()))
 
 
 def test_kdb_takes_the_most_informative_earlier_features():
     counts = make_counts()
-    structure = KDB(k=2, adjusted=False).learn(counts, context())
+    structure = KDB(k=2, adjusted=False).learn(counts, FitPlan(context()))
     order = np.argsort(-counts.mi(), kind="stable").tolist()
     information = counts.cmi()
     for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
@@ -99,13 +99,13 @@ def test_kdb_takes_the_most_informative_earlier_features():
 
 def test_kdb_with_no_dependence_is_naive():
     counts = make_counts()
-    assert KDB(k=0).learn(counts, context()) == Naive().learn(counts, context())
+    assert KDB(k=0).learn(counts, FitPlan(context())) == Naive().learn(counts, FitPlan(context()))
 
 
 @pytest.mark.parametrize("k", [-1, 1.5, "2"])
 def test_kdb_refuses_a_k_that_is_no_count(k):
     with pytest.raises(ConfigurationError, match="k must be a whole number"):
-        KDB(k=k).learn(make_counts(), context())
+        KDB(k=k).learn(make_counts(), FitPlan(context()))
 
 
 def test_one_feature_has_no_parent():
@@ -119,12 +119,12 @@ def test_one_feature_has_no_parent():
         context(),
     )
     for learner in (TAN(), KDB(k=3), Naive()):
-        assert learner.learn(single, context()).parent_indices == ((),)
+        assert learner.learn(single, FitPlan(context())).parent_indices == ((),)
 
 
 def test_a_given_structure_is_checked():
     counts = make_counts()
-    structure = Fixed({"c": ["a", "b"], "b": ("a",)}).learn(counts, context())
+    structure = Fixed({"c": ["a", "b"], "b": ("a",)}).learn(counts, FitPlan(context()))
     assert structure.parents["c"] == ("a", "b")
     assert structure.parents["d"] == ()
     for parents, message in [
@@ -134,7 +134,7 @@ def test_a_given_structure_is_checked():
         ({"a": "b"}, "give a list of names"),
     ]:
         with pytest.raises(ConfigurationError, match=message):
-            Fixed(parents).learn(counts, context())
+            Fixed(parents).learn(counts, FitPlan(context()))
 
 
 def test_topological_order_puts_parents_first():
@@ -163,5 +163,5 @@ def test_every_learner_works_with_a_bare_context():
     for name in STRUCTURES:
         if name not in ("fixed", "differentiable"):
             context = FitContext()
-            structure = resolve_structure(name).learn(Counts(rows, context), context)
+            structure = resolve_structure(name).learn(Counts(rows, context), FitPlan(context))
             assert set(structure.features) <= {"a", "b", "c"}

@@ -19,7 +19,7 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.protocol import CrossValidation
 from tanager.parameters import MaximumLikelihood
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tanager_papers.workbench import Workbench
 
 __all__ = ["PICKS", "order_rates", "random_orders"]
@@ -134,7 +134,7 @@ def order_rates(
         missing = [i for i, mine in enumerate(parents) if (i, mine) not in terms]
         if missing:
             whole = Structure.from_parents(domain.names, parents)
-            tables = MaximumLikelihood().learn(whole, counts, FitContext())
+            tables = MaximumLikelihood().learn(whole, counts, FitPlan())
             prior = tables.log_prior
             found = tables.terms(whole, asked, domain.arities)
             for i in missing:

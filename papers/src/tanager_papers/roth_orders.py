@@ -181,7 +181,7 @@ def _recovered(path: Path, epochs: int) -> float:
     from tanager.codes import Domain, Rows
     from tanager.counts import Counts
     from tanager.engines import FitContext
-    from tanager.structure import TAN, Differentiable
+    from tanager.structure import TAN, Differentiable, FitPlan
     from tanager.training import Training
 
     codes, labels, n_train = _first_fold(path)
@@ -192,10 +192,10 @@ def _recovered(path: Path, epochs: int) -> float:
         domain, np.ascontiguousarray(codes[:, :n_train]), labels[:n_train].astype(np.uint16)
     )
     context = FitContext()
-    tree = TAN(root="first", adjusted=False).learn(Counts(rows, context), context)
+    tree = TAN(root="first", adjusted=False).learn(Counts(rows, context), FitPlan(context))
     order = [tree.features[at] for at in tree.topological_order()]
     training = Training(epochs, learning_rate=0.1, decay=0.1, average=0.5, dropout=0.0)
     learner = Differentiable("all", order=order, loss="nll", init="generative", training=training)
-    found = learner.learn(Counts(rows, context), context)
+    found = learner.learn(Counts(rows, context), FitPlan(context))
     hits = [found.parents[child] == parents for child, parents in tree.parents.items() if parents]
     return float(np.mean(hits))

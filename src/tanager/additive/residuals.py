@@ -62,6 +62,11 @@ class Residuals(NamedTuple):
         residuals *= weights[:, None]
         return cls(chunk.codes, residuals, spreads, weights)
 
+    def take(self, rows: Ints) -> Residuals:
+        """Return some of the rows."""
+        codes = np.ascontiguousarray(self.codes[:, rows])
+        return Residuals(codes, self.residuals[rows], self.spreads[rows], self.weights[rows])
+
 
 def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
     """Fit an additive model without each fold of a sample of the rows, and ask it about the fold.

@@ -21,7 +21,7 @@ from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import ParameterLearner
+from tanager.parameters import GroupedLearner, ParameterLearner
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import StructureLearner
@@ -296,7 +296,8 @@ class BayesNetClassifier(NetworkPredictor):
             raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
         bins = self.bins
         if bins == "auto":
-            bins = resolve_parameters(self.parameters).preferred_bins
+            grouped = isinstance(resolve_parameters(self.parameters), GroupedLearner)
+            bins = "fine" if grouped else "mdl"
         with context.stage("codes"):
             codebook, rows = learn_codebook(
                 as_table(X),

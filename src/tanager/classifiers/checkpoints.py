@@ -26,7 +26,8 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
-from tanager.structure import Structure, StructureLearner
+from tanager.structure import FitPlan, JointLearner, Structure
+from tanager.training.model import JointTables
 
 __all__ = ["FitCheckpoint", "learn_structure"]
 
@@ -148,22 +149,24 @@ class FitCheckpoint:
 
 
 def learn_structure(
-    learner: StructureLearner, counts: Counts, context: FitContext, store: FitCheckpoint | None
-) -> Structure:
-    """Learn a structure, or read it where a checkpoint has it."""
-    if store is None:
-        return learner.learn(counts, context)
-    found = store.structure()
+    counts: Counts, plan: FitPlan, store: FitCheckpoint | None
+) -> tuple[Structure, JointTables | None]:
+    """Learn a structure, or read it where a checkpoint has it; also the tables learned with it."""
+    found = None if store is None else store.structure()
     if found is not None:
-        context.record("structure").update(found[1])
-        return found[0]
-    store.begin("structure")
-    carried = set(context.carry)
-    structure = learner.learn(counts, context)
-    # Tables learned together with the structure are no part of the file.
-    if set(context.carry) == carried:
-        store.keep_structure(structure, context.record("structure"))
-    return structure
+        plan.context.record("structure").update(found[1])
+        return found[0], None
+    if store is not None:
+        store.begin("structure")
+    learner = plan.structure_learner
+    assert learner is not None
+    if isinstance(learner, JointLearner):
+        # Tables learned together with the structure are no part of the checkpoint's file.
+        return learner.learn_jointly(counts, plan)
+    structure = learner.learn(counts, plan)
+    if store is not None:
+        store.keep_structure(structure, plan.context.record("structure"))
+    return structure, None
 
 
 _DELETE = "Delete the folder to fit from the start."

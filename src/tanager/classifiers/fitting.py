@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.monotone import read_signs
-from tanager.codes import Codebook, Rows, fingerprint_rows, group_rows, learn_groups
+from tanager.codes import Codebook, Rows, fingerprint_rows
 from tanager.counts import Counts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import CountLearner, ParameterLearner
+from tanager.parameters import GroupedLearner, ParameterLearner
 from tanager.parameters.registry import resolve_pair
-from tanager.structure import Structure, StructureLearner
+from tanager.parameters.tables import drop_unread
+from tanager.structure import FitPlan, Structure
 
 __all__ = ["Learned", "learn_network"]
 
@@ -53,30 +55,27 @@ def learn_network(
     class_weight = options["class_weight"]
     check_class_weight(class_weight, codebook.classes)
     structure_learner, learner = resolve_pair(options["structure"], options["parameters"])
-    context.carry["signs"] = _signs(learner, codebook, options)
+    plan = FitPlan(context, structure_learner, _signs(learner, codebook, options))
     counts, store = Counts(rows, context), None
     if checkpoint is not None:
         data = fingerprint_rows(codebook, rows, context)
         store = FitCheckpoint(checkpoint, options, data, context)
     with context.stage("structure") as record:
-        read = _grouped(counts) if learner.groups_parents else counts
-        structure = _learn_kept(structure_learner, read, codebook, context, store)
+        structure, plan = _learn_structure(learner, counts, codebook, plan, store)
         informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
         record["mutual_information"] = dict(informed)
     known = context.record("codes")
     known["rows"] = rows.n_rows
     if not rows.weighted:  # the counts of weighted rows tell of the weights, too
         known["fingerprint"] = fingerprint_counts(counts.classes, counts.values)
-    structure = _limit(structure, learner, read, context)
     if store is not None:
-        # With counts of its own, this stage has the same passes whether the one
+        # With counts and a plan of its own, this stage has the same passes whether the one
         # before it was run or read.
         store.begin("parameters")
-        counts = Counts(rows, context)
+        counts, plan = Counts(rows, context), replace(plan)
     with context.stage("parameters"):
-        if isinstance(learner, CountLearner):
-            learner = learner.choose(structure, counts, context).learner
-        structure, tables = learner.learn_network(structure, counts, context)
+        learner = learner.choose(structure, counts, plan)
+        structure, tables = drop_unread(structure, learner.learn(structure, counts, plan))
     tables = weigh_classes(tables, class_weight, codebook.classes, counts.classes)
     asked = options["structure"], options["parameters"]
     learned = Learned(
@@ -91,52 +90,34 @@ def _signs(
     learner: ParameterLearner, codebook: Codebook, options: Mapping[str, Any]
 ) -> Mapping[int, Any]:
     """Return along which features classes rise or fall."""
-    if options["monotonic"] and not learner.takes_signs:
+    if options["monotonic"] and not isinstance(learner, GroupedLearner):
         raise ConfigurationError(
             f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'."
         )
     return read_signs(options["monotonic"], codebook)
 
 
-def _grouped(counts: Counts) -> Counts:
-    """Return the counts of groups of values, as parents are read."""
-    pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
-    groups = [learn_groups(values, n_ordered) for values, n_ordered in pairs]
-    return Counts(group_rows(counts.rows, groups), counts.context)
-
-
-def _learn_kept(
-    learner: StructureLearner,
+def _learn_structure(
+    learner: ParameterLearner,
     counts: Counts,
     codebook: Codebook,
-    context: FitContext,
+    plan: FitPlan,
     store: FitCheckpoint | None,
-) -> Structure:
-    """Learn a structure, without the columns that the audit leaves out."""
-    carried = set(context.carry)
-    structure = learn_structure(learner, counts, context, store)
-    # Tables that were learned together with the structure would no longer fit it.
-    alone = set(context.carry) == carried
-    context.carry["structure_learner"] = learner
-    if not alone:
-        return structure
+) -> tuple[Structure, FitPlan]:
+    """Learn the structure, without the columns that the audit leaves out; also the plan with it.
+
+    Parameters that read parents by groups have the structure learned on those.
+    """
+    if isinstance(learner, GroupedLearner):
+        plan = plan.for_rows(counts)
+        counts = plan.grouped_counts
+    structure, joint_tables = learn_structure(counts, plan, store)
+    if joint_tables is not None:
+        # Tables that were learned together with the structure would not fit less of it.
+        return structure, replace(plan, joint_tables=joint_tables)
     names = codebook.domain.names
     left = {at for at, name in enumerate(names) if codebook.leaves_out(name)}
     rest = set(structure.selected) - left
-    return structure.without(left) if 0 < len(rest) < len(structure.selected) else structure
-
-
-def _limit(
-    structure: Structure, learner: ParameterLearner, counts: Counts, context: FitContext
-) -> Structure:
-    """Return the structure without the edges that the learner cannot afford, and record them."""
-    limited = learner.affordable(structure, counts.domain)
-    if limited != structure:
-        before, after = structure.parents, limited.parents
-        context.record("structure")["dropped"] = [
-            (parent, feature)
-            for feature, parents in before.items()
-            for parent in parents
-            if parent not in after[feature]
-        ]
-    return limited
+    if 0 < len(rest) < len(structure.selected):
+        structure = structure.without(left)
+    return structure, plan

@@ -38,9 +38,6 @@ class FitContext:
         Where long work reports.
     info : dict
         What each stage reports, by stage: becomes the estimator's `info_`.
-    carry : dict
-        What a structure learner leaves for a parameter learner of the same fit
-        (a table that was learned jointly, say).
     memory_limit : int
         Bytes that coded rows and the counts under way may take. By default half of
         what is free, at least 256 MiB.
@@ -52,7 +49,6 @@ class FitContext:
     seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
     progress: Progress = field(default_factory=Progress)
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
-    carry: dict[str, Any] = field(default_factory=dict)
     memory_limit: int = field(default_factory=default_memory_limit)
     checkpoint: Path | None = None
 
@@ -68,7 +64,7 @@ class FitContext:
 
     def inner(self) -> FitContext:
         """Return a context for a part of the work that reports on its own, and silently."""
-        return replace(self, progress=Progress(), info={}, carry=dict(self.carry))
+        return replace(self, progress=Progress(), info={})
 
     def generator(self, *key: int) -> np.random.Generator:
         """Return the random stream of one independent unit, named by integers.

@@ -124,9 +124,10 @@ class Contender:
     @property
     def takes_signs(self) -> bool:
         """Whether classes can be asked to rise or fall along a feature."""
+        from tanager.parameters import GroupedLearner
         from tanager.parameters.registry import resolve_pair
 
-        return self.is_pair and resolve_pair(*split_pair(self.use))[1].takes_signs
+        return self.is_pair and isinstance(resolve_pair(*split_pair(self.use))[1], GroupedLearner)
 
     @property
     def encoding(self) -> str:

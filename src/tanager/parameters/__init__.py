@@ -28,11 +28,16 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.parameters.hybrid import Hybrid as Hybrid
     from tanager.parameters.layered import Layered as Layered
     from tanager.parameters.learner import CountLearner as CountLearner
+    from tanager.parameters.learner import GroupedLearner as GroupedLearner
     from tanager.parameters.learner import ParameterLearner as ParameterLearner
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
-_HOMES = {**PARAMETERS.exports, "CountLearner": "tanager.parameters.learner"}
+_HOMES = {
+    **PARAMETERS.exports,
+    "CountLearner": "tanager.parameters.learner",
+    "GroupedLearner": "tanager.parameters.learner",
+}
 
 __all__ = [
     "DenseTable",

@@ -12,7 +12,7 @@ from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.tables import Tables
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 __all__ = ["DFE"]
 
@@ -56,8 +56,9 @@ class DFE(ParameterLearner):
         self.n_passes = n_passes
         self.m = m
 
-    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
+    def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Read the rows `n_passes` times."""
+        context = plan.context
         if self.n_passes < 1 or not 0 < self.m < np.inf:
             raise ConfigurationError(
                 f"DFE: n_passes={self.n_passes!r}, m={self.m!r}. "
@@ -66,7 +67,7 @@ class DFE(ParameterLearner):
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         frequencies = self._count(layout, counts, context)
-        base = MEstimate(m=self.m).learn(structure, counts, context)
+        base = MEstimate(m=self.m).learn(structure, counts, plan)
         logs = np.zeros_like(frequencies)
         logs[0] = self._log_share(frequencies[0], axis=0)
         for family in layout.families:

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 from math import ceil
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tanager.codes.hashing import folds_of
 from tanager.counts import Counts, FoldPlan
 from tanager.engines import FitContext
 
-__all__ = ["N_FOLDS", "folds_of_rows", "judging_folds", "with_folds"]
+__all__ = ["N_FOLDS", "judging_folds", "with_folds"]
 
 N_FOLDS = 5
 ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths or shares
@@ -43,11 +39,3 @@ def judging_folds(counts: Counts) -> range:
     n_folds = counts.folds.n_folds
     enough = ceil(ENOUGH_ROWS * n_folds / max(counts.rows.n_rows, 1))
     return range(min(enough, n_folds))
-
-
-def folds_of_rows(counts: Counts) -> NDArray[np.uint8]:
-    """Return each row's fold, shape (n_rows,)."""
-    assert counts.folds is not None
-    seed, n_folds = counts.folds
-    parts = (folds_of(seed, chunk.indices, n_folds) for chunk in counts.rows.chunks())
-    return np.concatenate([np.zeros(0, np.uint8), *parts])

@@ -13,9 +13,9 @@ from tanager.codes import Codes, Sample, hash_bound
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.learner import Choice, CountLearner
+from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 __all__ = ["FriedmanEstimate", "Laplace", "MEstimate", "MaximumLikelihood"]
 
@@ -141,12 +141,9 @@ class MEstimate(CountLearner):
     def __init__(self, m: float | str = "cv") -> None:
         self.m = m
 
-    def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
+    def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> MEstimate:
         """Choose m where it is to be chosen."""
-        chosen = self._choose_m(structure, counts, context)
-        return Choice(chosen, structure, counts, context)
-
-    def _choose_m(self, structure: Structure, counts: Counts, context: FitContext) -> MEstimate:
+        context = plan.context
         if self.m != "cv":
             return self
         rows = counts.rows

@@ -9,16 +9,14 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes, Domain
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.losses import Loss
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tanager.training import Training
 from tanager.training.fitting import Task, fit
 from tanager.training.model import (
-    CARRIED,
     NO_PARENT,
     JointTables,
     Model,
@@ -73,14 +71,14 @@ class Hybrid(Trained, ParameterLearner):
     >>> from tanager.codes import Domain, Rows
     >>> from tanager.counts import Counts
     >>> from tanager.engines import FitContext
-    >>> from tanager.structure import Structure
+    >>> from tanager.structure import FitPlan, Structure
     >>> y = np.arange(200) % 2
     >>> codes = np.array([y], np.uint8)
     >>> rows = Rows.in_memory(Domain(("a",), np.array([2]), 2), codes, y.astype(np.uint16))
     >>> structure, context = Structure(("a",), (0,), ((),)), FitContext()
     >>> from tanager.training import Training
     >>> learner = Hybrid("nll", training=Training(50, learning_rate=0.3))
-    >>> tables = learner.learn(structure, Counts(rows, context), context)
+    >>> tables = learner.learn(structure, Counts(rows, context), FitPlan(context))
     >>> np.exp(tables.families[0].log_prob).round(1)
     array([[1., 0.],
            [0., 1.]])
@@ -97,14 +95,15 @@ class Hybrid(Trained, ParameterLearner):
         self.joint = joint
         self.training = training
 
-    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
+    def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Train the tables, or keep those that came with the structure."""
+        context = plan.context
         if self.joint not in JOINT:
             raise ConfigurationError(
                 f"joint={self.joint!r} is not known. Allowed: 'keep', 'refine', 'restart'."
             )
         training = self.resolve_training()
-        joint = context.carry.get(CARRIED) if self.joint != "restart" else None
+        joint = plan.joint_tables if self.joint != "restart" else None
         if joint is not None and not _belongs(joint, structure):
             joint = None
         record = context.record("parameters")

@@ -5,20 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from tanager.codes import Domain
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
-from tanager.parameters.folds import folds_of_rows, judging_folds
 from tanager.parameters.tables import FamilyTable, Tables
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
-__all__ = ["Choice", "CountLearner", "ParameterLearner", "map_trees"]
+__all__ = ["CountLearner", "GroupedLearner", "ParameterLearner", "map_trees"]
 
 Result = TypeVar("Result")
 
@@ -28,32 +26,11 @@ class ParameterLearner(BaseEstimator, ABC):
 
     A small scikit-learn-style object: `__init__` only stores its parameters;
     `learn` changes nothing on the object. A learner that chooses something on
-    held-out rows (a strength, a smoothing) says how in `choose`.
-
-    Attributes
-    ----------
-    preferred_bins : "mdl", "fine" or int
-        How numbers are cut for it unless the user says otherwise.
-    preferred_structure : str
-        The structure it gets unless the user says otherwise.
-    max_table : int or None
-        Numbers of one feature's table that it can afford. A structure with
-        larger tables loses the last parents of those features first.
-    groups_parents : bool
-        Whether it reads parents by groups of their values; then structures are
-        learned on the groups too.
-    takes_signs : bool
-        Whether it can make classes rise or fall along features.
+    held-out rows (a smoothing, say) does so in `choose`.
     """
 
-    preferred_bins: ClassVar[str | int] = "mdl"
-    preferred_structure: ClassVar[str] = "tan"
-    max_table: ClassVar[int | None] = None
-    groups_parents: ClassVar[bool] = False
-    takes_signs: ClassVar[bool] = False
-
     @abstractmethod
-    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
+    def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables.
 
         Parameters
@@ -62,89 +39,23 @@ class ParameterLearner(BaseEstimator, ABC):
         counts : Counts
             ``counts.trees(structure)`` has every family's context tree;
             ``counts.rows`` are the training rows themselves.
-        context : FitContext
-            Write what is worth knowing into ``context.record("parameters")``.
+        plan : FitPlan
+            What the fit is asked for, and what is known of it already. Write what is worth
+            knowing into ``plan.context.record("parameters")``.
         """
 
-    def learn_network(
-        self, structure: Structure, counts: Counts, context: FitContext
-    ) -> tuple[Structure, Tables]:
-        """Learn tables, and say on which structure: with fewer parents where none reads all.
-
-        What `learn` returns is always on the structure given.
-        """
-        return structure, self.learn(structure, counts, context)
-
-    def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
-        """Make all choices that need held-out rows.
-
-        Parameters
-        ----------
-        structure : Structure
-        counts : Counts
-            Where they know folds, those are held out; else the learner draws its own.
-        context : FitContext
-
-        Returns
-        -------
-        Choice
-        """
-        return Choice(self, structure, counts, context)
-
-    def affordable(self, structure: Structure, domain: Domain) -> Structure:
-        """Return the structure without the parents that exceed `max_table`.
-
-        Two columns of a thousand values each would have a table of a million
-        numbers, hardly one of them with a row to learn from.
-        """
-        limit = self.max_table
-        return structure if limit is None else structure.within(domain, limit)
+    def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> Self:  # noqa: ARG002
+        """Return the learner with all choices made that need held-out rows."""
+        return self
 
 
-class Choice:
-    """A learner whose choices are made, with the rows on which they were made.
+class GroupedLearner(ParameterLearner):
+    """A parameter learner that reads a feature's own values, and parents by groups of theirs.
 
-    Attributes
-    ----------
-    learner : ParameterLearner
-        With its choices made.
+    Numbers are cut finely for it, structures are learned on the groups (``plan.groups``), and
+    it makes classes rise or fall along features where ``plan.signs`` ask for it. A parent that
+    no table reads has one group in the tables it returns, and is dropped from the network.
     """
-
-    def __init__(
-        self,
-        learner: ParameterLearner,
-        structure: Structure,
-        counts: Counts,
-        context: FitContext,
-    ) -> None:
-        self.learner = learner
-        self._structure = structure
-        self._counts = counts
-        self._context = context
-
-    def tables(self, context: FitContext) -> Tables:
-        """Learn tables of the rows; scores with the learner's posterior will do."""
-        return self.learner.learn(self._structure, self._counts, context)
-
-    def held_out(self) -> NDArray[np.float64]:
-        """Say of each row of the judging folds what tables of the other folds say.
-
-        Returns
-        -------
-        log_joint : ndarray of float64, shape (n_rows, n_classes)
-            Up to a number that all classes share; zeros for rows of other folds.
-            The counts must know folds.
-        """
-        structure, context, rows = self._structure, self._context, self._counts.rows
-        codes, arities = rows.gather().codes, rows.domain.arities
-        log_joint = np.zeros((rows.n_rows, rows.domain.n_classes))
-        folds = folds_of_rows(self._counts)
-        for fold in judging_folds(self._counts):
-            tables = self.learner.learn(structure, self._counts.without(fold), context)
-            inside = folds == fold
-            held = np.ascontiguousarray(codes[:, inside])
-            log_joint[inside] = tables.log_joint(structure, held, arities)
-        return log_joint
 
 
 class CountLearner(ParameterLearner):
@@ -153,11 +64,10 @@ class CountLearner(ParameterLearner):
     Only these can go on learning by `partial_fit`.
     """
 
-    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
+    def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables from the structure's context trees."""
-        learner = self.choose(structure, counts, context).learner
-        assert isinstance(learner, CountLearner)
-        return learner.from_counts(counts.classes, counts.trees(structure), context)
+        learner = self.choose(structure, counts, plan)
+        return learner.from_counts(counts.classes, counts.trees(structure), plan.context)
 
     def from_counts(
         self,

@@ -49,9 +49,10 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
     >>> resolve_pair("auto", "layered")
     (KTree(), Layered())
     """
+    from tanager.parameters.learner import GroupedLearner
     from tanager.structure.registry import resolve_structure
 
     learner = resolve_parameters(parameters)
     if isinstance(structure, str) and structure.strip() == "auto":
-        structure = learner.preferred_structure
+        structure = "ktree" if isinstance(learner, GroupedLearner) else "tan"
     return resolve_structure(structure), learner

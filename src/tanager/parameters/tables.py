@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -343,6 +343,26 @@ class Tables(EqualByArrays):
 def family_members(structure: Structure, at: int) -> Ints:
     """Return the code rows of family `at`: its parents, then its feature."""
     return np.array([*structure.parent_indices[at], structure.selected[at]], np.int64)
+
+
+def drop_unread(structure: Structure, tables: Tables) -> tuple[Structure, Tables]:
+    """Return structure and tables without the parents that a table reads as one group."""
+    parents, families = [], []
+    for held, table in zip(structure.parent_indices, tables.families, strict=True):
+        kept = list(range(len(held)))
+        if isinstance(table, GroupedTable):
+            kept = [at for at, one in enumerate(table.groups) if len(one) == 1 or one.any()]
+        if isinstance(table, GroupedTable) and len(kept) < len(held):
+            unread = tuple(axis for axis in range(len(held)) if axis not in kept)
+            log = np.ascontiguousarray(table.log_group.squeeze(unread))
+            groups = [table.member_groups[at] for at in (*kept, -1)]
+            table = GroupedTable.of_groups(log, table.log_within, groups)
+        parents.append(tuple(held[at] for at in kept))
+        families.append(table)
+    if tuple(parents) == structure.parent_indices:
+        return structure, tables
+    rest = replace(structure, parent_indices=tuple(parents))
+    return rest, replace(tables, families=tuple(families))
 
 
 def _pack(tables: Tables, structure: Structure) -> Packed:

@@ -15,16 +15,22 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.greedy import Greedy as Greedy
     from tanager.structure.kdb import KDB as KDB
     from tanager.structure.ktree import KTree as KTree
+    from tanager.structure.learner import JointLearner as JointLearner
     from tanager.structure.learner import StructureLearner as StructureLearner
     from tanager.structure.naive import Naive as Naive
     from tanager.structure.order_based import OrderBased as OrderBased
+    from tanager.structure.plan import FitPlan as FitPlan
     from tanager.structure.random_tree import RandomTree as RandomTree
     from tanager.structure.selective_kdb import SelectiveKDB as SelectiveKDB
     from tanager.structure.tan import TAN as TAN
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
-_HOMES = STRUCTURES.exports
+_HOMES = {
+    **STRUCTURES.exports,
+    "FitPlan": "tanager.structure.plan",
+    "JointLearner": "tanager.structure.learner",
+}
 
 __all__ = ["Structure", *_HOMES]
 

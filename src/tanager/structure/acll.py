@@ -20,6 +20,7 @@ from tanager.structure.acll_constants import (
 )
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["ACLL", "check_pseudo_count", "family_weights", "resolve_constants"]
@@ -73,12 +74,12 @@ class ACLL(StructureLearner):
     --------
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
-    >>> from tanager.structure import ACLL
+    >>> from tanager.structure import ACLL, FitPlan
     >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
     >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
     >>> rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
     >>> context = FitContext()
-    >>> dict(ACLL().learn(Counts(rows, context), context).parents)
+    >>> dict(ACLL().learn(Counts(rows, context), FitPlan(context)).parents)
     {'a': (), 'b': ('a',), 'c': ('a',)}
     """
 
@@ -92,8 +93,9 @@ class ACLL(StructureLearner):
         self.pseudo_count = pseudo_count
         self.n_samples = n_samples
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree from the pair counts."""
+        context = plan.context
         from tanager.structure._acll_kernels import family_score
 
         floor = check_pseudo_count(self.pseudo_count)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, listed
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["Fixed"]
@@ -36,7 +36,7 @@ class Fixed(StructureLearner):
     def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
         self.parents = parents
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:  # noqa: ARG002
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:  # noqa: ARG002
         """Check the given parents against the table's columns."""
         if not isinstance(self.parents, Mapping):
             raise ConfigurationError(

@@ -14,6 +14,7 @@ from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["Greedy"]
@@ -61,12 +62,12 @@ class Greedy(StructureLearner):
     --------
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
-    >>> from tanager.structure import Greedy
+    >>> from tanager.structure import FitPlan, Greedy
     >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
     >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
     >>> rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
     >>> context = FitContext()
-    >>> dict(Greedy().learn(Counts(rows, context), context).parents)
+    >>> dict(Greedy().learn(Counts(rows, context), FitPlan(context)).parents)
     {'a': ('b',), 'b': (), 'c': ()}
     """
 
@@ -77,8 +78,9 @@ class Greedy(StructureLearner):
         self.epsilon = epsilon
         self.candidates = candidates
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Add edges until none raises the score."""
+        context = plan.context
         most = self.candidates
         if most is not None and (not isinstance(most, (int, np.integer)) or most < 1):
             raise ConfigurationError(

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = [
@@ -72,8 +72,9 @@ class KDB(StructureLearner):
         self.moral = moral
         self.adjusted = adjusted
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents."""
+        context = plan.context
         if not isinstance(self.k, (int, np.integer)) or self.k < 0:
             raise ConfigurationError(f"KDB's k must be a whole number from 0 on, not {self.k!r}.")
         order = feature_order(counts, adjusted=self.adjusted)

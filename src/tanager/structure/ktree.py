@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive.residuals import MAX_ROWS, SHRINK, find_residuals
+from tanager.additive.residuals import MAX_ROWS, SHRINK
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.kdb import information_order
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["KTree", "heaviest_tree"]
@@ -74,20 +74,20 @@ class KTree(StructureLearner):
     def __init__(self, max_parents: int | str = "auto") -> None:
         self.max_parents = max_parents
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
         domain = counts.domain
         most = self._most(counts.rows.n_rows)
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
         paired = _paired(counts)
-        gains = np.maximum(_gains(counts, paired, context), 0.0)
+        gains = np.maximum(_gains(counts, paired, plan), 0.0)
         information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         names = [domain.names[feature] for feature in paired]
         tree = _by_name(names, weights, most)
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
-        record = context.record("structure")
+        record = plan.context.record("structure")
         record["max_parents"] = most
         record["gains"] = [
             {"feature": names[i], "parent": names[p], "gain": float(gains[i, p])}
@@ -167,12 +167,12 @@ def _paired(counts: Counts) -> NDArray[np.int64]:
     return np.sort(information_order(adjusted_mi(counts))[:MOST_PAIRED])
 
 
-def _gains(counts: Counts, paired: NDArray[np.int64], context: FitContext) -> Floats:
+def _gains(counts: Counts, paired: NDArray[np.int64], plan: FitPlan) -> Floats:
     """Return what each pair of features says beyond both alone, (n_paired, n_paired)."""
     domain = counts.domain
     n_pairs = max(len(paired) * (len(paired) - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
-    rows = find_residuals(counts.rows, context, most)
+    rows = plan.residuals_of(counts, most)
     singles, gains = np.zeros(len(paired)), np.zeros((len(paired),) * 2)
     native.score_gains(
         np.ascontiguousarray(rows.codes[paired]),

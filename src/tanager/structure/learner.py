@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from sklearn.base import BaseEstimator
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
+from tanager.training.model import JointTables
 
-__all__ = ["StructureLearner"]
+__all__ = ["JointLearner", "StructureLearner"]
 
 
 class StructureLearner(BaseEstimator, ABC):
@@ -21,7 +22,7 @@ class StructureLearner(BaseEstimator, ABC):
     """
 
     @abstractmethod
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn a structure.
 
         Parameters
@@ -29,7 +30,20 @@ class StructureLearner(BaseEstimator, ABC):
         counts : Counts
             Statistics of the training rows, gathered on demand; `counts.rows`
             are the rows themselves.
-        context : FitContext
-            Engine, randomness, progress; write what is worth knowing into
-            ``context.record("structure")``.
+        plan : FitPlan
+            What the fit is asked for. `plan.context` has the engine, randomness and
+            progress; write what is worth knowing into
+            ``plan.context.record("structure")``.
         """
+
+
+class JointLearner(StructureLearner):
+    """A structure learner that trains tables together with the structure."""
+
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
+        """Learn the structure alone."""
+        return self.learn_jointly(counts, plan)[0]
+
+    @abstractmethod
+    def learn_jointly(self, counts: Counts, plan: FitPlan) -> tuple[Structure, JointTables]:
+        """Learn the structure and its tables, which go to the parameters by their plan."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["Naive"]
@@ -23,7 +23,7 @@ class Naive(StructureLearner):
     array([[0.229, 0.771]])
     """
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:  # noqa: ARG002
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:  # noqa: ARG002
         """Return the structure without an edge between features."""
         names = counts.domain.names
         return Structure.from_parents(names, [()] * len(names))

@@ -17,6 +17,7 @@ from tanager.progress import Progress
 from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import StructureLearner
 from tanager.structure.ordering import order_by_class_information, order_by_single_condition
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["OrderBased"]
@@ -88,12 +89,12 @@ class OrderBased(StructureLearner):
     --------
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
-    >>> from tanager.structure import OrderBased
+    >>> from tanager.structure import FitPlan, OrderBased
     >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
     >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
     >>> rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
     >>> context = FitContext()
-    >>> dict(OrderBased().learn(Counts(rows, context), context).parents)
+    >>> dict(OrderBased().learn(Counts(rows, context), FitPlan(context)).parents)
     {'a': (), 'b': ('a',), 'c': ()}
     >>> context.info["structure"]["score"]
     1.0
@@ -119,8 +120,9 @@ class OrderBased(StructureLearner):
         self.n_folds = n_folds
         self.epsilon = epsilon
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Order the features, then give each the parents that raise the score most."""
+        context = plan.context
         self._check()
         rows = counts.rows.gather()
         folds = self._folds(rows, context)

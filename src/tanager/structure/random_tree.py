@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["RandomTree"]
@@ -32,8 +32,9 @@ class RandomTree(StructureLearner):
     2
     """
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Draw the tree."""
+        context = plan.context
         names = counts.domain.names
         generator = context.generator(STREAM)
         order = generator.permutation(len(names)).tolist()

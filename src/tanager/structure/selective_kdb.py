@@ -22,6 +22,7 @@ from tanager.structure.leave_one_out import (
     Tries,
     mean_losses,
 )
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["SelectiveKDB"]
@@ -101,8 +102,9 @@ class SelectiveKDB(StructureLearner):
         self.smoothing = smoothing
         self.adjusted = adjusted
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents of every feature, then how many of both to keep."""
+        context = plan.context
         self._check()
         n_features = counts.domain.n_features
         max_k = min(int(self.max_k), max(n_features - 1, 0))

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.ear import explaining_away_residual
 from tanager.structure.kdb import by_name
 from tanager.structure.learner import StructureLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["TAN", "maximum_spanning_tree"]
@@ -71,8 +71,9 @@ class TAN(StructureLearner):
         self.root = root
         self.adjusted = adjusted
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
+        context = plan.context
         if self.score not in ("cmi", "ear"):
             raise ConfigurationError(
                 f"TAN's score must be 'cmi' (conditional mutual information) or 'ear' "

@@ -14,7 +14,7 @@ from tanager.errors import MemoryBoundError
 from tanager.numerics.logs import log_softmax
 from tanager.training.composed import Composed
 
-__all__ = ["CARRIED", "NO_PARENT", "JointTables", "Model", "Slots", "TrainingRows", "log_joint"]
+__all__ = ["NO_PARENT", "JointTables", "Model", "Slots", "TrainingRows", "log_joint"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -22,7 +22,6 @@ Floats = NDArray[np.float64]
 MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
 INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits
 NO_PARENT = -1
-CARRIED = "joint_tables"  # where `FitContext.carry` has the tables learned with a structure
 
 
 class Slots(NamedTuple):

@@ -9,7 +9,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.parameters import CountLearner
 from tanager.parameters.frequencies import MEstimate, additive_table
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 PARENTS = {
     "naive": [(), (), (), ()],
@@ -58,7 +58,7 @@ def in_blocks(rows, block_rows):
 
 def learn(learner, rows, structure, *, n_jobs=None):
     context = FitContext(engine=LocalEngine(n_jobs))
-    tables = learner.learn(structure, Counts(rows, context), context)
+    tables = learner.learn(structure, Counts(rows, context), FitPlan(context))
     return tables, context.info.get("parameters", {})
 
 

@@ -9,15 +9,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from tanager.codes import Domain, Rows
+from tanager.codes.hashing import folds_of
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate
 from tanager.parameters.discriminative.problem import Problem
-from tanager.parameters.folds import folds_of_rows
 from tanager.parameters.registry import resolve_parameters
 from tanager.parameters.scores import layout as layout_module
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import (
     in_blocks,
@@ -98,7 +98,7 @@ def test_level_one_on_naive_bayes_weights_features_alone():
     structure = make_structure(rows, "naive")
     learner = Discriminative(level=1, crossfit=0, fit_prior=False, tol=1e-13)
     context = FitContext()
-    problem = Problem.of(learner, structure, Counts(rows, context), context)
+    problem = Problem.of(learner, structure, Counts(rows, context), FitPlan(context))
     tables, _ = learn(learner, rows, structure)
     terms = problem.base.terms(structure, rows.gather().codes, rows.domain.arities)
     logit = np.log(posterior(tables, structure, rows))
@@ -188,8 +188,9 @@ def test_crossfit_tables_never_saw_their_rows():
     structure = make_structure(rows, "tree")
     context = FitContext()
     learner = Discriminative(level=1, crossfit=3)
-    problem = Problem.of(learner, structure, Counts(rows, context), context)
-    folds = folds_of_rows(problem.counts)
+    problem = Problem.of(learner, structure, Counts(rows, context), FitPlan(context))
+    seed, n_folds = problem.counts.folds
+    folds = folds_of(seed, np.arange(rows.n_rows), n_folds)
     for fold in range(3):
         alone = rows.take(folds != fold)
         tables, _ = learn(MEstimate(m=1.0), alone, structure)
@@ -202,7 +203,7 @@ def test_prefixes_are_the_tables_under_fewer_parents():
     structure = make_structure(rows, "clique")
     context = FitContext()
     learner = Discriminative(level=1, prefixes=True)
-    problem = Problem.of(learner, structure, Counts(rows, context), context)
+    problem = Problem.of(learner, structure, Counts(rows, context), FitPlan(context))
     codes = rows.gather().codes
     cells = problem.layout.locate(codes)
     for depth in (0, 1):

@@ -12,13 +12,14 @@ from tanager.parameters import Discriminative
 from tanager.parameters.discriminative import rows as rows_module
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.scores import layout as layout_module
+from tanager.structure import FitPlan
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import in_blocks, make_rows, make_structure
 
 
 def pose(learner, rows, name, n_jobs=None):
     context = FitContext(engine=LocalEngine(n_jobs))
-    return Problem.of(learner, make_structure(rows, name), Counts(rows, context), context)
+    return Problem.of(learner, make_structure(rows, name), Counts(rows, context), FitPlan(context))
 
 
 @pytest.fixture(params=["grouped", "wide", "sparse"])

@@ -18,6 +18,7 @@ from tanager.parameters import Discriminative
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.discriminative.smoothness import cell_pairs, reached
 from tanager.parameters.scores import layout as layouts
+from tanager.structure import FitPlan
 from tests.parameters.discriminative.problems import make_rows, make_structure
 
 N_ORDERED = (3, 0, 3, 2)  # of 3, 2, 4 and 2 values: the third has one that stands in no order
@@ -32,7 +33,9 @@ def ordered_rows(**options) -> Rows:
 def make_problem(learner, structure="clique", **options):
     rows = ordered_rows(**options)
     context = FitContext()
-    return Problem.of(learner, make_structure(rows, structure), Counts(rows, context), context)
+    return Problem.of(
+        learner, make_structure(rows, structure), Counts(rows, context), FitPlan(context)
+    )
 
 
 def slow_pairs(layout) -> set[tuple[int, int]]:
@@ -92,7 +95,7 @@ def test_the_optimum_is_that_of_a_dense_ridge(n_classes):
     rows = ordered_rows(n_classes=n_classes)
     structure = make_structure(rows, "naive")
     learner = Discriminative("direct", l2=0.5, towards="zero", smooth=3.0, tol=1e-12)
-    tables = learner.learn(structure, Counts(rows, FitContext()), FitContext())
+    tables = learner.learn(structure, Counts(rows, FitContext()), FitPlan())
     codes, labels = rows.gather()[:2]
     arities = rows.domain.arities.tolist()
     design = np.concatenate([np.eye(a)[c] for a, c in zip(arities, codes, strict=True)], axis=1)

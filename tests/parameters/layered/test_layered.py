@@ -21,7 +21,7 @@ from tanager.parameters.layered.shares import PRECISION
 from tanager.parameters.registry import resolve_parameters
 from tanager.parameters.scores import family_shares
 from tanager.progress import Progress
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tanager.structure.ktree import heaviest_tree
 
 MORAL = Structure.from_parents("abc", [(), (0,), (1, 0)])
@@ -36,6 +36,12 @@ def make_rows(n_rows: int = 300, n_classes: int = 3, seed: int = 0) -> Rows:
     labels = (a // 3 + (b > 3) * (c == 1) + (generator.random(n_rows) < 0.2)) % n_classes
     domain = Domain(tuple("abc"), np.array([7, 7, 3]), n_classes, (7, 6, 0))
     return Rows.in_memory(domain, np.stack([a, b, c]).astype(np.uint8), labels.astype(np.uint16))
+
+
+def make_part(rows: Rows, structure: Structure) -> Part:
+    context = FitContext()
+    counts = Counts(rows, context)
+    return Part.of(rows, counts, structure, FitPlan(context).for_rows(counts), context)
 
 
 def softmax(scores):
@@ -61,11 +67,11 @@ def fitted():
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
 def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
     rows = make_rows(n_classes=n_classes)
-    part = Part.of(rows, structure, 1 << 16, FitContext())
+    part = make_part(rows, structure)
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp")))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
-    tables = _pool(part, members, shares, Progress())
+    tables = _pool(part, part.structure, members, shares, Progress())
     codes = rows.gather().codes
     # The definition: every member's sum of scores, by the row's values and groups.
     total = np.zeros((rows.n_rows, n_classes))
@@ -89,14 +95,14 @@ def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
 def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch):
     monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     rows = make_rows()
-    part = Part.of(rows, structure, 1 << 16, FitContext())
+    part = make_part(rows, structure)
     alone = [(2, (1,)), (2, (0,)), (2, (1, 0))]
     assert part.interactions(2) == ([(1, (0,))] if structure is MORAL else []) + alone
     member, fits, fit = None, [], Smooth._fit
     for depth in range(3):
         member = Smooth(depth, Layered()._settings(), member)
     monkeypatch.setattr(Smooth, "_fit", lambda *args: fits.append(fit(*args)) or fits[-1])
-    tables = _pool(part, [member], np.ones(1), Progress())
+    tables = _pool(part, part.structure, [member], np.ones(1), Progress())
     # The definition: the score of each feature's value, and of each table's groups.
     codes, terms = rows.gather().codes, part.terms(2)
     cells = terms.scores(fits[-1].free)
@@ -111,7 +117,7 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
 def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
     monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     structure = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
-    part = Part(make_rows(), (), structure, FitContext())
+    part = Part(make_rows(), (), structure, FitPlan(), FitContext())
     alone = [(1, (0,)), (2, (1,)), (2, (0,)), (2, (1, 0)), (3, (2,)), (3, (1,)), (3, (2, 1))]
     assert part.interactions(3) == [*alone, (3, (0,))]
     monkeypatch.setattr("tanager.parameters.layered.part.JOINT_ROWS", 0)
@@ -149,8 +155,8 @@ def test_scores_are_divided_into_those_of_groups_and_those_within():
 
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
-    part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
+    part = make_part(rows, MORAL)
+    tables = _pool(part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
     for family in tables.families:
         np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
     # Enumerate all rows: the joint sums to one.
@@ -166,8 +172,8 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 
 def test_shares_of_families_are_those_of_the_joint():
     rows = make_rows()
-    part = Part.of(rows, MORAL, 1 << 16, FitContext())
-    tables = _pool(part, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
+    part = make_part(rows, MORAL)
+    tables = _pool(part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
     logs = [family.to_dense().log_prob for family in tables.families]
     found = family_shares(MORAL, logs, tables.log_prior)
     grid = np.indices((7, 7, 3)).reshape(3, -1)
@@ -219,7 +225,7 @@ def test_a_grouped_table_answers_as_the_dense_one(own, most_spelled, monkeypatch
 
 def test_parents_that_no_member_reads_are_left_out_of_the_network():
     rows = make_rows()
-    part = Part.of(rows, MORAL, 1 << 16, FitContext())
+    part = make_part(rows, MORAL)
     assert part.shortened(1).structure.max_parents == 1
     assert part.shortened(2).structure == MORAL
     noise = np.random.default_rng(0).normal(size=(400, 5))
@@ -328,14 +334,13 @@ def test_folds_learn_their_own_groups_and_structure():
     seen = []
 
     class Spy:
-        def learn(self, counts, context):
+        def learn(self, counts, plan):
             seen.append(counts.rows.n_rows)
             return Structure.from_parents(counts.domain.names, [()] * 3)
 
     rows = make_rows(200)
-    context.carry["structure_learner"] = Spy()
     structure = Structure.from_parents("abc", [()] * 3)
-    Layered().learn(structure, Counts(rows, context), context)
+    Layered().learn(structure, Counts(rows, context), FitPlan(context, Spy()))
     assert len(seen) == 5
     assert sum(200 - n_rows for n_rows in seen) == 200
 
@@ -345,7 +350,7 @@ def test_the_same_fit_twice_and_whatever_the_chunks():
     codes, labels = rows.gather()[:2]
     small = Rows.in_memory(rows.domain, codes, labels, None, block_rows=37)
     first, second = (
-        Layered().learn(MORAL, Counts(one, FitContext()), FitContext()) for one in (rows, small)
+        Layered().learn(MORAL, Counts(one, FitContext()), FitPlan()) for one in (rows, small)
     )
     assert first == second
 
@@ -383,6 +388,6 @@ def test_class_shares_sum_to_one_whatever_the_weights(total):
     light = Rows.in_memory(rows.domain, chunk.codes, chunk.labels, weights)
     structure = Structure.from_parents(rows.domain.names, [()] * rows.domain.n_features)
     groups = tuple(np.arange(arity) for arity in rows.domain.arities)
-    part = Part(light, groups, structure, FitContext())
+    part = Part(light, groups, structure, FitPlan(), FitContext())
     assert part.class_shares.sum() == pytest.approx(1.0)
     assert part.class_shares == pytest.approx(np.bincount(chunk.labels) / rows.n_rows)

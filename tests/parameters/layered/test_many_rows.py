@@ -14,7 +14,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters.layered import Layered, learner
 from tanager.progress import Progress
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_memory_does_not_grow_with_the_rows():
         pieces = context.engine.keep(draw, parts, 0, Progress(), "draw")
         rows = Rows(domain, pieces, weighted=False, n_rows=n_rows, total_weight=float(n_rows))
         tracemalloc.start()
-        Layered(max_iter=2).learn(structure, Counts(rows, context), context)
+        Layered(max_iter=2).learn(structure, Counts(rows, context), FitPlan(context))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # Codes and places of 100,000 rows are at least 3 MB.
@@ -69,12 +69,11 @@ def test_one_fold_of_many_rows_judges_and_the_structure_is_that_of_all():
     context = FitContext()
 
     class Never:
-        def learn(self, counts, context):
+        def learn(self, counts, plan):
             raise AssertionError("the structure of many rows is learned once")
 
-    context.carry["structure_learner"] = Never()
     structure = Structure.from_parents("abc", [(), (0,), (1,)])
-    tables = Layered().learn(structure, Counts(make_rows(), context), context)
+    tables = Layered().learn(structure, Counts(make_rows(), context), FitPlan(context, Never()))
     record = context.info["parameters"]
     assert record["held_out_loss"][0] < 0.1
     codes = make_rows().gather().codes
@@ -89,6 +88,6 @@ def test_about_as_many_rows_are_held_out_of_very_many(monkeypatch):
     monkeypatch.setattr(learner, "JUDGING_ROWS", 200)
     structure = Structure.from_parents("abc", [()] * 3)
     context = FitContext()
-    Layered().learn(structure, Counts(make_rows(6_000), context), context)
+    Layered().learn(structure, Counts(make_rows(6_000), context), FitPlan(context))
     assert seen
     assert all(200 < n_rows < 400 for n_rows in seen)

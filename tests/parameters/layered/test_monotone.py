@@ -13,7 +13,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import Layered
 from tanager.parameters.layered.monotone import project_scores
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 ARITIES = (7, 7, 3, 2)  # the second has "missing" as its last value
 STRUCTURES = {
@@ -68,15 +68,14 @@ def worst_step(posterior, feature, n_ordered, signs):
 def test_every_pair_of_neighbours_in_every_context(structure, signs, seed):
     known = {feature: np.array(sign, np.int8) for feature, sign in signs.items()}
     rows = make_rows(len(next(iter(known.values()))), seed)
-    chosen, free, bound = STRUCTURES[structure], FitContext(), FitContext()
-    bound.carry["signs"] = known
-    tables = Layered(max_iter=15).learn(chosen, Counts(rows, bound), bound)
+    chosen, counts = STRUCTURES[structure], Counts(rows, FitContext())
+    tables = Layered(max_iter=15).learn(chosen, counts, FitPlan(signs=known))
     posterior = posterior_grid(tables, chosen)
     for feature, sign in known.items():
         assert worst_step(posterior, feature, rows.domain.n_ordered[feature], sign) > -1e-12
     # The promise is not empty: without it these rows give steps the other way.
     if seed == 0:
-        wild = posterior_grid(Layered(max_iter=15).learn(chosen, Counts(rows, free), free), chosen)
+        wild = posterior_grid(Layered(max_iter=15).learn(chosen, counts, FitPlan()), chosen)
         assert any(
             worst_step(wild, feature, rows.domain.n_ordered[feature], sign) < -1e-3
             for feature, sign in known.items()

@@ -11,6 +11,7 @@ from tanager.parameters import Laplace, MEstimate, TreeTable
 from tanager.parameters import tables as tables_module
 from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.scores import layout as layout_module
+from tanager.structure import FitPlan
 from tests.parameters.discriminative.problems import make_rows, make_structure
 
 ARITIES = (4, 3, 5, 3)
@@ -47,7 +48,7 @@ def seen_cells(rows, members):
 @pytest.mark.parametrize("unseen", ["generative", "coarser", "nothing"])
 def test_every_cell(posed, unseen, base):
     rows, structure, counts, context, layout, trees, flat = posed
-    generative = base.learn(structure, counts, context)
+    generative = base.learn(structure, counts, FitPlan(context))
     filled = fill_tables(layout, flat, layout.counts(trees), generative, unseen)
     codes = rows.gather().codes
     for at, family in enumerate(layout.families):
@@ -90,7 +91,7 @@ def test_normalized_tables_stay_so(posed, unseen):
     for family in layout.families:
         rows_of = flat[family.cells].reshape(-1, family.arity, 2)
         rows_of -= np.logaddexp.reduce(rows_of, axis=1, keepdims=True)
-    base = MEstimate(m=1.0).learn(structure, counts, context)
+    base = MEstimate(m=1.0).learn(structure, counts, FitPlan(context))
     filled = fill_tables(layout, flat, layout.counts(trees), base, unseen, normalized=True)
     assert filled.normalized
     for table in filled.families:
@@ -99,7 +100,7 @@ def test_normalized_tables_stay_so(posed, unseen):
 
 def test_sparse_families_become_trees(posed):
     _, structure, counts, context, layout, trees, flat = posed
-    base = MEstimate(m=1.0).learn(structure, counts, context)
+    base = MEstimate(m=1.0).learn(structure, counts, FitPlan(context))
     filled = fill_tables(layout, flat, layout.counts(trees), base, "generative")
     for family, table in zip(layout.families, filled.families, strict=True):
         assert isinstance(table, TreeTable) == (family.contexts is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -12,10 +11,10 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.discriminative.objective import OBJECTIVES
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.discriminative.strength import Trial, choose_strengths
-from tanager.parameters.learner import Choice, ParameterLearner
+from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import UNSEEN, fill_tables, to_network
 from tanager.parameters.tables import Tables
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
 __all__ = ["Discriminative"]
@@ -164,26 +163,16 @@ class Discriminative(ParameterLearner):
         self.tol = tol
 
     @one_blas_thread()
-    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
+    def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables: generative ones, then weights or scores over them."""
         self._check()
-        problem = Problem.of(self, structure, counts, context)
+        problem = Problem.of(self, structure, counts, plan)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        tables = self.solve(problem, choose_strengths(Trial(problem)), context)
+        tables = self.solve(problem, choose_strengths(Trial(problem)), plan.context)
         if tables.normalized or not structure.is_moral():
             return tables
         return to_network(structure, tables, problem.base)
-
-    @one_blas_thread()
-    def choose(self, structure: Structure, counts: Counts, context: FitContext) -> Choice:
-        """Choose the strengths that are to be chosen."""
-        self._check()
-        if counts.domain.n_classes == 1:
-            return super().choose(structure, counts, context)
-        problem = Problem.of(self, structure, counts, context)
-        trial = Trial(problem)
-        return _Choice(self, problem, trial, choose_strengths(trial))
 
     def solve(self, problem: Problem, strengths: Strengths, context: FitContext) -> Tables:
         """Optimise, and return tables of the best scores."""
@@ -265,33 +254,3 @@ class Discriminative(ParameterLearner):
                     f"Discriminative: {name}={getattr(self, name)!r} with form={self.form!r}. "
                     f"It is for weights on generative tables. Hint: use form='weighted'."
                 )
-
-
-class _Choice(Choice):
-    """Strengths that were chosen, with the fits that chose them.
-
-    Those fits answer for their held-out rows. With `crossfit`, the weights that
-    answer for a fold were trained on terms that leave out their own row's fold
-    but not the one they answer for, as is usual in stacking: else every fold
-    would take five sets of tables.
-    """
-
-    def __init__(
-        self, learner: Discriminative, problem: Problem, trial: Trial, strengths: Strengths
-    ) -> None:
-        self.learner = clone(learner).set_params(l2=strengths.l2)
-        if learner.correction is not None:
-            self.learner.set_params(correction=strengths.correction)
-        if learner.smooth is not None:
-            self.learner.set_params(smooth=strengths.smooth)
-        self._problem = problem
-        self._trial = trial
-        self._strengths = strengths
-
-    def tables(self, context: FitContext) -> Tables:
-        """Learn scores of the rows, with the generative tables that are already there."""
-        return self._problem.options.solve(self._problem, self._strengths, context)
-
-    def held_out(self) -> Floats:
-        """Return the scores of held-out rows by the fits without their fold."""
-        return self._trial.log_joint(self._strengths)

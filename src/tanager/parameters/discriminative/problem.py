@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,13 +29,13 @@ from tanager.parameters.discriminative.smoothness import (
     reached,
     value_pairs,
 )
-from tanager.parameters.folds import N_FOLDS, folds_of_rows, with_folds
+from tanager.parameters.folds import N_FOLDS, with_folds
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout
 from tanager.parameters.scores.layout import MAX_NUMBER
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
@@ -90,7 +89,7 @@ class Problem:
         The generative tables of all rows.
     counts : Counts
         They know folds where rows are held out or left out.
-    context : FitContext
+    plan : FitPlan
     """
 
     options: Discriminative
@@ -98,7 +97,12 @@ class Problem:
     trees: list[ContextTree]
     base: Tables
     counts: Counts
-    context: FitContext
+    plan: FitPlan
+
+    @property
+    def context(self) -> FitContext:
+        """Engine, randomness, progress and record."""
+        return self.plan.context
 
     @classmethod
     def of(
@@ -106,20 +110,21 @@ class Problem:
         options: Discriminative,
         structure: Structure,
         counts: Counts,
-        context: FitContext,
+        plan: FitPlan,
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
+        context = plan.context
         n_crossfit = _n_crossfit(options)
         if n_crossfit or "cv" in (options.l2, options.correction, options.smooth):
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
             counts = with_folds(counts, n_folds, FOLDS_KEY, context)
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
-        inner = context.inner()
+        inner = plan.inner()
         base = resolve_base(options.base).learn(structure, counts, inner)
-        if "parameters" in inner.info:
-            context.record("parameters")["base"] = inner.info["parameters"]
-        return cls(options, layout, trees, base, counts, context)
+        if "parameters" in inner.context.info:
+            context.record("parameters")["base"] = inner.context.info["parameters"]
+        return cls(options, layout, trees, base, counts, plan)
 
     @property
     def rows(self) -> Rows:
@@ -135,7 +140,7 @@ class Problem:
     def all_rows(self) -> Logs:
         """The generative tables of all rows, as one set."""
         own = self.layout.read(self.base)[None]
-        return Logs(own, self._prefixes(self.counts, self.context)[:, None])
+        return Logs(own, self._prefixes(self.counts, self.plan)[:, None])
 
     @cached_property
     def crossfitted(self) -> Logs:
@@ -150,18 +155,18 @@ class Problem:
         learner = resolve_base(self.options.base)
         own, prefixes = [], []
         for fold in range(n_folds):
-            inner = self.context.inner()
+            inner = self.plan.inner()
             counts = self.counts.without(fold)
             own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
             prefixes.append(self._prefixes(counts, inner))
         return Logs(np.stack(own), np.stack(prefixes, axis=1))
 
-    def _prefixes(self, counts: Counts, context: FitContext) -> Floats:
+    def _prefixes(self, counts: Counts, plan: FitPlan) -> Floats:
         """Return the logarithms under fewer parents, shape (n_prefixes, n_cells, n_classes)."""
         learner, structure = resolve_base(self.options.base), self.layout.structure
         out = np.zeros((len(self.prefix_depths), self.layout.n_cells, self.layout.n_classes))
         for depth in self.prefix_depths:
-            tables = learner.learn(structure.shortened(depth), counts, context.inner())
+            tables = learner.learn(structure.shortened(depth), counts, plan.inner())
             for family, table in zip(self.layout.families, tables.families, strict=True):
                 if len(family.shape) - 1 > depth:
                     out[depth, family.cells] = family.read_prefix(table, depth)
@@ -219,29 +224,6 @@ class Problem:
         options = self.options
         untouched = options.form == "direct" and options.init == options.towards == "zero"
         return not (untouched and options.fit_prior)
-
-    def held_out_joint(
-        self, parts: Sequence[tuple[Form, FoldTables]], free: Sequence[Floats]
-    ) -> Floats:
-        """Return the scores of held-out rows, shape (n_rows, n_classes); zeros elsewhere.
-
-        Parameters
-        ----------
-        parts : sequence of (form, tables)
-            For each fold, from the first: the parameterisation, and the tables that score it.
-        free : sequence of ndarray
-            The free parameters that were trained without the fold.
-        """
-        cells = self.layout.locate(self.rows.gather().codes)
-        out = np.zeros((self.rows.n_rows, self.layout.n_classes))
-        folds = folds_of_rows(self.counts)
-        for fold, ((form, score), trained) in enumerate(zip(parts, free, strict=True)):
-            inside = np.flatnonzero(folds == fold)
-            scores = form.expand(trained)[score[fold]]
-            out[inside] = scores[0]
-            for family in cells:
-                out[inside] += scores[family[inside]]
-        return out
 
     def objective(self, form: Form, tables: FoldTables, strengths: Strengths | None) -> Objective:
         """Return the penalised objective; without strengths, the plain loss."""

@@ -66,12 +66,6 @@ class Trial:
             )
         return self._known[strengths]
 
-    def log_joint(self, strengths: Strengths) -> Floats:
-        """Return the scores of the held-out rows, shape (n_rows, n_classes)."""
-        self._train(strengths)
-        parts = [(form, score) for form, _, score in self._parts]
-        return self.problem.held_out_joint(parts, self._free)
-
     def _train(self, strengths: Strengths) -> None:
         for fold, (form, train, _) in enumerate(self._parts):
             start = self._free[fold]

@@ -18,13 +18,13 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents
-from tanager.parameters.layered.part import Part
+from tanager.parameters.layered.part import MAX_TABLE, Part
 from tanager.parameters.layered.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
-from tanager.parameters.learner import CountLearner, ParameterLearner
+from tanager.parameters.learner import CountLearner, GroupedLearner
 from tanager.parameters.scores import family_shares, fit_inputs
-from tanager.parameters.tables import GroupedTable, Tables
+from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
 from tanager.progress import Progress
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
 __all__ = ["Layered"]
@@ -42,7 +42,7 @@ INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
 
 
-class Layered(ParameterLearner):
+class Layered(GroupedLearner):
     r"""One network from layers of smooth scores: each feature alone, with one parent, with more.
 
     The score of a class is a sum over features. A feature adds a smooth curve
@@ -107,12 +107,6 @@ class Layered(ParameterLearner):
     True
     """
 
-    preferred_bins = "fine"
-    preferred_structure = "ktree"
-    max_table = 1 << 16
-    groups_parents = True
-    takes_signs = True
-
     def __init__(
         self,
         generative: str | CountLearner | None = "hdp",
@@ -124,37 +118,29 @@ class Layered(ParameterLearner):
         self.max_iter = max_iter
         self.tol = tol
 
-    def learn(self, structure: Structure, counts: Counts, context: FitContext) -> Tables:
-        """Learn every member, and pool them."""
-        return self._learn(structure, counts, context, shorten=False)[1]
-
-    def learn_network(
-        self, structure: Structure, counts: Counts, context: FitContext
-    ) -> tuple[Structure, Tables]:
-        """Learn every member, and pool them on the parents that some member reads."""
-        return self._learn(structure, counts, context, shorten=True)
-
     @one_blas_thread()
-    def _learn(
-        self, structure: Structure, counts: Counts, context: FitContext, *, shorten: bool
-    ) -> tuple[Structure, Tables]:
+    def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
+        """Learn every member, and pool them; a parent that none reads has one group."""
         generative = self._check()
         if counts.domain.n_classes == 1:
-            return structure, MEstimate(m=1.0).learn(structure, counts, context)
+            return MEstimate(m=1.0).learn(structure, counts, plan)
+        if plan.groups is None:
+            plan = plan.for_rows(counts)
+        context = plan.context
+        given, structure = structure, _affordable(structure, plan)
         rows, inner = self._gathered(counts.rows, context.inner())
-        part = Part.of(rows, structure, self.max_table, inner)
+        part = Part.of(rows, counts, structure, plan, inner)
         trial = self._trial(part, context)
         members = _worthwhile(self._members(generative, part, trial), trial)
         shares, losses = _shares(members, trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses)
         heard = shares > 0.0
-        if shorten:
-            depths = [member.depth for member in members]
-            part = part.shortened(int(np.max(depths, where=heard, initial=0)))
-        tables = _pool(part, list(compress(members, heard)), shares[heard], context.progress)
+        depths = [member.depth for member in members]
+        part = part.shortened(int(np.max(depths, where=heard, initial=0)))
+        tables = _pool(part, given, list(compress(members, heard)), shares[heard], context.progress)
         record["members"] = [member.record() for member in members]
-        return part.structure, tables
+        return tables
 
     def _check(self) -> CountLearner | None:
         """Return the generative learner; raise a ConfigurationError for what is not allowed."""
@@ -192,7 +178,6 @@ class Layered(ParameterLearner):
         if rows.n_rows < LEAST_ROWS:
             return None
         n_folds = int(np.clip(rows.n_rows // FOLD_ROWS, N_FOLDS, MOST_FOLDS))
-        learner = context.carry.get("structure_learner")
         parts, held, n_held = [], [], 0
         for fold in range(n_folds):
             inside = Fold(context.row_seed(FOLDS_KEY), n_folds, fold)
@@ -205,8 +190,7 @@ class Layered(ParameterLearner):
             if rows.n_rows >= GATHERED_ROWS:
                 parts.append(part.without(others))
             else:
-                given = part.structure, learner, self.max_table
-                parts.append(Part.anew(rows, others, *given, inner))
+                parts.append(part.anew(others))
             if n_held >= JUDGING_ROWS:
                 break
         return Trial(parts, held)
@@ -239,6 +223,24 @@ class Layered(ParameterLearner):
         return members
 
 
+def _affordable(structure: Structure, plan: FitPlan) -> Structure:
+    """Return the structure without the last parents of tables that are too large.
+
+    Two columns of a thousand values each would have a table of a million numbers, hardly one
+    of them with a row to learn from.
+    """
+    limited = structure.within(plan.grouped_counts.domain, MAX_TABLE)
+    if limited != structure:
+        before, after = structure.parents, limited.parents
+        plan.context.record("structure")["dropped"] = [
+            (parent, feature)
+            for feature, parents in before.items()
+            for parent in parents
+            if parent not in after[feature]
+        ]
+    return limited
+
+
 def _shares(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
     """Return the shares, and the held-out loss of the pool and of each member."""
     if trial is None:
@@ -269,8 +271,13 @@ def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
         members = rest
 
 
-def _pool(part: Part, members: Sequence[Member], shares: Floats, progress: Progress) -> Tables:
-    """Return the geometric mean of members, as a network where the structure allows it."""
+def _pool(
+    part: Part, given: Structure, members: Sequence[Member], shares: Floats, progress: Progress
+) -> Tables:
+    """Return the geometric mean of members, as a network where the structure allows it.
+
+    Parents of the structure given that the part's structure lacks have one group.
+    """
     structure, n_classes = part.structure, part.rows.domain.n_classes
     wanted, log_prior = _input_shares(part), np.zeros(n_classes)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
@@ -297,13 +304,24 @@ def _pool(part: Part, members: Sequence[Member], shares: Floats, progress: Progr
         log += _log_conditional(inputs)
     normalized = structure.is_moral()
     if normalized:
-        given = structure, logs, log_prior, wanted
-        logs, log_prior = fit_inputs(*given, max_work=INPUT_WORK, tol=INPUT_TOL)
+        known = structure, logs, log_prior, wanted
+        logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
     families = tuple(
-        GroupedTable.of_groups(np.ascontiguousarray(log), within, _member_groups(part, at))
+        _under(part, at, given.parent_indices[at], log, within)
         for at, (log, (within, _)) in enumerate(zip(logs, inside, strict=True))
     )
     return Tables(log_prior, families, normalized=normalized)
+
+
+def _under(part: Part, at: int, parents: Sequence[int], log: Floats, within: Floats) -> FamilyTable:
+    """Return the table of a family under more parents, of which those not read have one group."""
+    held, feature = part.structure.parent_indices[at], part.structure.selected[at]
+    groups = [
+        part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in parents
+    ]
+    unread = [axis for axis, one in enumerate(parents) if one not in held]
+    spelled = np.ascontiguousarray(np.expand_dims(log, tuple(unread)))
+    return GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]])
 
 
 def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
@@ -325,12 +343,6 @@ def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Fl
     np.add.at(sums, groups, np.exp(joint - tops[groups]))
     totals = tops + np.log(sums)
     return joint - totals[groups], totals
-
-
-def _member_groups(part: Part, at: int) -> list[Groups]:
-    """Return the groups of a family's parents, and of its feature."""
-    parents, feature = part.structure.parent_indices[at], part.structure.selected[at]
-    return [part.groups[one] for one in (*parents, feature)]
 
 
 def _log_conditional(shares: Floats) -> Floats:

@@ -13,10 +13,10 @@ from tanager.additive import Fit, LocatedTable, Settings, Terms, by_class, fit_s
 from tanager.codes import Rows, group_codes
 from tanager.parameters.layered.monotone import apart, project_tables
 from tanager.parameters.layered.part import Part
-from tanager.parameters.learner import CountLearner
 from tanager.parameters.layered.shares import FLOOR
+from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import Tables, log_posterior
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 __all__ = ["Generative", "Member", "Scores", "Smooth", "Trial", "climb", "under_parents"]
 
@@ -255,7 +255,8 @@ class Generative(Member):
         """Learn the tables of a part."""
         structure = apart(part.structure.shortened(self.depth), part.signs)
         counts = part.grouped_counts
-        tables = self.learner.learn(structure, counts, part.context.inner())
+        plan = FitPlan(part.context.inner())
+        tables = self.learner.learn(structure, counts, plan)
         return structure, project_tables(structure, tables, counts, part.signs)
 
     def record(self) -> dict[str, Any]:

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.additive import Columns, LocatedTable, Signs, Terms, can_hold
-from tanager.additive.residuals import find_residuals, refine_groups
-from tanager.codes import Fold, Groups, Rows, group_rows, learn_groups
+from tanager.additive.residuals import refine_groups
+from tanager.codes import Fold, Groups, Rows, group_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.structure import Structure, StructureLearner
+from tanager.structure import FitPlan, Structure
 
 __all__ = ["Part"]
 
 Floats = NDArray[np.float64]
 
+MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
 OWN_TABLE_ROWS = (
     1_000  # from which on each parent has a table, and each layer a strength, of its own
 )
@@ -38,7 +39,10 @@ class Part:
     groups : tuple of Groups
         Of each feature, by which it is read as a parent.
     structure : Structure
+    plan : FitPlan
+        Of the rows to learn from.
     context : FitContext
+        Where all rows are read.
     fold : Fold or None
         The rows to learn from; None is all.
     value_weights : list of ndarray
@@ -48,6 +52,7 @@ class Part:
     rows: Rows
     groups: tuple[Groups, ...]
     structure: Structure
+    plan: FitPlan
     context: FitContext
     fold: Fold | None = None
     value_weights: list[Floats] = field(default_factory=list)
@@ -61,18 +66,16 @@ class Part:
     @property
     def signs(self) -> Signs:
         """Of the features along which classes rise or fall."""
-        signs: Signs = self.context.carry.get("signs", {})
-        return signs
+        return self.plan.signs
 
     @classmethod
-    def of(cls, rows: Rows, structure: Structure, limit: int, context: FitContext) -> Part:
-        """Learn groups from all rows.
-
-        `limit` is the most numbers of a table of groups.
-        """
-        counts = Counts(rows, context)
-        part = cls(rows, _groups(counts), structure, context, None, _weights(counts))
-        return part._refined(limit)
+    def of(
+        cls, rows: Rows, counts: Counts, structure: Structure, plan: FitPlan, context: FitContext
+    ) -> Part:
+        """Return the part that learns from all rows, with the plan's groups."""
+        assert plan.groups is not None
+        part = cls(rows, plan.groups, structure, plan, context, None, _weights(counts))
+        return part._refined()
 
     def without(self, fold: Fold) -> Part:
         """Return the part that learns scores from the rows of a `Fold` alone."""
@@ -85,38 +88,27 @@ class Part:
         """
         return replace(self, structure=_shorten(self.structure, depth))
 
-    @classmethod
-    def anew(
-        cls,
-        rows: Rows,
-        fold: Fold,
-        structure: Structure,
-        learner: StructureLearner | None,
-        limit: int,
-        context: FitContext,
-    ) -> Part:
-        """Learn everything from the rows of a `Fold`: groups and, with a learner, the structure.
-
-        `limit` is the most numbers of a table of groups.
-        """
-        counts = Counts(rows.subset(fold), context)
-        part = cls(rows, _groups(counts), structure, context, fold, _weights(counts))
+    def anew(self, fold: Fold) -> Part:
+        """Learn everything from the rows of a `Fold`: groups and, with a learner, the structure."""
+        counts = Counts(self.rows.subset(fold), self.context)
+        plan = replace(self.plan, context=self.context).for_rows(counts)
+        assert plan.groups is not None
+        structure, learner = self.structure, plan.structure_learner
         if learner is not None:
-            counts = part.grouped_counts
-            found = learner.learn(counts, context).within(counts.domain, limit)
-            part = replace(part, structure=found)
-        return part._refined(limit)
+            grouped = plan.grouped_counts
+            structure = learner.learn(grouped, plan).within(grouped.domain, MAX_TABLE)
+        given = plan.groups, structure, plan, self.context, fold, _weights(counts)
+        return Part(self.rows, *given)._refined()
 
-    def _refined(self, limit: int) -> Part:
+    def _refined(self) -> Part:
         """Divide groups where a feature and a parent together ask for it."""
         ordered = np.array(self.rows.domain.n_ordered) > 1
         pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
         families = [(feature, *parents) for feature, parents in pairs]
         if not any(len(f) > 1 and ordered[list(f)].any() for f in families):
             return self
-        rows = self.rows if self.fold is None else self.rows.subset(self.fold)
-        residuals = find_residuals(rows, self.context)
-        groups = refine_groups(self.groups, residuals, rows.domain, families, limit)
+        residuals, domain = self.plan.residuals, self.rows.domain
+        groups = refine_groups(self.groups, residuals, domain, families, MAX_TABLE)
         return replace(self, groups=groups, _terms={})
 
     @cached_property
@@ -187,11 +179,6 @@ class Part:
 
 def _weights(counts: Counts) -> list[Floats]:
     return [values.sum(axis=1) for values in counts.values]
-
-
-def _groups(counts: Counts) -> tuple[Groups, ...]:
-    pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
-    return tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
 
 
 def _shorten(structure: Structure, depth: int) -> Structure:

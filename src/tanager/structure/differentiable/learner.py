@@ -15,11 +15,12 @@ from tanager.structure.differentiable.candidates import Request, resolve_candida
 from tanager.structure.differentiable.families import Families, families_of
 from tanager.structure.differentiable.initial import STARTS
 from tanager.structure.differentiable.sampling import Arborescence, BestParent, KTree
-from tanager.structure.learner import StructureLearner
+from tanager.structure.learner import JointLearner
+from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 from tanager.training import Training
 from tanager.training.fitting import Task, fit
-from tanager.training.model import CARRIED, JointTables, Model, Slots, coded_rows
+from tanager.training.model import JointTables, Model, Slots, coded_rows
 from tanager.training.optimiser import ParentSearch, Sampler, most_probable
 from tanager.training.options import Trained
 
@@ -28,7 +29,7 @@ __all__ = ["Differentiable"]
 CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 
-class Differentiable(Trained, StructureLearner):
+class Differentiable(Trained, JointLearner):
     r"""Learn a TAN structure, or a k-tree, by gradient, under any loss [1]_.
 
     Each feature has a categorical distribution over candidate parents and "no
@@ -107,12 +108,13 @@ class Differentiable(Trained, StructureLearner):
     >>> from tanager.codes import Domain, Rows
     >>> from tanager.counts import Counts
     >>> from tanager.engines import FitContext
+    >>> from tanager.structure import FitPlan
     >>> a, y = np.random.default_rng(0).integers(0, 2, (2, 500))
     >>> codes = np.array([a, a ^ y], np.uint8)
     >>> rows = Rows.in_memory(Domain(("a", "b"), np.array([2, 2]), 2), codes, y.astype(np.uint16))
     >>> learner = Differentiable(order="columns", training=Training(20, batch_size=50))
     >>> context = FitContext()
-    >>> dict(learner.learn(Counts(rows, context), context).parents)
+    >>> dict(learner.learn(Counts(rows, context), FitPlan(context)).parents)
     {'a': (), 'b': ('a',)}
     """
 
@@ -143,12 +145,13 @@ class Differentiable(Trained, StructureLearner):
         self.temperature = temperature
         self.training = training
 
-    def learn(self, counts: Counts, context: FitContext) -> Structure:
-        """Learn the most probable structure; its tables go to ``context.carry``."""
+    def learn_jointly(self, counts: Counts, plan: FitPlan) -> tuple[Structure, JointTables]:
+        """Learn the most probable structure, and its tables."""
+        context = plan.context
         training = self._check()
         domain = counts.domain
         if domain.n_features == 0:
-            return Structure((), (), ())
+            return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
         families = self._families(domain, context)
         slots = families.slots
         sampler = self._sampler(families)
@@ -168,9 +171,8 @@ class Differentiable(Trained, StructureLearner):
         chosen = most_probable(run.result, slots, task.parents)
         structure, joint = _read_off(domain, run.result, families, chosen)
         info["probabilities"] = _probabilities(run.result, slots, chosen, sampler)
-        context.carry[CARRIED] = joint
         context.record("structure").update(info)
-        return structure
+        return structure, joint
 
     def _check(self) -> Training:
         if self.ordering not in ("fixed", "free"):
