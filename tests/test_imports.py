@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +24,55 @@ def test_a_bare_import_loads_little(module, heavy):
     code = LOADED.format(module=module, heavy=heavy)
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+HEAVY = ("sklearn", "scipy", "numba", "pandas", "matplotlib", "rich", "typer")
+
+
+def loaded_by(code):
+    """Return which heavy libraries a program has loaded at its end."""
+    code += f"\nimport sys\nprint('LOADED', *[m for m in {HEAVY!r} if m in sys.modules])\n"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return run.stdout.splitlines()[-1].split()[1:]
+
+
+def test_the_classifier_loads_without_scikit_learn():
+    assert loaded_by("from tanager import BayesNetClassifier\nprint(BayesNetClassifier())") == []
+
+
+def test_a_model_answers_a_row_without_scikit_learn(tmp_path):
+    import tanager
+
+    table = {"job": ["a", "b"] * 20, "day": ["2024-01-01", "2024-02-02"] * 20, "x": [1.5, 2] * 20}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = tanager.BayesNetClassifier("tan", "m-estimate").fit(table, ["no", "yes"] * 20)
+    tanager.save(clf, tmp_path / "m.tanager")
+    code = f"""if True:
+        import tanager
+        clf = tanager.load({str(tmp_path / "m.tanager")!r})
+        row = {{"job": "a", "day": "2024-01-02", "x": 1}}
+        print(clf.predict_proba(row), clf.predict([["b", None, 3.5]]))
+    """
+    assert loaded_by(code) == []
+
+
+def test_estimators_are_scikit_learns_once_it_is_there():
+    code = """if True:
+        from tanager import BayesNetClassifier
+        from tanager.structure import KDB
+        early, learner = BayesNetClassifier(KDB(k=2)), KDB(k=1)
+        from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+        assert is_classifier(early)
+        for one in (early, BayesNetClassifier(), clone(early)):
+            assert isinstance(one, BaseEstimator) and isinstance(one, ClassifierMixin)
+        assert isinstance(learner, BaseEstimator)
+        assert clone(early).get_params()["structure__k"] == 2
+        from sklearn import config_context
+        with config_context(enable_metadata_routing=True):
+            early.set_fit_request(sample_weight=True)
+    """
+    loaded_by(code)
 
 
 def imported_names(path):

@@ -7,7 +7,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from tanager.errors import DataError
 from tanager.sources import Source
@@ -34,27 +33,10 @@ def has_names(X: Any) -> bool:
 
 
 def as_table(X: Any) -> Any:
-    """Return X itself if it names its columns, else a 2-D array checked as scikit-learn does.
-
-    Lists of rows stay lists: one array of them would turn the numbers of a
-    row that also holds text into text.
-    """
-    if has_names(X) or isinstance(X, list | tuple):
-        return X
-    if hasattr(X, "to_frame"):
-        return X  # one column or row of a frame: refused where it is opened, with the remedy
-    if X is None or np.isscalar(X):
+    """Return X, refused where it is a single value; whatever else is no table is not opened."""
+    if X is None or (np.isscalar(X) and not isinstance(X, str)):
         raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table, or the path of one.")
-    if isinstance(X, np.ma.MaskedArray):
-        return X  # its gaps would be lost here
-    if isinstance(X, np.ndarray) and (X.ndim != 2 or X.dtype.kind == "c"):
-        return X  # refused where it is opened, without printing all of it
-    if not hasattr(X, "__array__"):
-        return X  # refused there too: a sparse matrix, a generator, whatever else is no table
-    try:
-        return check_array(X, dtype=None, ensure_all_finite=False, estimator="BayesNetClassifier")
-    except ValueError as error:
-        raise DataError(str(error)) from error
+    return X
 
 
 def target_among(X: Any, y: Any) -> str | None:

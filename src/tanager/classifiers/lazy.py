@@ -9,13 +9,23 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from tanager.sources.dask_frames import is_dask_frame
 
-__all__ = ["lazy_for_dask"]
+__all__ = ["check_fitted", "lazy_for_dask"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def check_fitted(estimator: Any) -> None:
+    """Refuse to predict before `fit`."""
+    if not hasattr(estimator, "network_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with "
+            "appropriate arguments before using this estimator."
+        )
 
 
 def lazy_for_dask(method: Method) -> Method:
@@ -28,7 +38,7 @@ def lazy_for_dask(method: Method) -> Method:
     def predict(self: Any, X: Any) -> Any:
         if not is_dask_frame(X):
             return method(self, X)
-        check_is_fitted(self)
+        check_fitted(self)
         plain = copy(self)
         plain.engine, plain.n_jobs, plain.verbose, plain._kept_counts = "local", None, 0, None
         # The result's type and number of columns, from one row without a known value.

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from tanager.classifiers.inputs import as_table
-from tanager.classifiers.lazy import lazy_for_dask
+from tanager.classifiers.lazy import check_fitted, lazy_for_dask
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import encode_rows
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
+from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation
 from tanager.parameters import log_posterior, posterior
 from tanager.sources.dask_frames import is_dask_frame
@@ -28,7 +27,7 @@ __all__ = ["NetworkPredictor"]
 Floats = NDArray[np.float64]
 
 
-class NetworkPredictor(ClassifierMixin, BaseEstimator):
+class NetworkPredictor(Classifier):
     """Predicts, scores, explains and shows what `network_` knows.
 
     How a network is learned is the matter of `BayesNetClassifier`.
@@ -66,8 +65,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
     @lazy_for_dask
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
-        if not hasattr(self, "network_"):  # checking costs as much as a short row
-            check_is_fitted(self)
+        check_fitted(self)
         return predict_log_joint(self.network_, X, self.engine, self.n_jobs)
 
     @lazy_for_dask
@@ -97,7 +95,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
         >>> BayesNetClassifier("naive", "laplace").fit(table, "label").score(table, "label")
         1.0
         """
-        check_is_fitted(self)
+        check_fitted(self)
         if y is None:
             raise ConfigurationError(
                 "score requires the true classes. Pass y, or the name of their column in X."
@@ -132,7 +130,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
         difference between two classes splits their log-odds exactly. Unknown
         features, and those the structure left out, contribute nothing.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         network = self.network_
         return network.log_terms(network.codebook.encode(as_table(X)))
 
@@ -151,7 +149,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
         **options
             As `tanager.report.render_model_report` has them.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         # Pages are made above this layer, so the name is looked up when it is needed.
         pages = import_module("tanager.report.model_page")
         pages.write_model_report(self, path, X, y, **options)
@@ -159,7 +157,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
     @property
     def structure_(self) -> Structure:
         """The learned structure."""
-        check_is_fitted(self)
+        check_fitted(self)
         return self.network_.structure
 
     @property
@@ -172,7 +170,7 @@ class NetworkPredictor(ClassifierMixin, BaseEstimator):
         model would lose without a feature is another question, and wants rows
         that it has not seen: `tanager.evaluation.loss_without_features`.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         information = NetworkInformation(self.network_).of_features()
         total = information.sum()
         return information / total if total > 0 else information

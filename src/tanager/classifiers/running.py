@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_random_state
 
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.memory import read_memory_limit
@@ -31,6 +30,8 @@ def open_context(
     if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
         seed = np.random.SeedSequence(0 if random_state is None else int(random_state))
     else:
+        from sklearn.utils.validation import check_random_state
+
         try:
             generator = check_random_state(random_state)
         except ValueError as error:

@@ -9,10 +9,10 @@ from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
+from tanager.estimator import Estimator
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import FitPlan, Structure
 
@@ -21,7 +21,7 @@ __all__ = ["CountLearner", "GroupedLearner", "ParameterLearner", "map_trees"]
 Result = TypeVar("Result")
 
 
-class ParameterLearner(BaseEstimator, ABC):
+class ParameterLearner(Estimator, ABC):
     """Fills the tables of a given structure.
 
     A small scikit-learn-style object: `__init__` only stores its parameters;

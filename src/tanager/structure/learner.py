@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from sklearn.base import BaseEstimator
-
 from tanager.counts import Counts
+from tanager.estimator import Estimator
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 from tanager.training.model import JointTables
@@ -14,7 +13,7 @@ from tanager.training.model import JointTables
 __all__ = ["JointLearner", "StructureLearner"]
 
 
-class StructureLearner(BaseEstimator, ABC):
+class StructureLearner(Estimator, ABC):
     """Learns which features condition which.
 
     A small scikit-learn-style object: `__init__` only stores its parameters;

@@ -5,14 +5,13 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator
-
 from tanager.errors import ConfigurationError
+from tanager.estimator import Estimator
 
 __all__ = ["Trained", "Training"]
 
 
-class Training(BaseEstimator):
+class Training(Estimator):
     r"""How tables are trained by gradient, for `Hybrid` and `Differentiable` alike.
 
     Parameters
@@ -150,7 +149,7 @@ class Training(BaseEstimator):
         return float(self.learning_rate * self.decay ** (epoch / self.epochs))
 
 
-class Trained(BaseEstimator):
+class Trained(Estimator):
     """A learner with an option `training`; None is `Training` with its defaults."""
 
     training: Training | None

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
@@ -217,6 +216,8 @@ class HDP(CountLearner):
         late = [at for at, estimate in enumerate(estimates) if not estimate.converged]
         record["converged"] = not late
         if late:
+            from sklearn.exceptions import ConvergenceWarning
+
             warnings.warn(
                 f"{len(late)} of {len(estimates)} families did not settle within "
                 f"max_sweeps={self.max_sweeps}; info_['parameters'] has their traces. "

@@ -1,0 +1,116 @@
+"""What scikit-learn asks of an estimator, without importing scikit-learn.
+
+Its import takes most of a second, and a model that is loaded to answer one row, or a command
+that prints its help, needs nothing of it. So the classes here have its methods themselves, and
+become subclasses of its `BaseEstimator` as soon as somebody has imported it: `isinstance`,
+metadata routing and callbacks then work as with any other estimator.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from inspect import Parameter, signature
+from typing import Any, Self
+
+from tanager.errors import ConfigurationError
+
+__all__ = ["Classifier", "Estimator", "join_scikit_learn"]
+
+MAX_REPR = 700  # characters
+
+
+class _Ground:
+    """Python exchanges the base of a class for another only if it is not `object` itself."""
+
+
+class Estimator(_Ground):
+    """Base of the classifier and of all learners: parameters by name, nested ones too.
+
+    `__init__` of a subclass names its parameters and only stores them.
+    """
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        if cls.__init__ is object.__init__:
+            return []
+        given = list(signature(cls.__init__).parameters.values())[1:]
+        return sorted(option.name for option in given if option.kind != Parameter.VAR_KEYWORD)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; with `deep` those of learners among them, too.
+
+        The parameter ``k`` of ``structure`` is ``structure__k``.
+        """
+        join_scikit_learn()
+        found: dict[str, Any] = {}
+        for name in self._get_param_names():
+            value = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                found |= {f"{name}__{key}": item for key, item in value.get_params().items()}
+            found[name] = value
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of learners too: ``structure__k=2``."""
+        nested: dict[str, dict[str, Any]] = defaultdict(dict)
+        names = self._get_param_names()
+        for key, value in params.items():
+            name, mark, rest = key.partition("__")
+            if name not in names:
+                raise ConfigurationError(
+                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
+                    f"{names!r}."
+                )
+            if mark:
+                nested[name][rest] = value
+            else:
+                setattr(self, name, value)
+        for name, inner in nested.items():
+            getattr(self, name).set_params(**inner)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = signature(type(self).__init__).parameters
+        shown = (
+            f"{name}={getattr(self, name)!r}"
+            for name in self._get_param_names()
+            if repr(getattr(self, name)) != repr(defaults[name].default)
+        )
+        text = f"{type(self).__name__}({', '.join(shown)})"
+        half = MAX_REPR // 2
+        return text if len(text) <= MAX_REPR else f"{text[:half]}...{text[-half:]}"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags
+
+        join_scikit_learn()
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+
+class Classifier(Estimator):
+    """Base of the classifier."""
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags
+
+        tags = super().__sklearn_tags__()
+        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
+        tags.target_tags.required = True
+        return tags
+
+
+def join_scikit_learn() -> None:
+    """Make the classes subclasses of scikit-learn's, once that is imported."""
+    base = sys.modules.get("sklearn.base")
+    if _Ground not in Estimator.__bases__ or not hasattr(base, "ClassifierMixin"):
+        return
+    assert base is not None
+    Estimator.__bases__ = (base.BaseEstimator,)
+    Classifier.__bases__ = (base.ClassifierMixin, Estimator)
+    waiting = [Estimator]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        # What scikit-learn does when one of its classes is extended: `set_fit_request`, ...
+        base.BaseEstimator.__init_subclass__.__func__(kind)
