@@ -98,15 +98,15 @@ def choices() -> dict[str, Program]:
         "features alone (no parents)": made("naive", "layered"),
         "one parent": made("ktree(max_parents=1)", "layered"),
         "parents divided by their own counts alone": made()._replace(
-            instead=("tanager.additive.residuals.LEAST_GAIN", np.inf)
+            instead=("tanager.loglinear.residuals.LEAST_GAIN", np.inf)
         ),
         "tables of two numbers not smooth": made()._replace(
-            instead=("tanager.additive.terms.MOST_SMOOTH", 1)
+            instead=("tanager.loglinear.cells.MOST_SMOOTH", 1)
         ),
         "tree by conditional information": made(KDB(k=2, moral=True), "layered"),
         "without generative tables": made("auto", Layered(generative=None)),
         "bins by class and frequency, not fine": made("auto", "layered", bins=5),
-        "bases not turned": made()._replace(instead=("tanager.additive.bases.EVEN", np.inf)),
+        "bases not turned": made()._replace(instead=("tanager.loglinear.curves.EVEN", np.inf)),
     }
 
 
@@ -121,7 +121,7 @@ def choices_of_many_rows() -> dict[str, Program]:
         "one strength, no table of a second parent alone": without(
             "parameters.layered.part.OWN_TABLE_ROWS", np.inf
         ),
-        "bases not turned, many rows": without("additive.bases.EVEN", np.inf),
+        "bases not turned, many rows": without("loglinear.curves.EVEN", np.inf),
         "two parents": without("structure.ktree.THIRD_PARENT_ROWS", np.inf),
     }
 

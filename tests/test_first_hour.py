@@ -139,7 +139,7 @@ def test_the_distributions_are_whole(built):
     sdist, wheel = built
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"src/native/additive.c", "setup.py", "LICENSE", "README.md"} <= inside
+    assert {"src/native/loglinear.c", "setup.py", "LICENSE", "README.md"} <= inside
     names = zipfile.ZipFile(wheel).namelist()
     assert wheel.name.startswith("tanager-")
     assert "-cp311-abi3-" in wheel.name

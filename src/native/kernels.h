@@ -16,7 +16,7 @@
     K(evaluate_scores)                                                                        \
     /* leave_one_out.c */                                                                     \
     K(score_odds) K(score_posteriors)                                                         \
-    /* additive.c */                                                                          \
+    /* loglinear.c */                                                                         \
     K(evaluate_sums) K(add_sums) K(locate_rows) K(weigh_joints) K(descend) K(score_gains)     \
     /* shares.c */                                                                            \
     K(normalize_scores) K(spread_shares)                                                      \

@@ -214,7 +214,7 @@ def score_posteriors(
     totals: Ints,
 ) -> int: ...
 
-# additive.c
+# loglinear.c
 def evaluate_sums(
     cells: Shorts,
     starts: Ints,

@@ -12,7 +12,7 @@ import pytest
 
 import tanager
 from tanager import BayesNetClassifier
-from tanager.additive import joining
+from tanager.loglinear import joining
 from tanager.parameters.layered import learner as layered
 from tests.engines.test_processes import make_table
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive.residuals import MAX_ROWS, SHRINK
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError
+from tanager.loglinear.residuals import MAX_ROWS, SHRINK
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.kdb import information_order
 from tanager.structure.learner import StructureLearner

@@ -15,7 +15,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 
 if TYPE_CHECKING:
-    from tanager.additive.residuals import Residuals
+    from tanager.loglinear.residuals import Residuals
     from tanager.structure.learner import StructureLearner
     from tanager.training.model import JointTables
 
@@ -76,14 +76,14 @@ class FitPlan:
     @cached_property
     def residuals(self) -> Residuals:
         """What an additive model of the plan's rows leaves unsaid, at the features' own values."""
-        from tanager.additive.residuals import find_residuals
+        from tanager.loglinear.residuals import find_residuals
 
         assert self.rows is not None
         return find_residuals(self.rows, self.context)
 
     def residuals_of(self, counts: Counts, max_rows: int) -> Residuals:
         """Return residuals of at most so many of the rows that a learner was given counts of."""
-        from tanager.additive.residuals import find_residuals
+        from tanager.loglinear.residuals import find_residuals
 
         if self.groups is None:
             return find_residuals(counts.rows, self.context, max_rows)

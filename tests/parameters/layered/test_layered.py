@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier, load, save
-from tanager.additive import by_class
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
+from tanager.loglinear import by_class
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.learner import _input_shares, _pool, _within
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tanager.additive import residuals
 from tanager.codes import Chunk, Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
+from tanager.loglinear import residuals
 from tanager.parameters.layered import Layered, learner
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure

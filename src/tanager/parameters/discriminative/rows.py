@@ -31,11 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from tanager.additive.joining import join_sets
 from tanager.codes import Chunk, Codes, Rows
 from tanager.codes.hashing import folds_of
 from tanager.counts import ContextTree, FoldPlan
 from tanager.engines import FitContext, Piece
+from tanager.loglinear.joining import join_sets
 from tanager.parameters.scores import FamilyCells, Layout
 from tanager.progress import Progress
 

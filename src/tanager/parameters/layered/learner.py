@@ -9,12 +9,12 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Settings
-from tanager.additive.joining import weigh_joints
 from tanager.codes import Fold, Groups, Rows, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
+from tanager.loglinear import Settings
+from tanager.loglinear.joining import weigh_joints
 from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Fit, LocatedTable, Settings, Terms, by_class, fit_scores
 from tanager.codes import Rows, group_codes
+from tanager.loglinear import Fit, LocatedTable, Settings, Terms, by_class, fit_scores
 from tanager.parameters.layered.monotone import apart, project_tables
 from tanager.parameters.layered.part import Part
 from tanager.parameters.layered.shares import FLOOR

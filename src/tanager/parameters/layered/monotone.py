@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Signs
 from tanager.counts import Counts
+from tanager.loglinear import Signs
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 

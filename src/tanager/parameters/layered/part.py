@@ -10,11 +10,11 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive import Columns, LocatedTable, Signs, Terms, can_hold
-from tanager.additive.residuals import refine_groups
 from tanager.codes import Fold, Groups, Rows, group_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
+from tanager.loglinear import Columns, LocatedTable, Signs, Terms, can_hold
+from tanager.loglinear.residuals import refine_groups
 from tanager.structure import FitPlan, Structure
 
 __all__ = ["Part"]

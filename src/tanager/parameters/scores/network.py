@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive.descent import minimise
+from tanager.loglinear.optimiser import minimise
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tanager.additive.residuals import SHRINK, Residuals, cut_pairs, refine_groups
 from tanager.codes import Domain
+from tanager.loglinear.residuals import SHRINK, Residuals, cut_pairs, refine_groups
 
 
 def gain(rows: Residuals, inside: np.ndarray) -> np.ndarray:

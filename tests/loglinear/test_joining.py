@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.additive.joining import join_sets
+from tanager.loglinear.joining import join_sets
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, minimize
 
-from tanager.additive import Columns, LocatedTable, Settings, Terms, by_class, fit_scores, joining
-from tanager.additive.bases import basis
-from tanager.additive.fitting import CLASS_PRECISION
-from tanager.additive.steps import can_hold, column_bounds, corner_matrix, step_matrix
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext
+from tanager.loglinear import Columns, LocatedTable, Settings, Terms, by_class, fit_scores, joining
+from tanager.loglinear.curves import basis
+from tanager.loglinear.objective import CLASS_PRECISION
+from tanager.loglinear.steps import can_hold, column_bounds, corner_matrix, step_matrix
 
 FAMILIES = [(0,), (1,), (2,), (0, 1), (1, 0, 2), (2, 0)]
 

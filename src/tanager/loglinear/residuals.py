@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive.fitting import Settings, fit_scores
-from tanager.additive.joining import Columns
-from tanager.additive.rows import LocatedTable
-from tanager.additive.terms import Terms
 from tanager.codes import Chunk, Codes, Domain, Fold, Groups, Rows, sample_rows
 from tanager.engines import FitContext, LocalEngine
+from tanager.loglinear.cells import Terms
+from tanager.loglinear.joining import Columns
+from tanager.loglinear.objective import Settings, fit_scores
+from tanager.loglinear.rows import LocatedTable
 
 __all__ = ["Residuals", "cut_pairs", "find_residuals", "refine_groups"]
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.additive.joining import Places
-from tanager.additive.terms import Terms, by_class
 from tanager.codes import Chunk, Rows
 from tanager.codes.hashing import Fold, folds_of
 from tanager.engines import FitContext, LocalEngine, Piece
+from tanager.loglinear.cells import Terms, by_class
+from tanager.loglinear.joining import Places
 from tanager.progress import Progress
 
 __all__ = ["LocatedRows", "LocatedTable"]

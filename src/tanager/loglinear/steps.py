@@ -31,8 +31,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive.bases import basis_variances
-from tanager.additive.descent import REMEMBERED, Descent
+from tanager.loglinear.curves import basis_variances
+from tanager.loglinear.optimiser import REMEMBERED, Descent
 
 __all__ = [
     "Signs",

@@ -22,7 +22,7 @@ from tanager.engines import FitContext
 from tanager.progress import Progress
 
 if TYPE_CHECKING:
-    from tanager.additive.terms import Terms
+    from tanager.loglinear.cells import Terms
 
 __all__ = ["Columns", "Joint", "Places", "join_families", "join_sets", "weigh_joints"]
 
@@ -124,7 +124,7 @@ def join_sets(
 
 
 class _Sums(NamedTuple):
-    """How joint values of tables are summed up; see `locate_rows` in src/native/additive.c."""
+    """How joint values of tables are summed up; see `locate_rows` in src/native/loglinear.c."""
 
     features: Ints
     table_start: Ints

@@ -24,12 +24,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive.bases import align, basis
-from tanager.additive.blocks import Curves, Sheets
-from tanager.additive.joining import Columns, Joint, join_families, weigh_joints
-from tanager.additive.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.codes import Rows
 from tanager.engines import FitContext
+from tanager.loglinear.curves import Curves, Sheets, align, basis
+from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
+from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 
 __all__ = ["Terms", "by_class"]
 

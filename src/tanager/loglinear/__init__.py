@@ -5,12 +5,12 @@ a feature and its parents. In ordered features neighbouring values have similar
 scores. What is fitted is the conditional likelihood with a Gaussian prior.
 """
 
-from tanager.additive.bases import basis
-from tanager.additive.fitting import Fit, Settings, fit_scores
-from tanager.additive.joining import Columns
-from tanager.additive.rows import LocatedTable
-from tanager.additive.steps import Signs, can_hold
-from tanager.additive.terms import Terms, by_class
+from tanager.loglinear.cells import Terms, by_class
+from tanager.loglinear.curves import basis
+from tanager.loglinear.joining import Columns
+from tanager.loglinear.objective import Fit, Settings, fit_scores
+from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.steps import Signs, can_hold
 
 __all__ = [
     "Columns",

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.additive.descent import Curvature, minimise
-from tanager.additive.rows import LocatedTable
-from tanager.additive.steps import minimise_within
-from tanager.additive.terms import Terms
+from tanager.loglinear.cells import Terms
+from tanager.loglinear.optimiser import Curvature, minimise
+from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.steps import minimise_within
 from tanager.threads import one_blas_thread
 
 __all__ = ["Fit", "Settings", "fit_scores"]

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from tanager.additive import (
+from tanager.codes import Domain, Fold, Rows
+from tanager.engines import FitContext, LocalEngine
+from tanager.loglinear import (
     Columns,
     LocatedTable,
     Settings,
@@ -18,10 +20,8 @@ from tanager.additive import (
     fit_scores,
     joining,
 )
-from tanager.additive.bases import SMOOTHNESS, align
-from tanager.additive.descent import minimise
-from tanager.codes import Domain, Fold, Rows
-from tanager.engines import FitContext, LocalEngine
+from tanager.loglinear.curves import SMOOTHNESS, align
+from tanager.loglinear.optimiser import minimise
 
 EXACT = Settings(max_iter=2000, tol=1e-14)
 FAMILIES = [(0,), (1,), (2,), (0, 1), (2, 1), (1, 0, 2)]
