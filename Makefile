@@ -6,12 +6,12 @@ KEEL   := .keel
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers unit docs pictures peers bench torture fuzz floors clean
+.PHONY: help setup demo test lint types layers unit docs pictures peers bench torture fuzz floors wheels clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-$(VENV)/.ready: pyproject.toml papers/pyproject.toml setup.py $(wildcard src/native/*)
+$(VENV)/.ready: pyproject.toml papers/pyproject.toml setup.py $(wildcard release/*.py src/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./papers
@@ -73,5 +73,8 @@ fuzz: setup  ## fuzz the readers of files, guided by coverage (Linux, Python bel
 floors: setup  ## test with the lowest versions allowed, and on every Python found
 	$(BIN)/python -m torture.floors
 
+wheels:  ## build and check wheels for Linux, macOS and Windows, into dist
+	$(PYTHON) release/wheels.py $(if $(ONLY),--only $(ONLY))
+
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(KEEL) .floors .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf $(VENV) $(KEEL) .floors .wheels dist .mypy_cache .ruff_cache .pytest_cache docs/_build
