@@ -8,7 +8,10 @@
 #define TANAGER_ARRAYS_H
 
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED /* free-threaded Pythons have no stable interface before 3.15 */
 #define Py_LIMITED_API 0x030B0000
+#endif
 #include <Python.h>
 #include <math.h>
 #include <stdint.h>

@@ -80,7 +80,13 @@ static int start_module(PyObject *module)
     return 0;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)start_module}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)start_module},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
 
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "tanager.native", "Compiled loops; see src/native.", 0, methods, slots,
