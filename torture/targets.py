@@ -133,6 +133,26 @@ def checkpoint(data: bytes) -> str:
     return _in_file(data, ".npz", read)
 
 
+NETWORK_FORMATS = ("bif", "xmlbif", "xdsl", "net")
+
+
+def network(data: bytes) -> str:
+    """Take the first byte as the format of a network and the rest as its file."""
+    from tanager.errors import TanagerError
+    from tanager.network.general import network_of_variables
+    from tanager.network.readers.opening import parse_network
+
+    if not data:
+        return "refused"
+    try:
+        variables, notes = parse_network(data[1:], NETWORK_FORMATS[data[0] % 4])
+        found = network_of_variables(variables, variables[0].name, notes=notes)
+        found.log_joint([dict.fromkeys(found.codebook.domain.names)])
+    except TanagerError:
+        return "refused"
+    return "read"
+
+
 TARGETS: dict[str, Callable[[bytes], str]] = {
     "model": model,
     "experiment": experiment,
@@ -140,6 +160,7 @@ TARGETS: dict[str, Callable[[bytes], str]] = {
     "run_file": run_file,
     "csv": csv,
     "checkpoint": checkpoint,
+    "network": network,
 }
 
 
@@ -162,7 +183,35 @@ def seeds_of(target: str) -> list[bytes]:
         return [RUN_FILE.read_bytes()]
     if target == "csv":
         return [data for ending, data in input_mutations.seeds() if ending == ".csv"]
+    if target == "network":
+        return [bytes([at]) + text for at, text in enumerate(_network_texts())]
     return [_checkpoint_bytes()]
+
+
+def _network_texts() -> list[bytes]:
+    """Return one network in every format."""
+    bif = b"""network n { }
+variable a { type discrete [ 2 ] { x, y }; }
+variable b { type discrete [ 2 ] { u, "v w" }; }
+probability ( a | b ) { (u) 0.5, 0.5; default 0.25, 0.75; }
+probability ( b ) { table 0.1, 0.9; }
+"""
+    xmlbif = b"""<BIF VERSION="0.3"><NETWORK><NAME>n</NAME>
+<VARIABLE TYPE="nature"><NAME>a</NAME><OUTCOME>x</OUTCOME><OUTCOME>y</OUTCOME></VARIABLE>
+<VARIABLE><NAME>b</NAME><OUTCOME>u</OUTCOME><OUTCOME>v</OUTCOME></VARIABLE>
+<DEFINITION><FOR>a</FOR><GIVEN>b</GIVEN><TABLE>0.5 0.5 0.25 0.75</TABLE></DEFINITION>
+<DEFINITION><FOR>b</FOR><TABLE>0.1 0.9</TABLE></DEFINITION></NETWORK></BIF>"""
+    xdsl = b"""<smile version="1.0" id="n"><nodes>
+<cpt id="a"><state id="x"/><state id="y"/><parents>b</parents>
+<probabilities>0.5 0.5 0.25 0.75</probabilities></cpt>
+<deterministic id="b"><state id="u"/><state id="v"/><resultingstates>v</resultingstates>
+</deterministic></nodes></smile>"""
+    net = b"""net { node_size = (80 40); }
+node a { states = ("x" "y"); } node b { states = ("u" "v"); }
+potential (a | b) { data = ((0.5 0.5)(0.25 0.75)); } % rows
+potential (b) { data = (0.1 0.9); }
+"""
+    return [bif, xmlbif, xdsl, net]
 
 
 def _checkpoint_bytes() -> bytes:

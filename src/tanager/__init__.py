@@ -6,7 +6,15 @@ from tanager.registry import lazy_exports
 
 __version__ = "0.1.0"
 
-__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "open_table", "save"]
+__all__ = [
+    "BayesNetClassifier",
+    "MDLDiscretizer",
+    "__version__",
+    "load",
+    "open_table",
+    "read_network",
+    "save",
+]
 
 # Public names resolve on first use, so that `import tanager` loads neither
 # numba nor scikit-learn.
@@ -15,6 +23,7 @@ _HOMES = {
     "MDLDiscretizer": "tanager.codes",
     "load": "tanager.classifiers",
     "open_table": "tanager.sources",
+    "read_network": "tanager.classifiers",
     "save": "tanager.classifiers",
 }
 

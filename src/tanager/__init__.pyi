@@ -1,10 +1,19 @@
 # What editors and type checkers see: the names that __init__.py resolves on first use.
 from tanager.classifiers import BayesNetClassifier as BayesNetClassifier
 from tanager.classifiers import load as load
+from tanager.classifiers import read_network as read_network
 from tanager.classifiers import save as save
 from tanager.codes import MDLDiscretizer as MDLDiscretizer
 from tanager.sources import open_table as open_table
 
-__all__ = ["BayesNetClassifier", "MDLDiscretizer", "__version__", "load", "open_table", "save"]
+__all__ = [
+    "BayesNetClassifier",
+    "MDLDiscretizer",
+    "__version__",
+    "load",
+    "open_table",
+    "read_network",
+    "save",
+]
 
 __version__: str

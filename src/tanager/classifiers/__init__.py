@@ -8,16 +8,17 @@ from tanager.registry import lazy_exports
 
 if TYPE_CHECKING:
     from tanager.classifiers.bayesnet import BayesNetClassifier
-    from tanager.classifiers.files import load, save
+    from tanager.classifiers.files import load, read_network, save
 
 # Loaded on first use: scoring rows with a network needs no estimator, and so not
 # scikit-learn, whose import takes longer than everything else.
 _HOMES = {
     "BayesNetClassifier": "tanager.classifiers.bayesnet",
     "load": "tanager.classifiers.files",
+    "read_network": "tanager.classifiers.files",
     "save": "tanager.classifiers.files",
 }
 
-__all__ = ["BayesNetClassifier", "load", "save"]
+__all__ = ["BayesNetClassifier", "load", "read_network", "save"]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -26,6 +26,7 @@ from tanager.cli import (
     explain,
     export,
     fit,
+    importing,
     laboratory,
     predict,
     report,
@@ -94,7 +95,7 @@ def tanager(
 
 
 for command in (
-    *(audit, fit, predict, score, show, explain, draw, export, report, demo),
+    *(audit, fit, predict, score, show, explain, draw, export, importing, report, demo),
     laboratory,
 ):
     command.register(app)

@@ -1,0 +1,305 @@
+r"""From any discrete Bayesian network to a classifier for one of its nodes.
+
+A `Network` has the class first and makes it a parent of every feature. Another
+network becomes one without a change to its joint distribution:
+
+* Hidden nodes are summed out one at a time. A node's arcs to its children are
+  turned round, child by child, until it has none and drops out; each child then
+  has the node's other neighbours for parents (Shachter 1986).
+* Where the class has parents, its ancestors are rewritten. They are eliminated in
+  min-fill order, the class last; each becomes
+  :math:`P(v \mid \text{class, its neighbours at that time})`.
+
+Both are exact. What they cost is the largest table, and past a bound the network
+is refused with its width.
+
+References
+----------
+R. D. Shachter, "Evaluating influence diagrams", Operations Research 34 (1986),
+doi:10.1287/opre.34.6.871.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from graphlib import TopologicalSorter
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes import Codebook
+from tanager.codes.columns import CategoricalColumn, Column
+from tanager.codes.rows import MAX_ARITY
+from tanager.codes.targets import class_array
+from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
+from tanager.network.checks import check_codebook
+from tanager.network.exports.variables import Variable
+from tanager.network.exports.xmlbif import xml_names
+from tanager.network.marginal import eliminate
+from tanager.network.network import Network
+from tanager.parameters import DenseTable, Tables
+from tanager.structure import Structure
+
+__all__ = ["network_of_variables"]
+
+Floats = NDArray[np.float64]
+
+MAX_CELLS = 1 << 24  # of one table, and four times as many of all: 128 and 512 MiB
+IMPOSSIBLE = -1e4  # for log 0: exp gives 0, and a row that no class allows still has a posterior
+
+
+def network_of_variables(
+    variables: Sequence[Variable],
+    target: str,
+    *,
+    hidden: Collection[str] = (),
+    notes: Mapping[str, Any] | None = None,
+) -> Network:
+    """Return the network as a classifier for one node.
+
+    Parameters
+    ----------
+    variables : sequence of Variable
+    target : str
+        The node that is the class.
+    hidden : collection of str
+        Nodes that no table has as a column: summed out.
+    notes : mapping, optional
+        What Tanager wrote besides, with its codebook.
+    """
+    names = [variable.name for variable in variables]
+    for name in (target, *hidden):
+        if name not in names:
+            raise ConfigurationError(
+                f"The network has no node {name!r}.{nearest(name, names)} Its nodes: "
+                f"{listed(names)}."
+            )
+    if target in hidden:
+        raise ConfigurationError(f"The target {target!r} cannot be hidden. Name another node.")
+    graph = _Graph(variables)
+    root = names.index(target)
+    for node in {names.index(name) for name in hidden}:
+        graph.hidden.add(node)
+    graph.sum_out_hidden()
+    graph.make_root(root)
+    features = [at for at in graph.tables if at != root]
+    if not features:
+        raise ConfigurationError(
+            f"The network has no node besides {target!r} to predict it from. Hide fewer nodes."
+        )
+    return _assemble(graph, root, _coding(variables, root, features, notes or {}))
+
+
+class _Table(NamedTuple):
+    """P(node | parents), (*parents, node)."""
+
+    parents: tuple[int, ...]
+    values: Floats
+
+
+class _Graph:
+    """Nodes with their tables, some of them hidden."""
+
+    def __init__(self, variables: Sequence[Variable]) -> None:
+        self.names = [variable.name for variable in variables]
+        self.sizes = [len(variable.states) for variable in variables]
+        self.tables = {at: _Table(v.parents, v.probabilities) for at, v in enumerate(variables)}
+        self.hidden: set[int] = set()
+
+    def cells(self, nodes: Iterable[int]) -> int:
+        """Return the number of combinations of some nodes' states."""
+        return prod(self.sizes[node] for node in nodes)
+
+    def check(self, nodes: Collection[int], why: str) -> None:
+        """Refuse a table that is too large, with its width."""
+        if self.cells(nodes) > MAX_CELLS:
+            raise MemoryBoundError(
+                f"{why} takes a table over {len(nodes)} nodes "
+                f"({listed((self.names[n] for n in sorted(nodes)), 8)}): width {len(nodes) - 1}, "
+                f"{self.cells(nodes):,} cells, beyond the bound of {MAX_CELLS:,}. Choose another "
+                "target, or other hidden nodes."
+            )
+
+    def children(self, node: int) -> list[int]:
+        """Return a node's children, parents before their own children."""
+        graph = {at: table.parents for at, table in self.tables.items()}
+        found = {at for at, parents in graph.items() if node in parents}
+        return [at for at in TopologicalSorter(graph).static_order() if at in found]
+
+    def sum_out_hidden(self) -> None:
+        """Remove the hidden nodes, each time the one whose removal takes the smallest table."""
+        waiting = set(self.hidden)
+        while waiting:
+            families = {node: self._family(node) for node in waiting}
+            node = min(waiting, key=lambda n: (self.cells(families[n]), n))
+            self._remove(node)
+            waiting.discard(node)
+
+    def _family(self, node: int) -> set[int]:
+        """Return the nodes of the largest table that removing a node takes."""
+        children = [at for at, table in self.tables.items() if node in table.parents]
+        if not children:
+            return set()
+        joined = {node, *self.tables[node].parents, *children}
+        return joined.union(*(self.tables[child].parents for child in children))
+
+    def _remove(self, node: int) -> None:
+        children = self.children(node)
+        own = self.tables.pop(node)
+        why = f"Summing out the hidden node {self.names[node]!r}"
+        for place, child in enumerate(children):
+            table = self.tables[child]
+            rest = [p for p in table.parents if p != node]
+            rest += [p for p in own.parents if p not in rest]
+            self.check({*rest, child, node}, why)
+            scope = (*rest, child, node)
+            joint = _spread((*table.parents, child), table.values, scope) * _spread(
+                (*own.parents, node), own.values, scope
+            )
+            summed = joint.sum(axis=-1)
+            self.tables[child] = _Table(tuple(rest), summed)
+            if place + 1 < len(children):
+                own = _Table((*rest, child), _divide(joint, summed[..., None]))
+
+    def make_root(self, root: int) -> None:
+        """Rewrite the ancestors of a node so that it has no parents."""
+        above: set[int] = set()
+        waiting = list(self.tables[root].parents)
+        while waiting:
+            node = waiting.pop()
+            if node not in above:
+                above.add(node)
+                waiting += self.tables[node].parents
+        factors = [
+            ((*self.tables[node].parents, node), self.tables[node].values)
+            for node in sorted({*above, root})
+        ]
+        scopes = [tuple(n for n in scope if n != root) for scope, _ in factors]
+        why = f"Making {self.names[root]!r} the class"
+        for node, around in list(eliminate(sorted(above), scopes, self.cells)):
+            self.check({*around, node, root}, why)
+            parents = (root, *sorted(around))
+            scope = (*parents, node)
+            touched = [factor for factor in factors if node in factor[0]]
+            factors = [factor for factor in factors if node not in factor[0]]
+            joint = np.ones([self.sizes[n] for n in scope])
+            for members, values in touched:
+                joint = joint * _spread(members, values, scope)
+            summed = joint.sum(axis=-1)
+            factors.append((parents, summed))
+            self.tables[node] = _Table(parents, _divide(joint, summed[..., None]))
+        prior = np.ones(self.sizes[root])
+        for _, values in factors:
+            prior = prior * values
+        self.tables[root] = _Table((), prior / prior.sum())
+
+
+def _spread(members: Sequence[int], values: Floats, scope: Sequence[int]) -> Floats:
+    """Return values over some nodes with axes as in a larger scope, 1 where it lacks a node."""
+    order = [list(members).index(node) for node in scope if node in members]
+    moved = values.transpose(order)
+    shape = iter(moved.shape)
+    return moved.reshape([next(shape) if node in members else 1 for node in scope])
+
+
+def _divide(joint: Floats, total: Floats) -> Floats:
+    """Return joint / total; uniform in contexts that cannot occur."""
+    uniform = np.full(joint.shape, 1.0 / joint.shape[-1])
+    return np.divide(joint, total, out=uniform, where=total > 0)
+
+
+class _Coding(NamedTuple):
+    """How the nodes become columns."""
+
+    codebook: Codebook
+    place: dict[int, int]  # the column of each feature's node
+    orders: dict[int, list[int]]  # a node's states in the order of its codes
+
+
+def _coding(
+    variables: Sequence[Variable], root: int, features: Sequence[int], notes: Mapping[str, Any]
+) -> _Coding:
+    written = check_codebook(notes["codebook"]) if "codebook" in notes else None
+    known = {} if written is None else _known_columns(variables, written, notes)
+    if written is not None and {*features, root} <= known.keys() and known[root] is written.target:
+        index = {name: at for at, name in enumerate(written.domain.names)}
+        place = {at: index[known[at].name] for at in features}
+        same = {at: list(range(len(variables[at].states))) for at in (*features, root)}
+        return _Coding(written, place, same)
+    columns, orders = {}, {}
+    for at in (*features, root):
+        states = variables[at].states
+        if len(states) > MAX_ARITY:
+            raise MemoryBoundError(
+                f"{variables[at].name!r} has {len(states):,} states; {MAX_ARITY:,} are allowed."
+            )
+        if at in known and at != root:
+            columns[at], orders[at] = known[at], list(range(len(states)))
+            continue
+        orders[at] = sorted(range(len(states)), key=states.__getitem__)
+        values = pa.array([states[place] for place in orders[at]], pa.string())
+        columns[at] = CategoricalColumn(variables[at].name, values, None)
+    target = columns[root]
+    assert isinstance(target, CategoricalColumn)
+    classes = class_array(target, np.dtype(object))
+    ours = tuple(columns[at] for at in features)
+    codebook = Codebook(ours, target, classes, missing="marginalize")
+    return _Coding(codebook, {at: place for place, at in enumerate(features)}, orders)
+
+
+def _known_columns(
+    variables: Sequence[Variable], codebook: Codebook, notes: Mapping[str, Any]
+) -> dict[int, Column]:
+    """Return the columns of the nodes that Tanager wrote and nobody changed since."""
+    renamed = notes.get("names")
+    renamed = renamed if isinstance(renamed, dict) else {}
+    columns: dict[Any, Column] = {column.name: column for column in codebook.columns}
+    found: dict[int, Column] = {}
+    for at, variable in enumerate(variables):
+        column: Column | None = codebook.target
+        if variable.name != notes.get("target"):
+            column = columns.get(renamed.get(variable.name, variable.name))
+        if column is not None and tuple(xml_names(column.labels())) == variable.states:
+            found[at] = column
+    return found
+
+
+def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
+    n_classes = graph.sizes[root]
+    total = 0
+    for at in coding.place:
+        family = {*graph.tables[at].parents, at, root}
+        graph.check(family, f"The table of {graph.names[at]!r} with the class")
+        total += graph.cells(family)
+    if total > 4 * MAX_CELLS:
+        raise MemoryBoundError(
+            f"The tables of this network with the class have {total:,} cells, beyond the bound of "
+            f"{4 * MAX_CELLS:,}. Choose another target."
+        )
+    parents, families = {}, {}
+    for at, column in coding.place.items():
+        table = graph.tables[at]
+        above = tuple(p for p in table.parents if p != root)
+        scope = (*above, at, root)
+        values = _spread((*table.parents, at), table.values, scope)
+        for axis, node in enumerate(scope):
+            if node != root or node in table.parents:
+                values = np.take(values, coding.orders[node], axis=axis)
+        spelled = np.broadcast_to(values, (*values.shape[:-1], n_classes))
+        families[column] = DenseTable(np.ascontiguousarray(_logs(spelled)))
+        parents[column] = tuple(coding.place[p] for p in above)
+    selected = sorted(families)
+    structure = Structure(
+        coding.codebook.domain.names, tuple(selected), tuple(parents[c] for c in selected)
+    )
+    prior = _logs(graph.tables[root].values[coding.orders[root]])
+    tables = Tables(prior, tuple(families[c] for c in selected))
+    return Network(coding.codebook, structure, tables)
+
+
+def _logs(values: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(values), IMPOSSIBLE)

@@ -1,0 +1,172 @@
+"""What the readers of all formats fill: nodes and tables, checked as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ModelFileError, listed, nearest
+from tanager.network.exports.variables import Variable
+from tanager.structure import Structure
+
+__all__ = ["Draft", "Place", "Word", "fail"]
+
+Floats = NDArray[np.float64]
+
+MAX_CELLS = 1 << 24  # of one table: 128 MiB
+TOLERANCE = 1e-3  # how far a rounded distribution's sum may be from one
+
+
+class Place(NamedTuple):
+    """Where something stands in a file, both from 1."""
+
+    line: int
+    column: int
+
+
+class Word(NamedTuple):
+    """A piece of text and where it stands."""
+
+    text: str
+    place: Place
+
+
+def fail(place: Place, why: str, hint: str = "") -> NoReturn:
+    """Refuse the file at a place."""
+    end = f" {hint}" if hint else ""
+    raise ModelFileError(f"line {place.line}, column {place.column}: {why}.{end}")
+
+
+class _Node(NamedTuple):
+    states: list[Word]
+    place: Place
+
+
+class _Table(NamedTuple):
+    parents: list[str]
+    values: Floats  # (*parent states, states)
+
+
+class Draft:
+    """A network under construction.
+
+    Nodes may be declared after the tables that name them, so a reader declares all nodes
+    first and adds the tables then. `notes` holds what Tanager itself wrote besides.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self._tables: dict[str, _Table] = {}
+        self.notes: dict[str, Any] = {}
+
+    def add_node(self, name: Word, states: Sequence[Word]) -> None:
+        """Declare a node."""
+        if name.text in self._nodes:
+            fail(name.place, f"the node {name.text!r} is declared twice")
+        if not states:
+            fail(name.place, f"the node {name.text!r} has no states")
+        seen: set[str] = set()
+        for state in states:
+            if state.text in seen:
+                fail(state.place, f"{name.text!r} has the state {state.text!r} twice")
+            seen.add(state.text)
+        self._nodes[name.text] = _Node(list(states), name.place)
+
+    def shape(self, child: Word, parents: Sequence[Word]) -> tuple[int, ...]:
+        """Return the shape of a table, parents first; refuse unknown, repeated and huge ones."""
+        members = [*parents, child]
+        for member in members:
+            if member.text not in self._nodes:
+                hint = nearest(member.text, list(self._nodes)).strip()
+                fail(member.place, f"the node {member.text!r} is not declared", hint)
+        names = [member.text for member in members]
+        if len(set(names)) != len(names):
+            fail(child.place, f"the table of {child.text!r} names a node twice")
+        if child.text in self._tables:
+            fail(child.place, f"the node {child.text!r} has two tables")
+        shape = tuple(len(self._nodes[name].states) for name in names)
+        if prod(shape) > MAX_CELLS:
+            fail(
+                child.place,
+                f"the table of {child.text!r} has {prod(shape):,} cells, beyond the bound of "
+                f"{MAX_CELLS:,}",
+            )
+        return shape
+
+    def state(self, node: str, state: Word) -> int:
+        """Return the position of a node's state."""
+        known = [word.text for word in self._nodes[node].states]
+        if state.text not in known:
+            fail(state.place, f"{node!r} has no state {state.text!r}; its states: {listed(known)}")
+        return known.index(state.text)
+
+    def add_table(self, child: Word, parents: Sequence[Word], values: Floats) -> None:
+        """Give a node its table, (*parent states, states), as `shape` returns it."""
+        names = [parent.text for parent in parents]
+        good = np.isfinite(values).all() and (values >= 0).all()
+        if not good:
+            fail(child.place, f"the table of {child.text!r} has a number that is no probability")
+        totals = values.sum(axis=-1, keepdims=True)
+        off = np.argwhere(np.abs(totals[..., 0] - 1.0) > TOLERANCE)
+        if off.size:
+            context = self._context(names, off[0])
+            fail(
+                child.place,
+                f"the probabilities of {child.text!r}{context} sum to "
+                f"{float(totals[tuple(off[0])][0]):.6g}",
+                "They must sum to one.",
+            )
+        self._tables[child.text] = _Table(names, values / totals)
+
+    def _context(self, parents: list[str], at: Any) -> str:
+        known = zip(parents, at, strict=True)
+        told = [f"{name}={self._nodes[name].states[int(s)].text}" for name, s in known]
+        return f" given {', '.join(told)}" if told else ""
+
+    def numbers(self, child: Word, words: Sequence[Word], n_wanted: int) -> Floats:
+        """Return so many numbers from words."""
+        if len(words) != n_wanted:
+            place = words[-1].place if words else child.place
+            fail(
+                place,
+                f"the table of {child.text!r} has {len(words):,} numbers where {n_wanted:,} are "
+                "expected",
+            )
+        try:
+            return np.array([float(word.text) for word in words])
+        except ValueError:
+            wrong = next(word for word in words if not _is_number(word.text))
+            fail(wrong.place, f"{wrong.text[:40]!r} is not a number")
+
+    def finish(self) -> list[Variable]:
+        """Return the nodes with their tables; every node has one, and there is no cycle."""
+        names = list(self._nodes)
+        if not names:
+            raise ModelFileError("the file declares no nodes.")
+        for name, node in self._nodes.items():
+            if name not in self._tables:
+                fail(node.place, f"the node {name!r} has no table")
+        index = {name: at for at, name in enumerate(names)}
+        parents = [tuple(index[p] for p in self._tables[name].parents) for name in names]
+        Structure.from_parents(names, parents)  # refuses a cycle, and names it
+        return [
+            Variable(
+                name,
+                tuple(word.text for word in self._nodes[name].states),
+                above,
+                self._tables[name].values,
+            )
+            for name, above in zip(names, parents, strict=True)
+        ]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

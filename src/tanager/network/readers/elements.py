@@ -1,0 +1,104 @@
+"""Elements of an XML file, with their places; nothing in a file can expand or be fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from xml.parsers import expat
+
+from tanager.errors import ModelFileError
+from tanager.network.readers.draft import Place, Word, fail
+
+__all__ = ["Element", "read_elements"]
+
+MAX_DEPTH = 50
+
+
+@dataclass
+class Element:
+    """An element: its name, attributes, text and children."""
+
+    name: str
+    attributes: dict[str, str]
+    place: Place
+    children: list[Element] = field(default_factory=list)
+    parts: list[Word] = field(default_factory=list)  # of the text, as the parser gives it
+
+    def all(self, name: str) -> Iterator[Element]:
+        """Iterate over the children of a name."""
+        return (child for child in self.children if child.name == name)
+
+    def text(self) -> Word:
+        """Return the text, stripped, with the place where it begins."""
+        whole = "".join(part.text for part in self.parts).strip()
+        place = next((part.place for part in self.parts if part.text.strip()), self.place)
+        return Word(whole, place)
+
+    def one(self, name: str) -> Element:
+        """Return the only child of a name."""
+        found = list(self.all(name))
+        if len(found) != 1:
+            fail(self.place, f"<{self.name}> has {len(found)} <{name}>, where one is expected")
+        return found[0]
+
+    def attribute(self, name: str) -> Word:
+        """Return an attribute that must be there."""
+        if name not in self.attributes:
+            fail(self.place, f"<{self.name}> lacks the attribute {name!r}")
+        return Word(self.attributes[name], self.place)
+
+    def words(self) -> list[Word]:
+        """Return the words of the text."""
+        # A word may stand across two parts; its place is that of the first.
+        found: list[Word] = []
+        joins = False
+        for part in self.parts:
+            pieces = part.text.split()
+            if pieces and joins and not part.text[0].isspace():
+                found[-1] = Word(found[-1].text + pieces.pop(0), found[-1].place)
+            found += [Word(piece, part.place) for piece in pieces]
+            if part.text:
+                joins = bool(found) and not part.text[-1].isspace()
+        return found
+
+
+def read_elements(data: bytes) -> Element:
+    """Return the root of an XML file; entities of its own are refused."""
+    parser: Any = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    top = Element("", {}, Place(1, 1))
+    path = [top]
+
+    def here() -> Place:
+        return Place(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if len(path) > MAX_DEPTH:
+            fail(here(), f"elements are nested more than {MAX_DEPTH} deep")
+        element = Element(name, attributes, here())
+        path[-1].children.append(element)
+        path.append(element)
+
+    def end(_: str) -> None:
+        path.pop()
+
+    def text(part: str) -> None:
+        path[-1].parts.append(Word(part, here()))
+
+    def entity(*_: Any) -> None:
+        fail(here(), "the file declares an entity, which networks do not need")
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = text, entity
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        place = Place(error.lineno, error.offset + 1)
+        fail(place, f"this is not XML ({expat.ErrorString(error.code)})")
+    except (ValueError, LookupError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"the encoding of the file cannot be read ({error}).") from error
+    return top.children[0]
