@@ -65,7 +65,9 @@ def test_what_depends_stays_and_names_explain_nothing():
     assert adjusted_mi(counts)[names] < 1e-6
 
 
-@pytest.mark.parametrize("structure", [TAN(), KDB(k=2), SelectiveKDB(max_k=2)])
+@pytest.mark.parametrize(
+    "structure", [TAN(adjusted=True), KDB(k=2, adjusted=True), SelectiveKDB(max_k=2, adjusted=True)]
+)
 def test_a_column_of_names_is_nobody_s_parent(structure):
     rng = np.random.default_rng(1)
     y = rng.integers(0, 2, 500)

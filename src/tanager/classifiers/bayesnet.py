@@ -41,7 +41,7 @@ class BayesNetClassifier(NetworkPredictor):
     structure : str or StructureLearner, default="auto"
         Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
         a learner such as ``KDB(k=2)``. "auto" is what suits the parameters:
-        ``"ktree"`` for ``"layered"``, else ``"tan"``.
+        ``"ktree"`` for ``"layered"``, else ``"tan(adjusted=True)"``.
     parameters : str or ParameterLearner, default="layered"
         The probability tables: ``"layered"``, ``"hdp"``, ``"m-estimate"``,
         ``"discriminative"``, ... or a learner such as ``MEstimate(m=1.0)``.

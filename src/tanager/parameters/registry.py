@@ -45,7 +45,7 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
     """Return both learners; the structure "auto" is the one that suits the parameters.
 
     >>> resolve_pair("auto", "hdp")
-    (TAN(), HDP())
+    (TAN(adjusted=True), HDP())
     >>> resolve_pair("auto", "layered")
     (KTree(), Layered())
     """
@@ -54,5 +54,5 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
 
     learner = resolve_parameters(parameters)
     if isinstance(structure, str) and structure.strip() == "auto":
-        structure = "ktree" if isinstance(learner, GroupedLearner) else "tan"
+        structure = "ktree" if isinstance(learner, GroupedLearner) else "tan(adjusted=True)"
     return resolve_structure(structure), learner

@@ -14,7 +14,6 @@ from tanager.structure.structure import Structure
 
 __all__ = [
     "KDB",
-    "by_name",
     "clique_parents",
     "dependence_parents",
     "feature_order",
@@ -40,18 +39,19 @@ class KDB(StructureLearner):
         Such a structure (a k-tree, or part of one) has no immoralities, so that
         discriminative tables on it are a proper network. With k=1
         every structure is moral.
-    adjusted : bool, default=True
-        Whether information is taken less what chance alone gives (`adjusted_cmi`,
-        `adjusted_mi`), and a parent of no more than chance left out. False is the
-        papers' rule: the plug-in estimates, and always k parents where there are k.
+    adjusted : bool, default=False
+        Subtract from the information what chance alone gives (`adjusted_cmi`,
+        `adjusted_mi`), and leave out parents that do no better than chance: choose it
+        where columns have very many values. By default information is the plug-in
+        estimate, as in the papers, and a feature takes k parents wherever there are k.
 
     Notes
     -----
-    Ties in the order go to the name that comes first, so that the order of the
-    columns has no influence; with ``adjusted=False`` to the earlier column, as in
-    the papers' programs. Parents are ordered by decreasing information with the
-    feature: that is the back-off order. One pass for the structure; one more for
-    the counts where k > 1.
+    Exact ties go to the earlier column, as in the papers' programs; with
+    ``adjusted=True``, where much information may be exactly zero, to the name that
+    comes first. Parents are ordered by decreasing information with the feature: that
+    is the back-off order. One pass for the structure; one more for the counts where
+    k > 1.
 
     References
     ----------
@@ -67,7 +67,7 @@ class KDB(StructureLearner):
     {'x0': (), 'x1': ('x0',)}
     """
 
-    def __init__(self, k: int = 1, *, moral: bool = False, adjusted: bool = True) -> None:
+    def __init__(self, k: int = 1, *, moral: bool = False, adjusted: bool = False) -> None:
         self.k = k
         self.moral = moral
         self.adjusted = adjusted
@@ -90,17 +90,14 @@ class KDB(StructureLearner):
 
 
 def feature_order(counts: Counts, *, adjusted: bool) -> NDArray[np.int64]:
-    """Return the features by decreasing information on the class; adjusted, ties by name.
+    """Return the features by decreasing information on the class.
 
-    Many features may say no more than chance: their information is zero then, and a tie.
+    Ties go to the earlier column; adjusted, to the name that comes first: many features may
+    do no better than chance, and column order shouldn't rank them.
     """
     if not adjusted:
         return information_order(counts.mi())
-    return by_name(adjusted_mi(counts), counts.domain.names)
-
-
-def by_name(information: NDArray[np.float64], names: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return the features by decreasing information, ties by name."""
+    names, information = counts.domain.names, adjusted_mi(counts)
     found = sorted(range(len(names)), key=lambda i: (-information[i], names[i]))
     return np.array(found, np.int64)
 

@@ -53,9 +53,9 @@ class SelectiveKDB(StructureLearner):
         a stand-in for the HDP's tables, under which more parents pay.
         'm-estimate': m = 1, and a context that was never seen answers as the
         next shorter one; as in the original, for tables of m-estimates.
-    adjusted : bool, default=True
-        Whether features and parents are ranked by information less what chance
-        alone gives, as in `KDB`. False is the papers' rule.
+    adjusted : bool, default=False
+        Rank features and parents by information less what chance alone gives, as in
+        `KDB`. By default by the plug-in estimate, as in the papers.
 
     Notes
     -----
@@ -95,7 +95,7 @@ class SelectiveKDB(StructureLearner):
         score: str = "rmse",
         smoothing: str = "back-off",
         *,
-        adjusted: bool = True,
+        adjusted: bool = False,
     ) -> None:
         self.max_k = max_k
         self.score = score

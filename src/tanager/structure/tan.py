@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError
-from tanager.structure.chance import adjusted_cmi, adjusted_mi
+from tanager.structure.chance import adjusted_cmi
 from tanager.structure.ear import explaining_away_residual
-from tanager.structure.kdb import by_name
+from tanager.structure.kdb import feature_order
 from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
@@ -31,22 +31,25 @@ class TAN(StructureLearner):
         residual :math:`I(X_i; X_j \mid Y) - I(X_i; X_j)`, which favours the
         dependence that the class makes over that which is there anyway.
     root : {"information", "first"}, default="information"
-        Where the tree is rooted: at the feature that says most about the class,
-        or at the first column, as the papers do. The edges are the same; the
-        root turns some of them, and smoothed tables depend on that a little.
-        With "information" the order of the columns has no say.
-    adjusted : bool, default=True
-        Whether information is taken less what chance alone gives (`adjusted_cmi`),
-        so that a column of very many values does not become everybody's parent, and
-        an edge of no more than chance is left out. False is the papers' rule: the
-        plug-in estimate, and always a whole tree. Not for "ear".
+        Where the tree is rooted. The papers leave it open: their programs take the
+        first column ("first"); "information" takes the feature with the greatest
+        :math:`I(X; Y)`, so that column order decides nothing but exact ties. The
+        edges are the same; only their direction depends on the root, and smoothed
+        tables depend on that a little.
+    adjusted : bool, default=False
+        Subtract from the information what chance alone gives (`adjusted_cmi`), and
+        leave out edges that do no better than chance: choose it where columns have
+        very many values, each of which would otherwise become everybody's parent. By
+        default information is the plug-in estimate, as in the papers, and the tree
+        spans all features. Not for "ear".
 
     Notes
     -----
     One pass over the rows; time :math:`O(N n^2)`, memory the counts of all
     pairs, :math:`O(n^2 v^2 C)`. Information is rounded to ten decimals. Of equal
     features and edges the one whose features say more about the class wins, then
-    the name that comes first; with ``root="first"`` the first column.
+    the earlier column (with ``adjusted=True`` the name that comes first); with
+    ``root="first"`` the first column.
 
     References
     ----------
@@ -65,7 +68,7 @@ class TAN(StructureLearner):
     """
 
     def __init__(
-        self, score: str = "cmi", root: str = "information", *, adjusted: bool = True
+        self, score: str = "cmi", root: str = "information", *, adjusted: bool = False
     ) -> None:
         self.score = score
         self.root = root
@@ -92,7 +95,7 @@ class TAN(StructureLearner):
         if self.root == "first":
             parents = maximum_spanning_tree(information)
         else:
-            parents = _tree_in_order(information, _column_free_order(counts, adjusted))
+            parents = _tree_in_order(information, feature_order(counts, adjusted=adjusted))
         if adjusted:
             worth = information[np.arange(len(parents)), parents] > 0
             parents = np.where(worth, parents, -1)
@@ -101,11 +104,6 @@ class TAN(StructureLearner):
         return Structure.from_parents(
             counts.domain.names, [() if p < 0 else (int(p),) for p in parents]
         )
-
-
-def _column_free_order(counts: Counts, adjusted: bool) -> NDArray[np.int64]:
-    """Return the features by information on the class, then by name: the columns' order is out."""
-    return by_name(adjusted_mi(counts) if adjusted else counts.mi(), counts.domain.names)
 
 
 def _tree_in_order(weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
