@@ -149,7 +149,7 @@ def _forest_study() -> Study:
         "TAN-HDP": "tan/hdp",
         "SkDB-m": "skdb(smoothing='m-estimate')/m-estimate",
         "TAN-m": "tan/m-estimate",
-        "forest": "random-forest(n_estimators=100)",
+        "forest": "random-forest(n_estimators=100)@binned",
     }
     duels = (
         ("SkDB-HDP", "SkDB-m"),

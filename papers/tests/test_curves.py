@@ -16,9 +16,9 @@ from tanager_papers.curves import (
     missing_feature_curves,
 )
 
-TREE = "sklearn.tree.DecisionTreeClassifier@raw"
-STUMP = "sklearn.tree.DecisionTreeClassifier(max_depth=1)@raw"
-BOOST = "sklearn.ensemble.HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=2)@raw"
+TREE = "sklearn.tree.DecisionTreeClassifier"
+STUMP = "sklearn.tree.DecisionTreeClassifier(max_depth=1)@native"
+BOOST = "sklearn.ensemble.HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=2)@native"
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(2, 5))

@@ -15,7 +15,7 @@ from tanager.cli import app
 from tanager.cli import tables as printing
 from tanager.errors import ConfigurationError, DataError
 
-TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=2)@raw"
+TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=2)@native"
 NB = "naive/m-estimate(m=1)"
 
 
@@ -152,7 +152,7 @@ def test_evaluate_of_an_unknown_learner_fails_with_the_reason(tables):
 
 
 def test_where_every_classifier_failed_no_empty_table_is_printed(tables):
-    raw = "nosuchpackage.Model@raw"
+    raw = "nosuchpackage.Model"
     out = invoke("compare", "one.parquet", "-t", "label", "--with", raw, "--rounds", 1, code=1)
     assert out.startswith("No classifier finished")
     assert "pip install nosuchpackage" in out
@@ -190,10 +190,10 @@ def test_wrong_usage_exits_with_two(tables):
 
 def test_a_classifier_that_is_not_installed_is_a_row_with_its_reason(tables):
     out = invoke(
-        "compare", "one.parquet", "-t", "label", "--with", NB, "--with", "nosuchpackage.Model@raw",
+        "compare", "one.parquet", "-t", "label", "--with", NB, "--with", "nosuchpackage.Model",
         "--rounds", 2, code=1,
     )  # fmt: skip
-    assert "nosuchpackage.Model@raw failed:" in out
+    assert "nosuchpackage.Model failed:" in out
     assert "pip install nosuchpackage" in out
     assert f"{NB} on one: accuracy 0." in out
 

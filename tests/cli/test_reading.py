@@ -239,7 +239,7 @@ def test_audit_says_what_the_options_do(messy, capfd):
 def test_evaluate_and_compare_read_the_table_as_fit_does(messy, tmp_path, capfd):
     arguments = [str(messy), "-t", "y", "--rounds", "1", *READING]
     run_file = tmp_path / "run.jsonl"
-    raw = "sklearn.tree.DecisionTreeClassifier@raw"
+    raw = "sklearn.tree.DecisionTreeClassifier"
     with_ = ["--with", "naive/laplace", "--with", raw, "--with", "categorical-nb"]
     assert run(["compare", *arguments, *with_, "--run", str(run_file)]) == 0
     assert run(["evaluate", *arguments, *PAIR]) == 0

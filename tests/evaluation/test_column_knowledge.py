@@ -61,13 +61,13 @@ def test_orders_and_signs_are_those_of_a_fit_by_hand(labels):
         assert (np.diff(rising) >= 0).all()
 
 
-def test_the_order_is_that_of_raw_codes_too():
+def test_others_get_ordered_categories_as_their_places():
     from sklearn.tree import DecisionTreeClassifier
 
     from tanager.evaluation.encoding import Encoded
 
     table = make_table(("no", "yes")).drop_columns("y")
-    encoded = Encoded(DecisionTreeClassifier(), "raw", columns={"ordered": {"size": SIZES}})
+    encoded = Encoded(DecisionTreeClassifier(), columns={"ordered": {"size": SIZES}})
     codes = encoded.fit(table, np.arange(160) % 2).encoder_.transform(table)[:, 0]
     assert [SIZES[int(code)] for code in codes] == table.column("size").to_pylist()
 

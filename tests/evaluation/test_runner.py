@@ -23,11 +23,11 @@ from tanager.evaluation.cell import (
     pack_codes,
     unpack_codes,
 )
-from tanager.evaluation.results import TIMES
+from tanager.evaluation.metrics import COSTS
 from tanager.evaluation.runs import RunFile
 
-TREE = "sklearn.tree.DecisionTreeClassifier(max_features=1)@raw"
-DUMMY = "sklearn.dummy.DummyClassifier(strategy='stratified')@raw"
+TREE = "sklearn.tree.DecisionTreeClassifier(max_features=1)@native"
+DUMMY = "sklearn.dummy.DummyClassifier(strategy='stratified')@native"
 
 
 class Failing(DummyClassifier):
@@ -42,7 +42,7 @@ class Deadly(DummyClassifier):
 
 def numbers(results: Results) -> pa.Table:
     """The table without what a clock measured."""
-    return results.table().drop_columns(list(TIMES))
+    return results.table().drop_columns(list(COSTS))
 
 
 def test_cells_are_what_a_person_would_compute(small):
@@ -160,13 +160,13 @@ def test_processes_change_no_number(tmp_path, small, other):
 
 
 def test_a_failing_cell_is_recorded_and_the_rest_goes_on(tmp_path, small):
-    experiment = Experiment([small], [f"{__name__}.Failing@raw", TREE], CrossValidation(1, 2))
+    experiment = Experiment([small], [f"{__name__}.Failing@native", TREE], CrossValidation(1, 2))
     results = experiment.run(tmp_path / "run.jsonl")
-    assert [r["classifier"] for r in results.failures] == [f"{__name__}.Failing@raw"] * 2
+    assert [r["classifier"] for r in results.failures] == [f"{__name__}.Failing@native"] * 2
     assert "no such luck" in results.failures[0]["error"]
     assert results.mean("log_loss").datasets == ("small",)  # the other's results stand
     assert results.mean("log_loss").classifiers == (TREE,)
-    assert "no such luck" in results.failed_classifiers()[f"{__name__}.Failing@raw"]
+    assert "no such luck" in results.failed_classifiers()[f"{__name__}.Failing@native"]
     assert sum(r["status"] == "ok" for r in results.records) == 2
     assert len(list(RunFile(tmp_path / "run.jsonl").cells())) == 4
     experiment.run(tmp_path / "run.jsonl", retry_failed=True)
@@ -175,7 +175,7 @@ def test_a_failing_cell_is_recorded_and_the_rest_goes_on(tmp_path, small):
 
 def test_a_dying_worker_fails_its_own_cell_only(small):
     dataset = Dataset("own", small.source, train_rows=60)
-    experiment = Experiment([dataset], [f"{__name__}.Deadly@raw", DUMMY])
+    experiment = Experiment([dataset], [f"{__name__}.Deadly@native", DUMMY])
     results = experiment.run(n_jobs=2)
     assert [r["status"] for r in results.records] == ["failed", "ok"]
     assert "died" in results.failures[0]["error"]
@@ -204,8 +204,8 @@ from tanager.evaluation import Dataset, Experiment, CrossValidation
 
 def main():
     datasets = [Dataset(n, f"{sys.argv[1]}/{n}.parquet") for n in ("small", "other")]
-    uses = ["sklearn.dummy.DummyClassifier(strategy='stratified')@raw",
-            "sklearn.dummy.DummyClassifier(strategy='uniform')@raw"]
+    uses = ["sklearn.dummy.DummyClassifier(strategy='stratified')@native",
+            "sklearn.dummy.DummyClassifier(strategy='uniform')@native"]
     experiment = Experiment(datasets, uses, CrossValidation(50, 2))
     print("ready", flush=True)
     experiment.run(sys.argv[2], n_jobs=int(sys.argv[3]))

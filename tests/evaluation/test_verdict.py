@@ -113,7 +113,7 @@ def test_one_classifier_is_told_plainly():
         ("tan/hdpp", "hdpp"),
         ("tann/hdp", "tann"),
         ("kdb(kk=2)/hdp", "kk"),
-        ("sklearn.ensemble.RandomForrest@raw", "Check the name"),
+        ("sklearn.ensemble.RandomForrest@native", "Check the name"),
         ("random-forest(trees=3)", "trees"),
     ],
 )

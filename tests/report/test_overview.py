@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from tanager.evaluation.intervals import score_intervals
-from tanager.evaluation.results import TIMES, Results
+from tanager.evaluation.metrics import COSTS
+from tanager.evaluation.results import Results
 from tanager.evaluation.statistics import average_ranks, critical_difference
 from tanager.evaluation.verdict import verdict
 from tanager.report import plot_intervals, render_report
@@ -35,7 +36,7 @@ def make_results(n_classifiers, n_tables, *, long=False, failed=False, n_cells=4
                 cell |= {"n_train": 75, "n_test": 25, "status": "ok" if ok else "failed"}
                 cell |= {"error": None if ok else "ImportError: no module <xgb>"}
                 cell |= {"log_loss": loss, "accuracy": 1 - loss / 2}
-                records.append(cell | dict.fromkeys(TIMES, 1.0))
+                records.append(cell | dict.fromkeys(COSTS, 1.0))
     description = {
         "name": f"A comparison{tail}",
         "datasets": [{"name": name} for name in tables],

@@ -22,7 +22,7 @@ def make_dataset(name: str, seed: int) -> Dataset:
 
 @pytest.fixture(scope="module")
 def results():
-    tree = "sklearn.tree.DecisionTreeClassifier(max_depth={})@raw"
+    tree = "sklearn.tree.DecisionTreeClassifier(max_depth={})@native"
     experiment = Experiment(
         [make_dataset(name, i) for i, name in enumerate(["wine", "Iris & Co", "<adult>", "zoo"])],
         [
@@ -66,7 +66,7 @@ def test_the_page_says_what_is_of_a_rounds_rows_together(written):
 
 
 def test_failed_cells_are_listed():
-    failing = "sklearn.svm.SVC(kernel='nothing', probability=True)@raw"
+    failing = "sklearn.svm.SVC(kernel='nothing', probability=True)@native"
     experiment = Experiment([make_dataset("t", 0)], [failing], CrossValidation(1, 2))
     page = render_report(experiment.run())
     assert "Failed cells" in page

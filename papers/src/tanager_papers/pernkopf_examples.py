@@ -26,7 +26,7 @@ HIDDEN = (0, 2, 4, 6, 8, 10, 12, 14, 16)
 
 def synthetic_block(bench: Workbench, discriminative: str) -> tuple[Block, list[Claim]]:
     """Figures 1 and 2: only one pair of features tells the classes apart."""
-    uses = {"SVM": "sklearn.svm.SVC(C=3, gamma=0.5, probability=True)@onehot"}
+    uses = {"SVM": "sklearn.svm.SVC(C=3, gamma=0.5, probability=True)@binned"}
     structures = {
         "NB": "naive",
         "TAN-CMI": "tan(root='first', adjusted=False)",

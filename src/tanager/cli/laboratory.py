@@ -60,7 +60,8 @@ Folds = Annotated[int, typer.Option(help="Folds of a round.")]
 Stratified = Annotated[bool, typer.Option("--stratified", help="Every fold its share of classes.")]
 Seed = Annotated[int, typer.Option(help="Decides folds and random states.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Table of cells: .parquet or .csv.")
+    Path | None,
+    typer.Option("--output", "-o", help="Cells as .parquet or .csv, or means as .tex (LaTeX)."),
 ]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a report of one HTML page.")]
 Imports = Annotated[

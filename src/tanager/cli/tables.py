@@ -20,12 +20,11 @@ OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_err
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation of one classifier on one table."""
-    from tanager.evaluation.results import TIMES
     from tanager.evaluation.summary import say_pooled
     from tanager.evaluation.verdict import verdict
 
     cells = results.records
-    numbers = {name: _mean_and_deviation(results, name) for name in (*results.metrics, *TIMES)}
+    numbers = {name: _mean_and_deviation(results, name) for name in results.measured}
     if as_json:
         facts = {
             "experiment": results.description,

@@ -100,13 +100,14 @@ class Bench:
         self._warm_up(contender, rows.train, rows.y)
         self._warm_up_sums(contender, rows, columns)
         estimator = contender.build(seed, self.experiment.bins, columns)
+        train, test, fit_rows, ask_rows = _ready(estimator, rows)
         with self._one_thread(), one_of_many(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             reset_peak_memory()
             with _clock() as fit:
-                estimator.fit(rows.train, rows.y)
+                fit_rows(train, rows.y)
             with _clock() as predict:
-                probabilities = estimator.predict_proba(rows.test)
+                probabilities = ask_rows(test)
             peak = peak_memory_mb()
         probabilities = complete_probabilities(
             probabilities, rows.present, len(self.load(cell.dataset).classes), len(rows.y)
@@ -140,8 +141,9 @@ class Bench:
         given: tuple[Any, ...] = (probabilities, rows.truth)
         scores = {}
         for name, metric in metrics.items():
-            extra = (identical_rows(rows.test),) if metric.needs_groups else ()
-            scores[name] = _known(metric.function(*given, *extra))
+            if metric.function is not None:
+                extra = (identical_rows(rows.test),) if metric.needs_groups else ()
+                scores[name] = _known(metric.function(*given, *extra))
         return {**scores, "reliability": [part.tolist() for part in bins]}
 
     def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
@@ -157,7 +159,7 @@ class Bench:
         if contender.name in self._warm:
             return
         self._warm.add(contender.name)
-        if not contender.is_pair:
+        if not contender.is_ours:
             return
         rows = np.unique(np.linspace(0, len(y) - 1, _WARM_UP_ROWS).astype(np.int64))
         try:
@@ -175,7 +177,7 @@ class Bench:
         They are those for codes of one byte and of two, on a tree of our own: whether a pair
         learns a tree from the few rows of its warm-up is uncertain.
         """
-        if self._sums_are_warm or not contender.is_pair:
+        if self._sums_are_warm or not contender.is_ours:
             return
         said = {**columns, **contender.options}
         coded = "categorical_features" in said or "ordered" in said
@@ -199,6 +201,18 @@ class Bench:
         if self._threads is None or self._threads[0] != len(self._warm):
             self._threads = (len(self._warm), ThreadpoolController())
         return self._threads[1].limit(limits=1)
+
+
+def _ready(estimator: Any, rows: _Rows) -> tuple[Any, Any, Any, Any]:
+    """Return training and test rows as the classifier takes them, and how it takes them.
+
+    Other people's classifiers are timed without the encoding: their users have it done.
+    """
+    if not hasattr(estimator, "learn_encoding"):
+        return rows.train, rows.test, estimator.fit, estimator.predict_proba
+    train = estimator.learn_encoding(rows.train, rows.y)
+    test = estimator.encode(rows.test)
+    return train, test, estimator.fit_encoded, estimator.predict_encoded
 
 
 def _may_be_unknown(train: Any, test: Any, *, numbers: bool, missing: bool) -> bool:

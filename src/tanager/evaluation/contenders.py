@@ -1,4 +1,4 @@
-"""What is compared: classifiers written as short texts, and how a text becomes an estimator."""
+"""What is compared: classifiers as short texts or as estimators."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ __all__ = ["ALIASES", "Contender", "split_pair"]
 # Other people's classifiers under short names. One thread each: the laboratory
 # runs folds side by side.
 ALIASES: Mapping[str, str] = {
-    "random-forest": "sklearn.ensemble.RandomForestClassifier(n_jobs=1)@onehot",
-    "hist-gradient-boosting": "sklearn.ensemble.HistGradientBoostingClassifier()@ordinal",
-    "logistic-regression": "sklearn.linear_model.LogisticRegression(max_iter=1000)@onehot",
-    "xgboost": "xgboost.XGBClassifier(n_jobs=1)@onehot",
-    "categorical-nb": "sklearn.naive_bayes.CategoricalNB()@ordinal",
+    "random-forest": "sklearn.ensemble.RandomForestClassifier(n_jobs=1)@native",
+    "hist-gradient-boosting": "sklearn.ensemble.HistGradientBoostingClassifier()@native",
+    "logistic-regression": "sklearn.linear_model.LogisticRegression(max_iter=1000)@native",
+    "xgboost": "xgboost.XGBClassifier(n_jobs=1)@native",
+    "lightgbm": "lightgbm.LGBMClassifier(n_jobs=1, verbose=-1)@native",
+    "catboost": "catboost.CatBoostClassifier(thread_count=1, verbose=False, "
+    "allow_writing_files=False)@native",
+    "categorical-nb": "sklearn.naive_bayes.CategoricalNB()@codes",
 }
 
-PEER_BINS = 5  # per column, of classifiers that are not Tanager's
-ENCODINGS = ("onehot", "ordinal", "raw")
+ENCODINGS = ("native", "binned", "codes", "frame")
+BINS = 5  # of "binned" and "codes" where nobody says: the cuts of least description length and 5
 
 # Options of `BayesNetClassifier` that say what is compared. Where a fit runs, and which files
 # it keeps, is the comparison's own affair, and none of an experiment file's.
@@ -34,45 +37,59 @@ OPTIONS = (
     *("ordered", "random_state"),
 )
 
+METHODS = ("fit", "predict_proba", "get_params")  # of a classifier
+
 _CHECKPOINT = re.compile(r"checkpoint\s*=(?!\s*None\b)")  # also of a learner within a learner
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A classifier by text.
+    """A classifier that is compared: a text, or an estimator.
 
     Parameters
     ----------
     name : str
         As results call it.
-    use : str
+    use : str or estimator
         ``structure/parameters`` with options in brackets (``kdb(k=2)/hdp``); a
-        scikit-learn estimator by import path with its options and an encoding
-        (``sklearn.svm.SVC(probability=True)@onehot``); or an alias
-        (``random-forest``).
+        scikit-learn estimator by import path with its options
+        (``sklearn.svm.SVC(probability=True)``); an alias (``random-forest``); or an
+        estimator itself, such as ``BayesNetClassifier("tan", "hdp")`` or a pipeline.
     options : mapping
         For a Tanager pair, further options of `BayesNetClassifier`.
 
     Notes
     -----
-    Encodings: ``onehot`` and ``ordinal`` give the estimator the same bins that
-    Tanager's classifiers see, learned on the same training fold, as indicator
-    columns or as codes; ``raw`` gives it numbers as they are, with categories
-    coded and missing values as NaN.
+    Other people's classifiers get the table as their own users would give it: raw
+    numbers, gaps as gaps, categories in the classifier's own way, ids left out; a
+    pipeline gets a pandas DataFrame. ``@binned`` (indicators) and ``@codes`` after a
+    text give the bins that Tanager learns on the same training fold instead, ``@frame``
+    a DataFrame.
 
     Examples
     --------
     >>> Contender.of("kdb(k=2)/m-estimate(m=1)").name
     'kdb(k=2)/m-estimate(m=1)'
-    >>> Contender.of("random-forest").encoding
-    'onehot'
+    >>> Contender.of("random-forest@binned").encoding
+    'binned'
     """
 
     name: str
-    use: str
+    use: Any
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.use, str):
+            if not all(hasattr(self.use, method) for method in METHODS):
+                raise ConfigurationError(
+                    f"classifier {self.name!r} is a {type(self.use).__name__}, which has no "
+                    "predict_proba. Give a text, or a classifier as scikit-learn has them."
+                )
+            if self.options:
+                raise ConfigurationError(
+                    f"classifier {self.name!r}: options go with a text. Set the estimator's own."
+                )
+            return
         if self.is_pair:
             for side in split_pair(self.use):
                 parse_call(side)
@@ -92,7 +109,7 @@ class Contender:
         if "." not in path:
             raise ConfigurationError(
                 f"classifier {self.use!r} is not known. Allowed: structure/parameters, an import "
-                f"path such as sklearn.svm.SVC@onehot, or one of {', '.join(ALIASES)}."
+                f"path such as sklearn.svm.SVC, or one of {', '.join(ALIASES)}."
             )
         if self.encoding not in ENCODINGS:
             raise ConfigurationError(
@@ -105,19 +122,28 @@ class Contender:
             )
 
     @classmethod
-    def of(cls, use: str, name: str | None = None) -> Contender:
-        """Make one from its text, which is also its name unless another is given."""
-        return cls(name or use, use)
+    def of(cls, use: Any, name: str | None = None) -> Contender:
+        """Make one from a text or an estimator, which is also its name unless one is given."""
+        return cls(name or (use if isinstance(use, str) else _text_of(use)), use)
 
     @property
     def is_pair(self) -> bool:
-        """Whether it is a Tanager pair rather than an import path or an alias."""
-        return len(split_outside(self.use, "/")) == 2
+        """Whether it is a Tanager pair rather than an estimator, an import path or an alias."""
+        return isinstance(self.use, str) and len(split_outside(self.use, "/")) == 2
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a classifier of Tanager's."""
+        from tanager.classifiers import BayesNetClassifier
+
+        return self.is_pair or isinstance(self.use, BayesNetClassifier)
 
     @property
     def imports(self) -> str | None:
-        """What is imported by name, or None for a Tanager pair or an alias."""
-        if self.is_pair or self.use.partition("(")[0] in ALIASES:
+        """What is imported by name, or None for a Tanager pair, an alias or an estimator."""
+        if not isinstance(self.use, str) or self.is_pair:
+            return None
+        if re.split(r"[(@]", self.use)[0] in ALIASES:
             return None
         return parse_call(self._expanded.rpartition("@")[0])[0]
 
@@ -127,25 +153,33 @@ class Contender:
         from tanager.parameters import GroupedLearner
         from tanager.parameters.registry import resolve_pair
 
-        return self.is_pair and isinstance(resolve_pair(*split_pair(self.use))[1], GroupedLearner)
+        if not self.is_ours:
+            return False
+        sides = split_pair(self.use) if self.is_pair else (self.use.structure, self.use.parameters)
+        return isinstance(resolve_pair(*sides)[1], GroupedLearner)
 
     @property
     def encoding(self) -> str:
-        """How the estimator sees the table."""
+        """How another's classifier sees the table."""
         return self._expanded.rpartition("@")[2]
 
     @property
     def _expanded(self) -> str:
-        alias, bracket, rest = self.use.partition("(")
-        if alias in ALIASES:
-            text, _, encoding = ALIASES[alias].rpartition("@")
-            return f"{_merge_options(text, bracket + rest)}@{encoding}"
-        pieces = split_outside(self.use, "@")
-        return f"{pieces[0]}@{pieces[1] if len(pieces) > 1 else 'onehot'}"
+        text, *encoding = split_outside(self.use, "@")
+        alias, bracket, rest = text.partition("(")
+        if alias not in ALIASES:
+            return f"{text}@{encoding[0] if encoding else 'native'}"
+        meant, _, usual = ALIASES[alias].rpartition("@")
+        return f"{_merge_options(meant, bracket + rest)}@{encoding[0] if encoding else usual}"
+
+    @property
+    def text(self) -> str:
+        """The text, or an estimator's as Python would print it."""
+        return self.use if isinstance(self.use, str) else _text_of(self.use)
 
     def describe(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
-        facts: dict[str, Any] = {"name": self.name, "use": self.use}
+        facts: dict[str, Any] = {"name": self.name, "use": self.text}
         if self.options:
             facts["options"] = dict(self.options)
         return facts
@@ -156,6 +190,8 @@ class Contender:
         A package that is not installed is left to the cells: the other
         classifiers' results stand without it.
         """
+        if not isinstance(self.use, str):
+            return
         if self.is_pair:
             self._build_pair("auto", {})
             return
@@ -168,19 +204,38 @@ class Contender:
     ) -> Any:
         """Make a fresh estimator that takes an Arrow table and class codes.
 
-        Numbers are cut into `bins`, unless the contender's options say how. With
-        "auto" each Tanager classifier cuts as it would alone, and other people's
-        see five bins per column. `columns` are the options of
+        Numbers are cut into `bins`, unless the contender's options say how; with
+        "auto" each Tanager classifier cuts as it would alone. `columns` are the options of
         `BayesNetClassifier` that say what the table's columns are.
         """
-        make = self._build_pair if self.is_pair else self._build_imported
-        estimator = make(bins, columns or {})
+        if not isinstance(self.use, str):
+            estimator = self._build_given(columns or {})
+        else:
+            make = self._build_pair if self.is_pair else self._build_imported
+            estimator = make(bins, columns or {})
         unset = {
             key: seed
             for key, value in estimator.get_params().items()
             if value is None and key.split("__")[-1] == "random_state"
         }
         return estimator.set_params(**unset)
+
+    def _build_given(self, columns: Mapping[str, Any]) -> Any:
+        from sklearn.base import clone
+        from sklearn.pipeline import Pipeline
+
+        from tanager.evaluation.encoding import Encoded
+
+        estimator = clone(self.use)
+        if isinstance(estimator, Encoded):
+            return estimator
+        if self.is_ours:  # what the estimator says of its columns itself, stands
+            usual = type(estimator)().get_params(deep=False)
+            said = estimator.get_params(deep=False)
+            unsaid = {k: v for k, v in columns.items() if said[k] == usual[k]}
+            return estimator.set_params(**unsaid)
+        encoding = "frame" if isinstance(estimator, Pipeline) else "native"
+        return Encoded(estimator, encoding, BINS, dict(columns))
 
     def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         from tanager.classifiers import BayesNetClassifier
@@ -205,16 +260,15 @@ class Contender:
             raise ConfigurationError(
                 f"classifier {self.use!r}: cannot import {path!r} ({error}). {hint}."
             ) from error
-        if not all(hasattr(factory, method) for method in ("fit", "predict_proba", "get_params")):
+        if not all(hasattr(factory, method) for method in METHODS):
             raise ConfigurationError(
                 f"classifier {self.use!r}: {path!r} is not a classifier with predict_proba."
             )
-        own = PEER_BINS if bins == "auto" else bins
         try:
             estimator = factory(**options)
         except TypeError as error:
             raise ConfigurationError(f"classifier {self.use!r}: {error}.") from error
-        return Encoded(estimator, encoding, own, dict(columns))
+        return Encoded(estimator, encoding, BINS if bins == "auto" else bins, dict(columns))
 
 
 def split_pair(text: str) -> tuple[str, str]:
@@ -228,3 +282,12 @@ def _merge_options(text: str, brackets: str) -> str:
     path, options = parse_call(text)
     _, given = parse_call(f"f{brackets}")
     return f"{path}({', '.join(f'{k}={v!r}' for k, v in {**options, **given}.items())})"
+
+
+def _text_of(estimator: Any) -> str:
+    """Return an estimator as Python prints it, in one line: what isn't the default of it."""
+    from sklearn.base import BaseEstimator
+
+    # scikit-learn's own leaves out the middle of a long text.
+    whole = type(estimator).__repr__ is BaseEstimator.__repr__
+    return " ".join((estimator.__repr__(N_CHAR_MAX=100_000) if whole else repr(estimator)).split())

@@ -1,16 +1,25 @@
-"""Gives other people's classifiers the same table that Tanager's see."""
+"""What other people's classifiers get: a table as their own users would give it.
+
+``native``: numbers as they are, gaps as gaps, ids left out, texts that are numbers or dates
+read as such, and categories in the way the classifier has for them. ``binned`` and ``codes`` are
+Tanager's own bins, for comparisons on equal terms, as in the papers. ``frame`` is a pandas
+DataFrame, for pipelines that prepare columns themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-__all__ = ["Encoded"]
+__all__ = ["ENCODINGS", "Encoded"]
+
+Floats = NDArray[np.float64]
+MOST_CATEGORIES = 255  # of a column, that scikit-learn's boosting takes as categories
 
 
 class Encoded(ClassifierMixin, BaseEstimator):
@@ -20,12 +29,15 @@ class Encoded(ClassifierMixin, BaseEstimator):
     ----------
     estimator : classifier
         With `predict_proba`.
-    encoding : {"onehot", "ordinal", "raw"}
-        ``"onehot"`` and ``"ordinal"``: the bins that Tanager learns, missing a
-        value of its own, as sparse indicators or as codes. ``"raw"``: numbers
-        as they are, categories as codes, missing and unseen values as NaN.
+    encoding : {"native", "binned", "codes", "frame"}
+        ``"native"``: raw numbers with NaN for gaps; categories as LightGBM, XGBoost, CatBoost
+        and scikit-learn's histogram boosting take them, for others one indicator per value.
+        Classifiers that take no NaN get standardised numbers, the median in place of a gap,
+        and an indicator of the gap. ``"binned"``: one indicator per bin that Tanager learns,
+        missing a value of its own. ``"codes"``: the same bins as codes. ``"frame"``: a pandas
+        DataFrame with numbers and categories.
     bins : "mdl", "fine" or int
-        How numbers are cut, as in `BayesNetClassifier`; not used with ``"raw"``.
+        How numbers are cut, as in `BayesNetClassifier`, with ``"binned"`` and ``"codes"``.
     columns : mapping, optional
         `categorical_features`, `dates` and `ordered`, as in `BayesNetClassifier`.
     """
@@ -33,7 +45,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any,
-        encoding: str = "onehot",
+        encoding: str = "native",
         bins: str | int = "mdl",
         columns: Mapping[str, Any] | None = None,
     ) -> None:
@@ -44,107 +56,144 @@ class Encoded(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Encoded:
         """Learn the encoding, then the classifier."""
-        self.encoder_: _Encoder = _ENCODERS[self.encoding](self.bins, self.columns or {})
-        matrix = self.encoder_.fit(X, y).transform(X)
-        self.estimator_ = clone(self.estimator)
-        if "min_categories" in self.estimator_.get_params():
-            # CategoricalNB must know of values that only the test rows have.
-            self.estimator_.set_params(min_categories=self.encoder_.arities)
-        self.estimator_.fit(matrix, y)
-        self.classes_ = self.estimator_.classes_
-        return self
+        return self.fit_encoded(self.learn_encoding(X, y), y)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of the classes."""
-        return np.asarray(self.estimator_.predict_proba(self.encoder_.transform(X)), np.float64)
+        return self.predict_encoded(self.encode(X))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the most probable classes."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
+    # The laboratory times the classifier alone: its users have their tables encoded already.
+
+    def learn_encoding(self, X: Any, y: NDArray[np.int64]) -> Any:
+        """Learn the encoding from training rows; return them encoded."""
+        self.estimator_ = clone(self.estimator)
+        make = ENCODINGS[self.encoding]
+        self.encoder_: _Encoder = make(self.estimator_, self.bins, self.columns or {})
+        return self.encoder_.fit(X, y).transform(X)
+
+    def encode(self, X: Any) -> Any:
+        """Return rows as the classifier takes them."""
+        return self.encoder_.transform(X)
+
+    def fit_encoded(self, matrix: Any, y: NDArray[np.int64]) -> Encoded:
+        """Fit the classifier to rows that `learn_encoding` returned."""
+        self.estimator_.fit(matrix, y, **self.encoder_.fit_options())
+        self.classes_ = self.estimator_.classes_
+        return self
+
+    def predict_encoded(self, matrix: Any) -> Floats:
+        """Return the probabilities of rows that `encode` returned."""
+        return np.asarray(self.estimator_.predict_proba(matrix), np.float64)
+
 
 class _Encoder(Interface):
-    """A way to turn an Arrow table into the matrix that scikit-learn takes."""
+    """A way to turn an Arrow table into what a classifier takes."""
 
-    arities: NDArray[np.int64] | None
-
-    def __init__(self, bins: str | int, columns: Mapping[str, Any]) -> None:
-        """Remember how numbers are cut, and what is said of the columns."""
+    def __init__(self, estimator: Any, bins: str | int, columns: Mapping[str, Any]) -> None:
+        """Remember for whom, how numbers are cut, and what is said of the columns."""
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Encoder:
-        """Learn from the training rows."""
+        """Learn from the training rows; may set options of the classifier."""
 
     def transform(self, table: Any) -> Any:
         """Encode rows, shape (n_rows, n_columns)."""
 
+    def fit_options(self) -> dict[str, Any]:
+        """Return what the classifier's `fit` is told besides."""
 
-class _OrdinalEncoder:
+
+class _Codes:
     """The codebook's codes as numbers; a value never seen is one code beyond."""
 
-    arities: NDArray[np.int64] | None = None
+    def __init__(self, estimator: Any, bins: str | int, columns: Mapping[str, Any]) -> None:
+        self.estimator, self.bins, self.columns = estimator, bins, columns
 
-    def __init__(self, bins: str | int, columns: Mapping[str, Any]) -> None:
-        self.bins = bins
-        self.columns = columns
-
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _OrdinalEncoder:
+    def fit(self, table: Any, y: NDArray[np.int64]) -> _Codes:
         from tanager.codes import learn_codebook
         from tanager.engines import FitContext
 
         self.codebook, _ = learn_codebook(
             table, y, bins=self.bins, audit=True, context=FitContext(), **self.columns
         )
-        self.arities = self.codebook.domain.arities + 1
+        if "min_categories" in self.estimator.get_params():
+            # CategoricalNB must know of values that only the test rows have.
+            self.estimator.set_params(min_categories=self.codebook.domain.arities + 1)
         return self
 
     def transform(self, table: Any) -> Any:
         return np.ascontiguousarray(self.codebook.encode(table).T)
 
+    def fit_options(self) -> dict[str, Any]:
+        return {}
 
-class _OneHotEncoder(_OrdinalEncoder):
+
+class _Binned(_Codes):
     """The codebook's codes as sparse indicators; a value never seen has none."""
 
     def transform(self, table: Any) -> Any:
-        from scipy.sparse import csr_matrix
-
-        codes = self.codebook.encode(table)
-        arities = self.codebook.domain.arities
-        first = np.concatenate([[0], np.cumsum(arities)])
-        known = codes < arities[:, None]
-        columns = (codes + first[:-1, None]).T[known.T]
-        starts = np.concatenate([[0], np.cumsum(known.sum(axis=0))])
-        ones = np.ones(len(columns), dtype=np.float32)
-        return csr_matrix((ones, columns, starts), shape=(codes.shape[1], first[-1]))
+        return _indicators(self.codebook.encode(table), self.codebook.domain.arities)
 
 
-class _RawEncoder:
-    """Numbers as they are, categories as the codes of their training values."""
+class _Columns(NamedTuple):
+    """A table as read: numbers with NaN for gaps, and categories as codes with -1 for gaps."""
 
-    arities: NDArray[np.int64] | None = None
+    numbers: list[Floats]
+    codes: list[NDArray[np.int64]]
 
-    def __init__(self, bins: str | int, columns: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Cut nothing."""
-        self.columns = columns
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _RawEncoder:  # noqa: ARG002
+class _Reader:
+    """Reads a table as its columns are meant: ids left out, numbers and dates in texts read."""
+
+    def __init__(self, table: Any, columns: Mapping[str, Any]) -> None:
         import pyarrow as pa
 
+        from tanager.codes.audit import audit_columns
         from tanager.codes.dates import read_dates
         from tanager.sources import open_source
 
+        names, ordered = table.column_names, columns.get("ordered", {})
+        asked = columns.get("categorical_features", ())
+        categorical = set(names if asked == "all" else asked) | set(ordered)
+        source = open_source(table)
+        self.readings = read_dates(source, names, columns.get("dates"))
+        found = audit_columns(source, names, [*self.readings, *categorical])
+        self.readings |= {f.column: f.reading for f in found if f.reading is not None}
+        names = [n for n in names if n not in self.readings or self.readings[n].kind != "nothing"]
+        self.orders = {name: pa.array(map(str, order)) for name, order in ordered.items()}
         self.values: dict[str, Any] = {}
-        names = table.column_names
-        asked = self.columns.get("categorical_features", ())
-        categorical = names if asked == "all" else asked
-        self.readings = read_dates(open_source(table), names, self.columns.get("dates"))
+        self.numbers: list[str] = []
         for name in names:
             column = self._read(table, name)
-            named = name in categorical or name in self.columns.get("ordered", {})
-            if named or not _is_number(column.type):
-                order = self.columns.get("ordered", {}).get(name)
-                seen = _as_text(column).drop_null().unique()
-                self.values[name] = pa.array(order, pa.string()) if order else seen.sort()
-        return self
+            if name in ordered or (name not in categorical and _is_number(column.type)):
+                self.numbers.append(name)
+            else:
+                self.values[name] = _as_text(column).drop_null().unique().sort()
+
+    def read(self, table: Any) -> _Columns:
+        """Return the columns of some rows; a category never seen is a gap."""
+        codes = [self._codes(table, name, values) for name, values in self.values.items()]
+        return _Columns([self._number(table, name) for name in self.numbers], codes)
+
+    def _number(self, table: Any, name: str) -> Floats:
+        """Return a column of numbers; a category that has an order is its place in it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if name in self.orders:
+            codes = self._codes(table, name, self.orders[name])
+            return np.where(codes < 0, np.nan, codes)
+        column = pc.cast(self._read(table, name), pa.float64(), safe=False)
+        return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+    def _codes(self, table: Any, name: str, values: Any) -> NDArray[np.int64]:
+        import pyarrow.compute as pc
+
+        codes = pc.index_in(_as_text(self._read(table, name)), values).fill_null(-1)
+        return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
     def _read(self, table: Any, name: str) -> Any:
         """Return a column; dates and times as seconds since 1970."""
@@ -158,25 +207,142 @@ class _RawEncoder:
             column = pc.cast(column, pa.timestamp("s"), safe=False).cast(pa.int64())
         return column
 
-    def transform(self, table: Any) -> NDArray[np.float64]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
-        matrix = np.empty((len(table), table.num_columns))
-        for j, name in enumerate(table.column_names):
-            column = self._read(table, name)
-            if name in self.values:
-                column = pc.index_in(_as_text(column), self.values[name])
-            numbers = pc.cast(column, pa.float64(), safe=False)  # as near as a float can be
-            matrix[:, j] = numbers.to_numpy(zero_copy_only=False)
-        return matrix
+class _Native:
+    """Numbers as they are and categories in the classifier's own way."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        bins: str | int,  # noqa: ARG002
+        columns: Mapping[str, Any],
+    ) -> None:
+        self.estimator, self.columns = estimator, columns
+        self.options: dict[str, Any] = {}
+
+    def fit(self, table: Any, y: NDArray[np.int64]) -> _Native:  # noqa: ARG002
+        self.reader = _Reader(table, self.columns)
+        found = self.reader.read(table)
+        n = len(found.numbers)
+        self.arities = np.array([len(values) for values in self.reader.values.values()], np.int64)
+        places = [n + at for at in range(len(found.codes))]
+        self.package = type(self.estimator).__module__.partition(".")[0]
+        kind = type(self.estimator).__name__
+        if self.package in ("lightgbm", "catboost"):
+            name = {"lightgbm": "categorical_feature", "catboost": "cat_features"}[self.package]
+            self.options = {name: places}
+        elif self.package == "xgboost":
+            kinds = ["q"] * n + ["c"] * len(places)
+            self.estimator.set_params(enable_categorical=True, feature_types=kinds)
+        elif kind == "HistGradientBoostingClassifier":
+            few = [
+                p for p, arity in zip(places, self.arities, strict=True) if arity <= MOST_CATEGORIES
+            ]
+            self.estimator.set_params(categorical_features=few)
+        else:
+            self.package = ""
+            self._learn_scale(found.numbers)
+        return self
+
+    def _learn_scale(self, numbers: list[Floats]) -> None:
+        """Learn how numbers are standardised for a classifier that takes no NaN."""
+        from sklearn.utils import get_tags
+
+        self.takes_gaps = bool(get_tags(self.estimator).input_tags.allow_nan)
+        self.medians = [float(np.nanmedian(x)) if np.isfinite(x).any() else 0.0 for x in numbers]
+        filled = [np.where(np.isnan(x), m, x) for x, m in zip(numbers, self.medians, strict=True)]
+        self.scales = [(float(x.mean()), float(x.std()) or 1.0) for x in filled]
+
+    def transform(self, table: Any) -> Any:
+        found = self.reader.read(table)
+        if self.package == "catboost":  # categories as whole numbers among floats
+            matrix = np.empty((len(table), len(found.numbers) + len(found.codes)), object)
+            for at, column in enumerate([*found.numbers, *found.codes]):
+                matrix[:, at] = column
+            return matrix
+        if self.package:
+            return _matrix(
+                [*found.numbers, *(np.where(c < 0, np.nan, c) for c in found.codes)], len(table)
+            )
+        return self._indicated(found, len(table))
+
+    def _indicated(self, found: _Columns, n_rows: int) -> Any:
+        """Return numbers beside one indicator per category."""
+        from scipy.sparse import csr_matrix, hstack
+
+        parts = list(found.numbers)
+        if not self.takes_gaps:
+            gaps = [np.isnan(x) for x in parts]
+            parts = [
+                (np.where(gap, median, x) - mean) / scale
+                for x, gap, median, (mean, scale) in zip(
+                    parts, gaps, self.medians, self.scales, strict=True
+                )
+            ]
+            parts += [gap.astype(np.float64) for gap in gaps]
+        dense = _matrix(parts, n_rows)
+        if not found.codes:
+            return dense
+        codes = np.array(found.codes)
+        known = np.where(codes < 0, self.arities[:, None], codes)
+        matrix = hstack([csr_matrix(dense), _indicators(known, self.arities)]).tocsr()
+        return matrix.toarray() if self.takes_gaps or matrix.shape[1] <= 2000 else matrix
+
+    def fit_options(self) -> dict[str, Any]:
+        return self.options
 
 
-_ENCODERS: Mapping[str, type[_Encoder]] = {
-    "onehot": _OneHotEncoder,
-    "ordinal": _OrdinalEncoder,
-    "raw": _RawEncoder,
+class _Frame:
+    """A pandas DataFrame with numbers and categories, for pipelines."""
+
+    def __init__(
+        self,
+        estimator: Any,  # noqa: ARG002
+        bins: str | int,  # noqa: ARG002
+        columns: Mapping[str, Any],
+    ) -> None:
+        self.columns = columns
+
+    def fit(self, table: Any, y: NDArray[np.int64]) -> _Frame:  # noqa: ARG002
+        self.reader = _Reader(table, self.columns)
+        return self
+
+    def transform(self, table: Any) -> Any:
+        import pandas as pd
+
+        found = self.reader.read(table)
+        columns: dict[str, Any] = dict(zip(self.reader.numbers, found.numbers, strict=True))
+        for (name, values), codes in zip(self.reader.values.items(), found.codes, strict=True):
+            columns[name] = pd.Categorical.from_codes(codes, values.to_pylist())
+        order = [name for name in table.column_names if name in columns]
+        return pd.DataFrame({name: columns[name] for name in order})
+
+    def fit_options(self) -> dict[str, Any]:
+        return {}
+
+
+ENCODINGS: Mapping[str, type[_Encoder]] = {
+    "native": _Native,
+    "binned": _Binned,
+    "codes": _Codes,
+    "frame": _Frame,
 }
+
+
+def _matrix(columns: list[Floats], n_rows: int) -> Floats:
+    return np.column_stack(columns) if columns else np.zeros((n_rows, 0))
+
+
+def _indicators(codes: NDArray[Any], arities: NDArray[np.int64]) -> Any:
+    """Return codes (n_columns, n_rows) as sparse indicators; one beyond the arity has none."""
+    from scipy.sparse import csr_matrix
+
+    first = np.concatenate([[0], np.cumsum(arities)])
+    known = codes < arities[:, None]
+    columns = (codes + first[:-1, None]).T[known.T]
+    starts = np.concatenate([[0], np.cumsum(known.sum(axis=0))])
+    ones = np.ones(len(columns), dtype=np.float32)
+    return csr_matrix((ones, columns, starts), shape=(codes.shape[1], first[-1]))
 
 
 def _is_number(kind: Any) -> bool:

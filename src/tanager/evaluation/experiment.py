@@ -51,7 +51,9 @@ class Experiment:
     Parameters
     ----------
     datasets : sequence of Dataset
-    classifiers : sequence of Contender or str
+    classifiers : sequence of Contender, str or estimator
+        Texts such as ``"tan/hdp"`` or ``"random-forest"``, classifiers themselves, or
+        `Contender`, which gives either a name.
     protocol : CrossValidation or LearningCurve
         5 rounds of 2-fold cross-validation by default.
     metrics : sequence of str
@@ -60,8 +62,8 @@ class Experiment:
     seed : int
         Decides folds and the classifiers' random states.
     bins : "auto", "mdl", "fine" or int
-        How numbers are cut, for all classifiers alike; the papers have "mdl".
-        "auto": for Tanager's classifiers each its own, five bins for others.
+        How numbers are cut, for all classifiers given as texts that see bins; the
+        papers have "mdl". With "auto" each of Tanager's cuts as it would alone.
     name : str
         Title in reports.
     keep : sequence of str
@@ -82,7 +84,7 @@ class Experiment:
     """
 
     datasets: Sequence[Dataset]
-    classifiers: Sequence[Contender | str]
+    classifiers: Sequence[Any]
     protocol: Protocol = CrossValidation()  # noqa: RUF009 (frozen)
     metrics: Sequence[str] = DEFAULT_METRICS
     seed: int = 0
@@ -92,7 +94,9 @@ class Experiment:
     stamps: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        contenders = tuple(Contender.of(c) if isinstance(c, str) else c for c in self.classifiers)
+        contenders = tuple(
+            c if isinstance(c, Contender) else Contender.of(c) for c in self.classifiers
+        )
         for name, values in (
             ("datasets", tuple(self.datasets)),
             ("classifiers", contenders),
@@ -151,7 +155,7 @@ class Experiment:
                     facts = {
                         "names": [dataset.name, contender.name],
                         "data": data,
-                        "use": contender.use,
+                        "use": contender.text,
                         "options": dict(contender.options),
                         "division": division if dataset.train_rows is None else None,
                         "place": [round_, fold],

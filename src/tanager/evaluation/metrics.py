@@ -8,7 +8,7 @@ and the true classes as codes 0..C-1, and returns one number. Less is better, bu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError
 
 __all__ = [
+    "COSTS",
     "DEFAULT_METRICS",
     "METRICS",
     "Metric",
@@ -239,10 +240,18 @@ class Metric(NamedTuple):
     """A metric with the words to show it, and whether more of it is better."""
 
     title: str
-    function: Callable[..., float]
+    function: Callable[..., float] | None  # of probabilities and labels; None: a cost of the cell
     greater: bool = False
     needs_groups: bool = False  # takes, besides, which rows have the same features
     pooled: bool = False  # of a round's rows together: of few rows it is mostly noise
+
+    def score(self, *given: Any) -> float:
+        """Return the metric of probabilities and labels; see `function`."""
+        if self.function is None:
+            raise ConfigurationError(
+                f"{self.title} is measured while a cell runs: predictions don't tell it."
+            )
+        return self.function(*given)
 
 
 METRICS: Mapping[str, Metric] = {
@@ -258,10 +267,20 @@ METRICS: Mapping[str, Metric] = {
     "conditional_relative_entropy": Metric(
         "conditional relative entropy", conditional_relative_entropy, needs_groups=True
     ),
+    "fit_seconds": Metric("fit, seconds", None),
+    "fit_cpu_seconds": Metric("fit, CPU seconds", None),
+    "predict_seconds": Metric("predict, seconds", None),
+    "predict_cpu_seconds": Metric("predict, CPU seconds", None),
+    "peak_memory_mb": Metric("peak memory, MB", None),
 }
 
+# What a cell cost: measured always, and a metric where it's asked for.
+COSTS = tuple(name for name, metric in METRICS.items() if metric.function is None)
+
 # What is measured where nobody chooses.
-DEFAULT_METRICS = tuple(name for name, metric in METRICS.items() if not metric.needs_groups)
+DEFAULT_METRICS = tuple(
+    name for name, metric in METRICS.items() if metric.function and not metric.needs_groups
+)
 
 
 def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:

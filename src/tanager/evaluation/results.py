@@ -12,20 +12,13 @@ from numpy.typing import NDArray
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import inert
-from tanager.evaluation.metrics import METRICS, Reliability
+from tanager.evaluation.metrics import COSTS, METRICS, Reliability
 from tanager.evaluation.run_checks import check_cell, check_description, check_metrics
 from tanager.evaluation.runs import RunFile
 
-__all__ = ["TIMES", "Results", "Scores"]
+__all__ = ["Results", "Scores"]
 
-# What a cell cost, by name, and as people write it.
-TIMES = {
-    "fit_seconds": "fit, seconds",
-    "fit_cpu_seconds": "fit, CPU seconds",
-    "predict_seconds": "predict, seconds",
-    "predict_cpu_seconds": "predict, CPU seconds",
-    "peak_memory_mb": "peak memory, MB",
-}
+ENDINGS = (".parquet", ".csv", ".tex")  # of the files that hold results
 
 
 class Scores(NamedTuple):
@@ -69,6 +62,12 @@ class Scores(NamedTuple):
                 f"There are: {', '.join(self.classifiers)}."
             )
         return self.values[:, self.classifiers.index(classifier)]
+
+    def to_dataframe(self) -> Any:
+        """Return the values as a pandas DataFrame, datasets by classifiers."""
+        import pandas as pd
+
+        return pd.DataFrame(self.values, list(self.datasets), list(self.classifiers))
 
     def tolist(self) -> list[list[float]]:
         """Return the values as lists."""
@@ -114,13 +113,18 @@ class Results:
         latest = {(r["dataset"], r["classifier"], r["round"], r["fold"]): r for r in cells}
         results = cls(check_description(run.description(), name), list(latest.values()))
         for record in results.records:
-            check_metrics(record, (*results.metrics, *TIMES), name)
+            check_metrics(record, results.measured, name)
         return results
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics."""
         return tuple(self.description["metrics"])
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the metrics, and of what every cell costs."""
+        return (*self.metrics, *(name for name in COSTS if name not in self.metrics))
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -136,19 +140,41 @@ class Results:
         kinds = [
             *((name, pa.string()) for name in text[:2]),
             *((name, pa.int64()) for name in whole),
-            *((name, pa.float64()) for name in (*self.metrics, *TIMES)),
+            *((name, pa.float64()) for name in self.measured),
             *((name, pa.string()) for name in text[2:]),
         ]
         arrays = [pa.array([r.get(name) for r in self.records], kind) for name, kind in kinds]
         return pa.table(arrays, names=[name for name, _ in kinds])
 
+    def to_dataframe(self) -> Any:
+        """Return `table` as a pandas DataFrame."""
+        return self.table().to_pandas()
+
+    def to_latex(self, metric: str | None = None) -> str:
+        """Return one metric as a LaTeX table: datasets by classifiers, with their mean ranks.
+
+        Needs the package booktabs. The best of each row is bold; ± is the standard deviation
+        over cells.
+
+        Parameters
+        ----------
+        metric : str, optional
+            By default log-loss where it was measured, else the first.
+        """
+        from tanager.evaluation.latex import write_latex
+
+        return write_latex(self, metric)
+
     def write(self, path: str | Path) -> None:
-        """Write the tidy table as Parquet or CSV, by the file's ending."""
+        """Write the tidy table as Parquet or CSV, or `to_latex`, by the file's ending."""
         target = Path(path)
-        if target.suffix not in (".csv", ".parquet"):
-            raise ConfigurationError(f"{target.name}: allowed endings are .parquet and .csv.")
+        if target.suffix not in ENDINGS:
+            allowed = f"{', '.join(ENDINGS[:-1])} and {ENDINGS[-1]}"
+            raise ConfigurationError(f"{target.name}: allowed endings are {allowed}.")
         with replacing(target) as part:
-            if target.suffix == ".csv":
+            if target.suffix == ".tex":
+                part.write_text(self.to_latex(), encoding="utf-8")
+            elif target.suffix == ".csv":
                 from pyarrow import csv
 
                 csv.write_csv(inert(self.table()), part)
@@ -231,7 +257,7 @@ class Results:
                 if metric not in cells[0]:
                     raise ConfigurationError(
                         f"metric {metric!r} was not measured. "
-                        f"There are: {', '.join((*self.metrics, *TIMES))}."
+                        f"There are: {', '.join(self.measured)}."
                     )
                 known = self._parts(metric, cells)
                 values[i, j] = function(known) if known else np.nan
@@ -271,9 +297,7 @@ class Results:
         return _add_bins(cells)
 
     def title(self, metric: str) -> str:
-        """Return the name of a metric, or of a cost, as people write it."""
-        if metric in TIMES:
-            return TIMES[metric]
+        """Return the name of a metric as people write it."""
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
 
 

@@ -110,7 +110,7 @@ def make_sheet(
     return Sheet(
         len(labels),
         classes,
-        {name: METRICS[name].function(probabilities, labels) for name in SHEET_METRICS},
+        {name: METRICS[name].score(probabilities, labels) for name in SHEET_METRICS},
         {
             "accuracy": float(shares.max(initial=0.0)),
             "log_loss": float(0.0 - (shares * np.log(shares)).sum()),

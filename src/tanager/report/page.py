@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
 from tanager.escaping import abridged
-from tanager.evaluation.results import TIMES, Results
+from tanager.evaluation.results import Results
 from tanager.evaluation.summary import Summary, summarize
 from tanager.evaluation.verdict import leading_metric, verdict
 from tanager.report.ending import check_ending
@@ -83,7 +83,7 @@ def render_report(results: Results) -> str:
         sections=[_section(results, metric) for metric in _leading_first(results)],
         times=_times(results),
         failures=_failures(results),
-        facts=_facts(description),
+        facts=_facts(results),
         classifiers=[{"options": None, **c} for c in description["classifiers"]],
         environment=_environment(description),
     )
@@ -254,14 +254,15 @@ def _failures(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def _facts(description: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(results: Results) -> list[tuple[str, str]]:
+    description = results.description
     protocol = ", ".join(f"{k} {v}" for k, v in description["protocol"].items())
     datasets = ", ".join(d["name"] for d in description["datasets"])
     return [
         ("Protocol", protocol),
         ("Seed", str(description["seed"])),
         ("Datasets", datasets),
-        ("Metrics", ", ".join((*description["metrics"], *TIMES))),
+        ("Metrics", ", ".join(results.measured)),
     ]
 
 
