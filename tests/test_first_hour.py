@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tanager.cli.app import app, run
+from tanager.cli.app import COMMANDS, run
 from tests.docs.pages import blocks
 
 ROOT = Path(__file__).parents[1]
@@ -281,7 +281,7 @@ def test_a_mistake_is_told_in_one_line_with_a_hint(
 
 
 def test_every_command_is_used_wrongly():
-    commands = {c.name or c.callback.__name__ for c in app.registered_commands} | {"reproduce"}
+    commands = {*COMMANDS, "reproduce"}
     assert commands == {arguments[0] for arguments, _, _ in MISTAKES if arguments} - {"dmeo"}
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["load_plugin", "plugin_names"]
+__all__ = ["describe_plugin", "load_plugin", "plugin_names"]
 
 
 def plugin_names(group: str) -> list[str]:
@@ -30,6 +30,14 @@ def plugin_names(group: str) -> list[str]:
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group=group)})
+
+
+def describe_plugin(group: str, name: str) -> str:
+    """Return which package a name comes from, without loading it."""
+    from importlib.metadata import entry_points
+
+    found = min(entry_points(group=group, name=name), key=lambda point: point.value)
+    return f"From the package {found.module if found.dist is None else found.dist.name}."
 
 
 def load_plugin(group: str, name: str) -> Any | None:

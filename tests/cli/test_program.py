@@ -13,6 +13,7 @@ from tests.cli.calling import call
 
 import tanager
 from tanager.cli import app
+from tanager.cli.app import COMMANDS
 from tanager.progress import LongWork
 
 
@@ -184,13 +185,22 @@ def test_debug_shows_the_traceback(tmp_path):
 def test_help_loads_little():
     code = (
         "import sys\nfrom tanager.cli.app import run\nrun(['--help'])\n"
-        "print(*[m for m in ('sklearn', 'numba', 'pyarrow', 'scipy', 'pandas', 'matplotlib')"
-        " if m in sys.modules], file=sys.stderr)"
+        "heavy = ('numpy', 'pyarrow', 'scipy', 'pandas', 'sklearn', 'rich', 'tanager.sources')\n"
+        "print(*[m for m in heavy if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.split() == []
-    for command in typer.main.get_command(app).commands:
+    for command in COMMANDS:
         assert command in done.stdout
+
+
+def test_the_help_says_of_each_command_what_its_own_says():
+    program = typer.main.get_command(app)
+    for name, (_, line) in COMMANDS.items():
+        command = program.get_command(None, name)
+        assert command.help.partition("\n\n")[0].replace("\n", " ") == line
+        assert command.name == name
+    assert set(COMMANDS) <= set(program.list_commands(None))
 
 
 def test_version_and_completion(said):

@@ -13,56 +13,97 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
 from tanager import __version__
-from tanager.cli import (
-    audit,
-    demo,
-    draw,
-    explain,
-    export,
-    fit,
-    importing,
-    laboratory,
-    predict,
-    report,
-    score,
-    show,
-)
 from tanager.cli.words import in_options
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
-from tanager.plugins import load_plugin, plugin_names
+from tanager.plugins import describe_plugin, load_plugin, plugin_names
 
-__all__ = ["app", "main", "run"]
+__all__ = ["COMMANDS", "app", "main", "run"]
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
+# Where each command is, and the first line of its help: the program's own help loads none.
+COMMANDS = {
+    "audit": (
+        "audit:audit",
+        "Look at the columns of a table: types, gaps, ids, dates and numbers written as text.",
+    ),
+    "fit": ("fit:fit", "Learn a classifier from a table and write it to a model file."),
+    "predict": ("predict:predict", "Classify the rows of a table."),
+    "score": ("score:score", "Score a model on rows whose classes are known."),
+    "show": (
+        "show:show",
+        "Show what a model has learned: structure, sizes, informative features, tables.",
+    ),
+    "explain": (
+        "explain:explain",
+        "Explain one row: how each feature moves the odds between two classes.",
+    ),
+    "draw": ("draw:draw", "Draw the network, or one of its tables."),
+    "export": (
+        "export:export",
+        "Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.",
+    ),
+    "import": (
+        "importing:import_network",
+        "Turn another program's network into a model file: a classifier for one of its nodes.",
+    ),
+    "report": (
+        "report:report",
+        "Write a page: of a model, to see it, ask it and trust it; or of a comparison.",
+    ),
+    "demo": ("demo:demo", "Train on a real table and show what was learned."),
+    "compare": ("laboratory:compare", "Compare classifiers on tables, with tests of significance."),
+    "evaluate": (
+        "laboratory:evaluate",
+        "Estimate by cross-validation how well a classifier will do on a table.",
+    ),
+}
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
 
 class Program(typer.core.TyperGroup):
-    """The built-in commands, and those that installed packages add."""
+    """The built-in commands, and those that installed packages add; each loaded when it is run."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the names of all commands, built-in ones first."""
-        built_in = super().list_commands(ctx)
-        return [*built_in, *(n for n in plugin_names("tanager.commands") if n not in built_in)]
+        return [*COMMANDS, *(n for n in plugin_names("tanager.commands") if n not in COMMANDS)]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Return a command by its name, or None."""
-        command = super().get_command(ctx, cmd_name)
-        function = None if command is not None else load_plugin("tanager.commands", cmd_name)
+        if cmd_name in COMMANDS:
+            module, name = COMMANDS[cmd_name][0].split(":")
+            function = getattr(import_module(f"tanager.cli.{module}"), name)
+        else:
+            function = load_plugin("tanager.commands", cmd_name)
         if function is None:
-            return command
+            return None
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
         alone.command(cmd_name)(function)
         return typer.main.get_command(alone)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help in plain text: the boxes around that of commands take longer to load."""
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        options = [option.get_help_record(ctx) for option in self.get_params(ctx)]
+        with formatter.section("Options"):
+            formatter.write_dl([record for record in options if record is not None])
+        names = self.list_commands(ctx)
+        lines = [
+            COMMANDS[n][1] if n in COMMANDS else describe_plugin("tanager.commands", n)
+            for n in names
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(list(zip(names, lines, strict=True)))
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="tanager",
@@ -92,13 +133,6 @@ def tanager(
 
     A first look: tanager demo. Then: tanager fit train.csv --target y -o model.tanager
     """
-
-
-for command in (
-    *(audit, fit, predict, score, show, explain, draw, export, importing, report, demo),
-    laboratory,
-):
-    command.register(app)
 
 
 def main() -> NoReturn:

@@ -23,12 +23,7 @@ from tanager.errors import ConfigurationError, listed
 if TYPE_CHECKING:
     from tanager.codes.audit import ColumnSheet
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(audit)
+__all__ = ["audit"]
 
 
 def audit(

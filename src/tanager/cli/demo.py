@@ -8,8 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
 from tanager.cli.console import console, plain_table
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["load_example", "register"]
+__all__ = ["demo", "load_example"]
 
 # Columns of the gamma telescope's table, as its authors name them.
 MAGIC = (
@@ -35,12 +33,7 @@ class Example(NamedTuple):
     labels: NDArray[np.object_]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command(name="demo")(run_demo)
-
-
-def run_demo() -> None:
+def demo() -> None:
     """Train on a real table and show what was learned.
 
     Uses the KEEL table of the MAGIC gamma telescope if the environment variable

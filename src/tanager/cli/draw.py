@@ -13,14 +13,9 @@ from tanager.cli.options import Model, given_flags
 from tanager.cli.safety import Force, check_output, is_picture
 from tanager.errors import ConfigurationError
 
-__all__ = ["register", "save_figure"]
+__all__ = ["draw", "save_figure"]
 
 PICTURES = (".svg", ".png", ".pdf")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(draw)
 
 
 def draw(

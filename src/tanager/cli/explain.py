@@ -27,14 +27,9 @@ if TYPE_CHECKING:
     from tanager.network.explanation import Explanation
     from tanager.sources import Source
 
-__all__ = ["print_explanation", "register"]
+__all__ = ["explain", "print_explanation"]
 
 BAR_WIDTH = 12
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(explain)
 
 
 def explain(

@@ -17,7 +17,7 @@ from tanager.plugins import load_plugin, plugin_names
 if TYPE_CHECKING:
     from tanager.network import Network
 
-__all__ = ["register"]
+__all__ = ["export"]
 
 
 class _Format(NamedTuple):
@@ -60,11 +60,6 @@ _FORMATS = {
         (".h", ".c"), ("name", "unknowns"), lambda network, options: network.to_c(**options)
     ),
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(export)
 
 
 def export(

@@ -40,12 +40,7 @@ from tanager.cli.options import (
 from tanager.cli.safety import Force, check_output, is_model
 from tanager.errors import ConfigurationError
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(fit)
+__all__ = ["fit"]
 
 
 def fit(

@@ -11,12 +11,7 @@ from tanager.cli.console import human_size, print_json
 from tanager.cli.options import Json
 from tanager.cli.safety import Force, check_output, is_model
 
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("import")(import_network)
+__all__ = ["import_network"]
 
 
 def import_network(

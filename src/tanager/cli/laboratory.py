@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tanager.evaluation import Dataset, Experiment, Results
     from tanager.sources.text import TextStyle
 
-__all__ = ["register"]
+__all__ = ["compare", "evaluate"]
 
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
@@ -79,12 +79,6 @@ TableFolder = Annotated[
     ),
 ]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command()(compare)
-    app.command()(evaluate)
 
 
 def compare(

@@ -34,12 +34,7 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Source
 
-__all__ = ["Scoring", "match_input", "register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(predict)
+__all__ = ["Scoring", "match_input", "predict"]
 
 
 def predict(

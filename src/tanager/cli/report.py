@@ -16,18 +16,13 @@ from tanager.errors import ConfigurationError
 if TYPE_CHECKING:
     from tanager.sources import Source
 
-__all__ = ["register"]
+__all__ = ["report"]
 
 OF_DATA = (
     *("target", "folds", "rows", "learning_curve"),
     *("na_values", "encoding", "decimal", "drop"),
 )
 OF_MODELS = ("card", "title", *OF_DATA)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(report)
 
 
 def report(

@@ -27,14 +27,9 @@ if TYPE_CHECKING:
     from tanager.evaluation.sheet import Sheet
     from tanager.network import Network
 
-__all__ = ["register"]
+__all__ = ["score"]
 
 MOST_CLASSES = 12  # up to which the confusion matrix is printed
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(score)
 
 
 def score(

@@ -16,14 +16,9 @@ if TYPE_CHECKING:
     from tanager.codes.reading import Reading
     from tanager.network import Network
 
-__all__ = ["print_structure", "register"]
+__all__ = ["print_structure", "show"]
 
 BAR_WIDTH = 12
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command()(show)
 
 
 def show(
