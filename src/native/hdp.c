@@ -245,20 +245,31 @@ typedef struct {
     int64_t n_columns, dense, n_far;
 } Stirling;
 
-static double stirling_ratio(const Stirling *table, int64_t n, int64_t t)
+/* The rows between which V(n, .) lies, and the share of the second. */
+typedef struct {
+    const double *low, *high;
+    double share;
+} Between;
+
+static Between find_rows(const Stirling *table, int64_t n)
 {
-    if (t >= n || t >= table->n_columns)
-        return 0.0;
-    if (n <= table->dense)
-        return table->rows[n * table->n_columns + t];
+    if (n <= table->dense) {
+        const double *row = table->rows + n * table->n_columns;
+        return (Between){row, row, 0.0};
+    }
     double place = log((double)n);
-    int64_t at = 1;
-    while (at < table->n_far - 1 && table->log_count[at] < place)
-        at++;
-    double below = table->log_count[at - 1];
-    double share = (place - below) / (table->log_count[at] - below);
-    const double *row = table->rows + (table->dense + at) * table->n_columns + t;
-    return (1.0 - share) * row[-table->n_columns] + share * row[0];
+    int64_t first = 0, last = table->n_far - 1; /* log_count[first] < place <= log_count[last] */
+    while (first + 1 < last) {
+        int64_t middle = (first + last) / 2;
+        if (table->log_count[middle] < place)
+            first = middle;
+        else
+            last = middle;
+    }
+    double below = table->log_count[first];
+    const double *row = table->rows + (table->dense + first) * table->n_columns;
+    return (Between){row, row + table->n_columns,
+                     (place - below) / (table->log_count[last] - below)};
 }
 
 /* The mean of t under weights S(n, t) phi^t (alpha + d rest) (alpha + d (rest + 1)) ...:
@@ -269,8 +280,10 @@ static double mean_tables(const Stirling *table, int64_t n, double phi, double a
     if (n <= 1)
         return (double)n;
     double weight = 1.0, sum = 1.0, first = 1.0;
-    for (int64_t t = 1; t < n; t++) {
-        double ratio = stirling_ratio(table, n, t) * phi * (alpha + discount * (rest + (double)t));
+    Between row = find_rows(table, n);
+    for (int64_t t = 1; t < least(n, table->n_columns); t++) {
+        double ratio = (1.0 - row.share) * row.low[t] + row.share * row.high[t];
+        ratio *= phi * (alpha + discount * (rest + (double)t));
         weight *= ratio;
         sum += weight;
         first += weight * (double)(t + 1);

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import digamma, gamma
 
 from tanager.parameters.hdp._stirling_kernels import growth, table_ratio
 from tanager.parameters.hdp.stirling import DENSE, MAX_TABLES, stirling_ratios
@@ -45,3 +46,31 @@ def test_a_million_rows_in_bounded_memory():
         second = (harmonic**2 - squares) / (2 * harmonic)
         assert table_ratio(ratios, n, 2) == pytest.approx(second, rel=1e-5)
     assert np.isfinite(ratios.rows).all()
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.3, 0.95])
+def test_the_differential_equation_goes_on_as_the_recurrence_does(discount):
+    # V(., t) needs V(., 1 ... t) only, so that few columns are exact by themselves.
+    n_columns, last = 96, 40_000
+    ratio, tables = np.zeros(n_columns), np.arange(2.0, n_columns + 1)
+    for n in range(1, last):
+        above = ratio[:-1].copy()
+        new = (n - (tables + 1) * discount) * ratio[1:] + 1.0
+        ratio[1:] = new * above / ((n - tables * discount) * above + 1.0)
+        ratio[0] = ((n - 2 * discount) * ratio[0] + 1.0) / (n - discount)
+    found = stirling_ratios(last, discount).rows[-1, 1 : n_columns + 1]
+    np.testing.assert_allclose(found, ratio, rtol=1e-8)
+
+
+@pytest.mark.parametrize("count", [10**5, 10**8, 3 * 10**11, 10**15])
+def test_counts_of_any_size_have_their_ratio(count):
+    found = stirling_ratios(count).rows[-1]
+    assert found[1] == pytest.approx(digamma(count) + np.euler_gamma, rel=1e-9)
+    for discount in (0.05, 0.3, 0.9):
+        # S(n, 1) = G(n - d) / G(1 - d), S(n, 2) = [S(n, 1) - G(n - 2d) / G(1 - 2d)] / d.
+        ratios = stirling_ratios(count, discount)
+        share = (count - (3 * discount + 1) / 2) ** -discount  # G(n - 2d) / G(n - d)
+        share *= gamma(1 - discount) / gamma(1 - 2 * discount)
+        assert ratios.rows[-1, 1] == pytest.approx((1 - share) / discount, rel=1e-6)
+        assert (np.diff(ratios.rows[-1, 1:]) < 0).all()
+    assert ratios.rows.nbytes < 32e6

@@ -1,32 +1,10 @@
-"""The recurrence of the Stirling ratios, and their look-up."""
+"""Looking up Stirling ratios."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tanager.numerics.compiling import kernel
-
-
-@kernel
-def fill_ratios(wanted, discount, rows):
-    """Write V(n, t) for the increasing counts `wanted` to rows (n_wanted, n_columns)."""
-    n_columns = rows.shape[1]
-    old = np.zeros(n_columns)
-    new = np.zeros(n_columns)
-    at = 0
-    while at < wanted.shape[0] and wanted[at] <= 1:
-        at += 1  # V(1, 1) = S(1, 2) / S(1, 1) = 0
-    for n in range(1, wanted[-1]):
-        # V(n + 1, t) from V(n, .); past t = n both numbers vanish.
-        last = min(n, n_columns - 1)
-        new[1] = ((n - 2.0 * discount) * old[1] + 1.0) / (n - discount)
-        for t in range(2, last + 1):
-            above = (n - (t + 1) * discount) * old[t] + 1.0
-            new[t] = above * old[t - 1] / ((n - t * discount) * old[t - 1] + 1.0)
-        old, new = new, old
-        if wanted[at] == n + 1:
-            rows[at, : last + 1] = old[: last + 1]
-            at += 1
 
 
 @kernel
