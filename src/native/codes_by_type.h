@@ -64,7 +64,7 @@ static int64_t NAME(encode)(const void *x_, int64_t n_rows, int64_t n_columns, c
             int infinite = 0;
             (coder->kind[j] == LOOKUP ? NAME(look_up) : NAME(search))(
                 column, size, n_columns, coder, j, &infinite, out + j * n_rows + row);
-            if (infinite)
+            if (infinite && (bad < 0 || j < bad))
                 bad = j;
         }
     return bad;

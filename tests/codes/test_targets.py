@@ -94,7 +94,7 @@ def test_a_column_vector_warns_as_scikit_learn_does():
         ([0.0, 1.0, np.inf, 1.0], r"Input y contains infinity or a value too large for dtype"),
         ([0.1, 1.0, 2.0, 1.0], "Unknown label type: continuous"),
         (np.array([0.1, 1.0, 2.0, 1.0], dtype=object), "Unknown label type: continuous"),
-        (np.array([1, "a", 2, "b"], dtype=object), "Unknown label type: the target mixes types"),
+        (np.array([1, "a", 2, "b"], dtype=object), "Unknown label type: the target mixes strings"),
         (np.zeros(4, dtype=complex), "Unknown label type"),
         ([0, 1, 0], "inconsistent numbers of samples: the table has 4 rows, the target 3"),
     ],

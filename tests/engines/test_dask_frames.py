@@ -76,3 +76,16 @@ def test_partitions_of_different_types_are_named():
     mixed = dd.from_delayed([dask.delayed(p) for p in parts], meta=meta, verify_meta=False)
     with pytest.raises(DataError, match="different types"):
         BayesNetClassifier("naive", "laplace").fit(mixed, "y")
+
+
+def test_a_partition_that_lacks_a_column_is_named():
+    import dask
+    import pandas as pd
+
+    whole = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0), "y": [0, 1] * 10})
+    for parts in ([whole, whole[["a", "y"]]], [whole[["a", "y"]], whole]):
+        frame = dd.from_delayed(
+            [dask.delayed(part) for part in parts], meta=whole[:0], verify_meta=False
+        )
+        with pytest.raises(DataError, match=r"partitions 0 and 1 .* differ in the column\(s\) 'b'"):
+            BayesNetClassifier("naive", "laplace").fit(frame, "y")

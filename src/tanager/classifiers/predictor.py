@@ -13,6 +13,7 @@ from tanager.classifiers.inputs import as_table
 from tanager.classifiers.lazy import check_fitted, lazy_for_dask
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import encode_rows
+from tanager.codes.targets import as_labels
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
@@ -106,6 +107,9 @@ class NetworkPredictor(Classifier):
             found: Any = self.predict(X)  # lazy, where X is
             if is_dask_frame(X):
                 found, y = found.compute(), np.asarray(y)
+            labels = as_labels(y)[0]
+            y = labels.dictionary_decode() if hasattr(labels, "dictionary") else labels
+            y = y.to_numpy(zero_copy_only=False)
             return float(accuracy_score(y, found, sample_weight=sample_weight))
         context = FitContext(
             resolve_engine(self.engine, self.n_jobs),

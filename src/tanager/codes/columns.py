@@ -28,6 +28,7 @@ from tanager.codes.values import (
     to_numbers,
 )
 from tanager.errors import DataError
+from tanager.sources.gate import EXACT
 from tanager.sources.plain import plain_array, plain_numbers
 
 __all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict", "value_array"]
@@ -324,7 +325,7 @@ class LookupTables:
             return
         # Integers past 2^53 are no floats: they must not be searched for among them.
         # Nor is there a search among numbers whose order is another than ascending.
-        if max(abs(low), abs(high)) > 1 << 53 or bool((np.diff(numbers) < 0).any()):
+        if max(abs(low), abs(high)) >= EXACT or bool((np.diff(numbers) < 0).any()):
             self.fits = False
         self.kind[j] = 2
         self._append(j, numbers.astype(np.float64), tables)
@@ -363,13 +364,16 @@ def _encode_numbers(
         tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
     else:
         assert isinstance(column, CategoricalColumn)
-        values = plain_numbers(column.values)
-        order = np.argsort(values)
-        place = order[np.minimum(np.searchsorted(values[order], numbers), len(values) - 1)]
-        out[:] = np.where(values[place] == numbers, place, column.arity)
+        values, whole = plain_numbers(column.values), numbers
         if numbers.dtype.kind == "f":
             _refuse_infinite(numbers, column.name)
             gaps = np.isnan(numbers)
             nulls = gaps if nulls is None else nulls | gaps
+            if values.dtype.kind == "i":
+                # Compared as integers: a float past 2^53 would equal several of them.
+                whole = np.where(np.abs(numbers) < 2.0**63, numbers, 0.0).astype(np.int64)
+        order = np.argsort(values)
+        place = order[np.minimum(np.searchsorted(values[order], whole), len(values) - 1)]
+        out[:] = np.where((values[place] == whole) & (whole == numbers), place, column.arity)
     if nulls is not None:
         out[nulls] = column.null_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from tanager.codes.columns import infinite_error
 from tanager.codes.rows import MAX_ARITY
 from tanager.codes.values import FAMILY_TYPES, family_of, is_temporal, to_family, to_numbers
 from tanager.errors import DataError
+from tanager.sources.plain import decimals_to_floats
 
 __all__ = ["Distinct", "distinct_integers", "distinct_values", "sort_values", "unite_values"]
 
@@ -43,7 +45,9 @@ def distinct_values(array: pa.Array, name: str) -> Distinct:
         return Distinct(check_arity(pa.array(distinct_integers(valid)), name), nulls is not None)
     unique = array.unique()
     found = unique.drop_null()
-    if family == "real":
+    if pa.types.is_decimal(kind):
+        found = _exact_floats(check_arity(found, name), name)
+    elif family == "real":
         found = _finite(found, name)
     elif found.type != FAMILY_TYPES[family]:
         check_arity(found, name)
@@ -85,6 +89,18 @@ def _finite(values: pa.Array, name: str) -> pa.Array:
         raise infinite_error(name)
     # -0.0 and 0.0 are one number.
     return pa.array(np.unique(numbers[~np.isnan(numbers)] + 0.0))
+
+
+def _exact_floats(values: pa.Array, name: str) -> pa.Array:
+    """Return decimals as floats; refuse one that a float would take for another."""
+    floats = decimals_to_floats(values)
+    for decimal, number in zip(values.to_pylist(), floats.to_pylist(), strict=True):
+        if (int(number) if number.is_integer() else Decimal(repr(number))) != decimal:
+            raise DataError(
+                f"Column {name!r} has categories of more digits than a float holds, such as "
+                f"{decimal}. Turn the column into strings, or treat it as numeric."
+            )
+    return _finite(floats, name)
 
 
 def to_integers(values: pa.Array, name: str) -> pa.Array:

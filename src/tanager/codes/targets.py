@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.codes.rows import code_dtype
 from tanager.errors import DataError
-from tanager.sources.plain import join_chunks, numpy_dtype, plain_column, text_array
+from tanager.sources.gate import EXACT, admit_column
+from tanager.sources.plain import numpy_dtype
 
 __all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
+
+MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one width
 
 
 def as_labels(
@@ -29,63 +33,71 @@ def as_labels(
     own = getattr(y, "name", None)
     name = own if name is None and isinstance(own, str) else name
     shape = getattr(y, "shape", None)
-    if hasattr(y, "__arrow_c_stream__") and (shape is None or len(shape) == 1):
-        try:
-            return column_labels(pa.chunked_array(y), name, start)
-        except (pa.ArrowException, TypeError, ValueError):
-            pass  # a pandas Series of mixed objects: NumPy tells what is in it
-    if isinstance(y, pa.Array | pa.ChunkedArray):
-        return column_labels(y, name, start)
-    array = np.asarray(y)
-    if array.dtype.kind == "U" and isinstance(y, list | tuple) and _has_nul(y):
-        array = np.array(y, dtype=object)  # NumPy's own texts lose a NUL at their end
-    if array.ndim != 1:
+    arrow = isinstance(y, pa.Array | pa.ChunkedArray) or hasattr(y, "__arrow_c_stream__")
+    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+        raise _no_classes(y.dtype, name)
+    if arrow and (shape is None or len(shape) == 1):
+        labels = _admit(y, name)
+        if pa.types.is_nested(_value_type(labels)):
+            raise _no_classes(type(next(iter(y))).__name__, name)
+        if pa.types.is_temporal(labels.type):
+            raise _no_classes(getattr(y, "dtype", labels.type), name)
+        return column_labels(labels, name, start)
+    array = _as_array(y, warn, name)
+    if array.dtype.kind not in "biufOUST":
+        raise _no_classes(array.dtype, name)
+    labels, dtype = column_labels(_admit(array, name), name, start)
+    if array.dtype.kind == "S":
+        return labels, np.dtype(f"U{array.dtype.itemsize}")
+    kept = "biufUO" if isinstance(y, np.ndarray) else "biufU"
+    if array.dtype.kind in kept and array.dtype.char != "g":  # g: extended floats
+        return labels, array.dtype.newbyteorder("=")
+    return labels, dtype
+
+
+def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
+    """Return labels as a NumPy array of one dimension."""
+    try:
+        array = np.asarray(y)
+        if isinstance(y, list | tuple) and _loses(array, y):
+            array = np.empty(len(y), dtype=object)
+            array[:] = y
+        if array.ndim == 1:
+            return array
         from sklearn.utils import column_or_1d
 
-        try:
-            array = column_or_1d(array, warn=warn)
-        except ValueError as error:
-            raise DataError(
-                f"{error} Pass one class a row, or the name of their column in X."
-            ) from error
+        found: NDArray[Any] = column_or_1d(array, warn=warn)
+        return found
+    except ValueError as error:
+        raise DataError(
+            f"The {_called(name)} is no list of labels: {error} Pass one class a row, or the name "
+            "of their column in X."
+        ) from error
+
+
+def _loses(array: NDArray[Any], labels: Sequence[Any]) -> bool:
+    """Return whether NumPy makes one of two labels: of texts with a NUL, of large numbers."""
     if array.dtype.kind == "f":
-        _check_float(array, name)
-    elif array.dtype.kind not in "biuOUST":
-        raise _no_classes(array.dtype, name)
+        return any(isinstance(label, int) and abs(label) >= EXACT for label in labels)
+    if array.dtype.kind != "U" or array.ndim != 1:
+        return False
+    return all(isinstance(t, str) for t in labels) and any("\0" in text for text in labels)
+
+
+def _admit(y: Any, name: str | None) -> pa.Array:
+    """Let labels through the gate of all columns."""
     try:
-        fixed = array.dtype.kind in "US"
-        labels = text_array(array.astype(str)) if fixed else pa.array(array, from_pandas=True)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"The {_called(name)} has bytes that are no ASCII ({error}). Decode them first."
-        ) from error
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        kinds = {type(label).__name__ for label in array}
-        if len(kinds) == 1:
-            raise _no_classes(kinds.pop(), name) from error
-        raise DataError(
-            f"Unknown label type: the {_called(name)} mixes types ({error}). "
-            "Make every label a string, or every label an integer."
-        ) from error
-    check_no_null(labels, name, start)
-    if array.dtype == object and pa.types.is_floating(labels.type):
-        _check_float(labels.to_numpy(zero_copy_only=False), name)
-    return labels, array.dtype
-
-
-def _has_nul(labels: Any) -> bool:
-    return all(isinstance(text, str) for text in labels) and any("\0" in text for text in labels)
+        return admit_column(y, f"the {_called(name)}")
+    except (DataError, TypeError) as error:
+        raise DataError(f"Unknown label type: {error}") from error
 
 
 def column_labels(
     column: Any, name: str | None = None, start: int = 0
 ) -> tuple[pa.Array, np.dtype[Any]]:
-    """Return an Arrow column as labels, and the dtype the classes shall have."""
-    if not isinstance(column, pa.ChunkedArray):
-        column = pa.chunked_array([column])
-    column = join_chunks(plain_column(column))
+    """Return an Arrow column of a plain type as labels, and the dtype the classes shall have."""
     check_no_null(column, name, start)
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = _value_type(column)
     if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
         raise _no_classes(kind, name)
     if pa.types.is_floating(kind):
@@ -93,6 +105,10 @@ def column_labels(
         _check_float(plain.to_numpy(zero_copy_only=False), name)
     simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return column, numpy_dtype(kind) if simple else np.dtype(object)
+
+
+def _value_type(column: pa.Array) -> pa.DataType:
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
 def _no_classes(kind: object, name: str | None) -> DataError:
@@ -109,9 +125,14 @@ def target_column(labels: pa.Array, name: str) -> CategoricalColumn:
 
 
 def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the classes in the dtype of the labels, in the order of their codes."""
+    """Return the classes in the dtype of the labels, in the order of their codes.
+
+    Texts of a fixed width take the longest one's room for each: beyond `MOST_LABEL_BYTES`
+    they are Python's.
+    """
     values = target.values.to_pylist()
-    if dtype.kind == "O":
+    wide = dtype.kind == "U" and dtype.itemsize * len(values) > MOST_LABEL_BYTES
+    if dtype.kind == "O" or wide:
         classes = np.empty(len(values), dtype=object)
         classes[:] = values
         return classes

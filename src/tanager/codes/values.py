@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tanager.codes.reading import is_text, parse_texts
 from tanager.errors import DataError
 from tanager.escaping import abridged
-from tanager.sources.plain import plain_numbers
+from tanager.sources.plain import decimals_to_floats, plain_numbers
 
 __all__ = [
     "FAMILY_TYPES",
@@ -66,8 +66,6 @@ def family_of(kind: pa.DataType, name: str) -> str:
     if pa.types.is_null(kind):
         return "null"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return "text"
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return "text"
     raise DataError(
         f"Column {name!r} is of the type {kind}. Allowed: numbers, booleans, strings, categories, "
@@ -165,6 +163,8 @@ def to_numbers(
         array = array.cast(pa.int64())
     elif family == "integer" and array.type != pa.int64():
         array = _narrow(array)
+    elif pa.types.is_decimal(array.type):
+        array = decimals_to_floats(array)
     elif family == "real" and array.type != pa.float64():
         array = array.cast(pa.float64(), safe=False)
     nulls = None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.values import family_of, to_numbers
 from tanager.errors import ConfigurationError, DataError, listed
+from tanager.sources.gate import admit_array
 
 __all__ = [
     "as_weights",
@@ -33,8 +34,8 @@ _UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any 
 def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
     """Return row weights as float64, checked; a number is the weight of every row."""
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        weights = admit_array(np.asarray(sample_weight, dtype=np.float64))
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"sample_weight holds what is no number ({error}). Pass one number a row."
         ) from error
@@ -116,7 +117,13 @@ def class_factors(
             f"class_weight names {listed(strange)}, which the target does not have. "
             f"Its classes are: {listed(known)}."
         )
-    factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
+    try:
+        factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigurationError(
+            f"class_weight={dict(class_weight)!r} has a weight that is no number ({error}). "
+            f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
+        ) from error
     good = (factors == 0) | ((factors >= LEAST_WEIGHT) & (factors <= MOST_WEIGHT))
     if not good.all():
         raise ConfigurationError(

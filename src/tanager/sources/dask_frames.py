@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import DataError, listed
+from tanager.sources.gate import pandas_to_arrow
 from tanager.sources.source import BATCH_ROWS, Fragment, Source
 
 __all__ = ["DaskSource", "is_dask_frame", "open_dask"]
@@ -31,6 +32,13 @@ def open_dask(frame: Any) -> Source:
     facts = dask.compute(*[dask.delayed(_facts)(part) for part in parts])
     # Partitions without rows know nothing of the types of their objects.
     schemas = [schema for n_rows, schema in facts if n_rows] or [facts[0][1]]
+    for at, (_, schema) in enumerate(facts):
+        odd = sorted(set(schema.names) ^ set(facts[0][1].names))
+        if odd:
+            raise DataError(
+                f"The partitions 0 and {at} of the Dask DataFrame differ in the column(s) "
+                f"{listed(odd)}. Give every partition the same columns."
+            )
     try:
         schema = pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
@@ -90,7 +98,7 @@ def _facts(frame: Any) -> tuple[int, pa.Schema]:
 
 def _to_arrow(frame: Any) -> pa.Table:
     """Return a partition as a table whose dictionaries have one type in all partitions."""
-    table = pa.Table.from_pandas(frame, preserve_index=False)
+    table = pandas_to_arrow(frame)
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             wide = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)

@@ -12,8 +12,9 @@ import pyarrow as pa
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.plugins import load_plugin
 from tanager.sources.dask_frames import is_dask_frame, open_dask
-from tanager.sources.plain import check_columns, text_array
-from tanager.sources.source import ArraySource, Source, TableSource, check_names
+from tanager.sources.gate import EXACT, admit_array, admit_column, admit_stream, pandas_to_arrow
+from tanager.sources.plain import check_columns
+from tanager.sources.source import ArraySource, BareSource, Source, TableSource, check_names
 from tanager.sources.styled import apply_style
 
 if TYPE_CHECKING:
@@ -210,13 +211,18 @@ def _open(X: Any) -> Source:
 
 def _open_stream(X: Any) -> Source:
     try:
-        reader = pa.RecordBatchReader.from_stream(X)
+        table = admit_stream(X)
     except pa.ArrowInvalid as error:
+        if hasattr(X, "to_frame"):
+            raise DataError(
+                f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
+                "Pass a table with that column, for example with X.to_frame()."
+            ) from error
         raise DataError(
-            f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
-            "Pass a table with that column, for example with X.to_frame()."
+            f"The {type(X).__name__} cannot be read: {error}. Cast the column to a type that "
+            "Arrow has."
         ) from error
-    return _open_table(_with_orders(reader.read_all()))
+    return _open_table(_with_orders(table))
 
 
 def _with_orders(table: pa.Table) -> pa.Table:
@@ -251,15 +257,18 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass the real and imaginary parts as columns.")
     if array.dtype.kind in "biuf":
-        return ArraySource(array)
+        # Extended floats may become integers, which is for all rows to say.
+        return ArraySource(admit_array(array) if array.dtype.itemsize > 8 else array)
     names = [f"x{i}" for i in range(array.shape[1])]
-    columns = [_column_of_objects(array[:, i], name) for i, name in enumerate(names)]
+    columns = [admit_column(array[:, i], f"Column {name!r}") for i, name in enumerate(names)]
     return TableSource(pa.table(columns, names=names), named=False)
 
 
 def _open_list(rows: Sequence[Any]) -> Source:
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(str(name) for row in rows for name in row))
+        if not names:
+            return BareSource(len(rows))
         return _open_mapping({name: [row.get(name) for row in rows] for name in names})
     if any(not hasattr(row, "__len__") or isinstance(row, str) for row in rows):
         return _open_array(np.asarray(rows, dtype=object))
@@ -275,7 +284,9 @@ def _open_list(rows: Sequence[Any]) -> Source:
         array[i, :] = row
     if array.size and all(type(value) in (int, float) for value in array.flat):
         numbers = np.asarray(array.tolist())
-        if numbers.dtype.kind in "iuf":  # integers past 64 bits are no numbers to NumPy
+        # One float makes floats of all; past 2^53 some whole numbers would then become one.
+        exact = numbers.dtype.kind == "f" and not bool((np.abs(numbers) >= EXACT).any())
+        if exact or numbers.dtype.kind in "iu":
             return ArraySource(numbers)
     return _open_array(array)
 
@@ -291,14 +302,11 @@ def _open_mapping(columns: Mapping[Any, Any]) -> Source:
             )
         columns = {name: [value] for name, value in columns.items()}
     lengths = {str(name): len(values) for name, values in columns.items()}
+    check_names(list(lengths))
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name!r} {n}" for name, n in list(lengths.items())[:5])
         raise DataError(f"The columns have different lengths: {shown}. Every row needs all values.")
-    arrays = []
-    for name, values in columns.items():
-        given = np.empty(len(values), dtype=object)
-        given[:] = list(values)
-        arrays.append(_column_of_objects(given, str(name)))
+    arrays = [admit_column(column, f"Column {str(name)!r}") for name, column in columns.items()]
     return TableSource(pa.table(arrays, names=list(lengths)))
 
 
@@ -321,68 +329,4 @@ def _open_pandas(frame: Any) -> Source:
         if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith("interval"):
             frame = frame.copy(deep=False)
             frame.isetitem(at, frame.iloc[:, at].cat.rename_categories(str))
-    try:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # One column has mixed types: find it, and say what is in it.
-        columns = []
-        for i, name in enumerate(frame.columns):
-            column = frame.iloc[:, i]
-            categories = getattr(column.dtype, "categories", None)
-            if object in (column.dtype, getattr(categories, "dtype", None)):
-                columns.append(_column_of_objects(np.asarray(column, dtype=object), str(name)))
-            else:
-                columns.append(pa.array(column, from_pandas=True))
-        table = pa.table(columns, names=[str(name) for name in frame.columns])
-    return TableSource(table.replace_schema_metadata(None))
-
-
-def _column_of_objects(values: np.ndarray[Any, Any], name: str) -> pa.Array:
-    """Turn one column of Python objects or NumPy strings into Arrow, nulls found."""
-    if values.dtype.kind in "US":
-        try:
-            return text_array(values)
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"Column {name!r} has bytes that are no utf-8 ({error}). Decode them first."
-            ) from error
-    if values.dtype.kind in "Mm":
-        return pa.array(values, from_pandas=True)
-    try:
-        array = pa.array(values, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        array = None
-    if array is not None and not pa.types.is_nested(array.type):
-        return array
-    return _column_of_mixed(values, name)
-
-
-def _column_of_mixed(values: np.ndarray[Any, Any], name: str) -> pa.Array:
-    """Convert what Arrow would not: numbers of several types; refuse the rest by name."""
-    import numbers
-
-    present = [v for v in values if v is not None and not (isinstance(v, float) and v != v)]
-    strange = next((v for v in present if not isinstance(v, str | numbers.Real | np.bool_)), None)
-    if isinstance(strange, complex):
-        raise DataError(
-            f"Column {name!r}: Complex data not supported. "
-            "Pass the real and imaginary parts as columns."
-        )
-    if strange is not None:
-        raise TypeError(
-            f"column {name!r} holds a {type(strange).__name__}: every argument must be a string "
-            "or a number"
-        )
-    texts = sum(isinstance(v, str) for v in present)
-    if texts:
-        raise DataError(
-            f"Column {name!r} mixes strings and numbers. A column is one or the other. "
-            "Convert it first, for example with astype(str)."
-        )
-    try:
-        return pa.array([None if v is None else float(v) for v in values], from_pandas=True)
-    except OverflowError as error:
-        raise DataError(
-            f"Column {name!r} contains infinity or a value too large for dtype('float64'): a whole "
-            "number past the range of floats. Replace it by the largest that has a meaning."
-        ) from error
+    return TableSource(pandas_to_arrow(frame))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import DataError, listed
+from tanager.sources.gate import admit_array, check_text
 from tanager.sources.plain import join_chunks, plain_table
 
 if TYPE_CHECKING:
@@ -257,6 +258,38 @@ class TableFragment(Fragment):
         yield from table.to_batches(max_chunksize=batch_rows)
 
 
+class BareSource(Source):
+    """Rows of which nothing is known: no columns, only their number."""
+
+    in_memory = True
+
+    def __init__(self, n_rows: int) -> None:
+        self.schema, self.names, self.n_rows = pa.schema([]), (), n_rows
+
+    def fragments(self) -> list[Fragment]:
+        """Return parts of the rows."""
+        return [
+            BareFragment(start, min(BATCH_ROWS, self.n_rows - start))
+            for start in range(0, self.n_rows, BATCH_ROWS)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class BareFragment(Fragment):
+    """Some rows of which nothing is known."""
+
+    start: int
+    n_rows: int
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over rows without a value."""
+        for start in range(0, self.n_rows, batch_rows):
+            nulls = pa.nulls(min(batch_rows, self.n_rows - start))
+            yield pa.RecordBatch.from_arrays([nulls] * len(columns), list(columns))
+
+
 class ArraySource(Source):
     """A numeric or boolean NumPy matrix; columns are named x0, x1, ..."""
 
@@ -264,9 +297,7 @@ class ArraySource(Source):
     named = False
 
     def __init__(self, array: NDArray[Any], names: Sequence[str] | None = None) -> None:
-        if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-            array = array.astype(np.float64)
-        kind = pa.from_numpy_dtype(array.dtype.newbyteorder("="))
+        kind = pa.from_numpy_dtype(admit_array(array[:0]).dtype)
         if names is None:
             names = [f"x{i}" for i in range(array.shape[1])]
         super().__init__(pa.schema([(name, kind) for name in names]), array.shape[0])
@@ -294,10 +325,10 @@ class ArrayFragment(Fragment):
         return int(self.array.shape[0])
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any]:
-        """Return the columns as a matrix; a copy only where they are not all."""
+        """Return the columns as a matrix; a copy only where needed."""
         if tuple(columns) == self.names:
-            return self.array
-        return self.array[:, [self.names.index(name) for name in columns]]
+            return admit_array(self.array)
+        return admit_array(self.array[:, [self.names.index(name) for name in columns]])
 
     def batches(
         self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
@@ -306,12 +337,14 @@ class ArrayFragment(Fragment):
         block = self.matrix(columns)
         for start in range(0, self.n_rows, batch_rows):
             by_column = np.ascontiguousarray(block[start : start + batch_rows].T)
-            arrays = [_to_arrow(values) for values in by_column]
+            arrays = [pa.array(values, from_pandas=True) for values in by_column]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse duplicated column names: a column is known by its name."""
+    """Refuse duplicated column names, for a column is known by its name, and broken text."""
+    for name in names:
+        check_text(name, "The name of a column")
     if len(set(names)) == len(names):
         return
     seen: set[str] = set()
@@ -320,10 +353,3 @@ def check_names(names: Sequence[str]) -> None:
         f"Duplicated column name(s): {listed(twice)}. "
         "Every column needs its own name. Rename or drop the others."
     )
-
-
-def _to_arrow(values: NDArray[Any]) -> pa.Array:
-    """Wrap a contiguous column; NaN becomes null."""
-    if not values.dtype.isnative:
-        values = values.astype(values.dtype.newbyteorder("="))
-    return pa.array(values, from_pandas=True)

@@ -1,0 +1,278 @@
+"""The gate: every column and every label enters here, whatever it is made of.
+
+NumPy arrays leave in native byte order, aligned and of a type that Arrow and the
+compiled loops know; everything else leaves as one Arrow array of a plain type
+(see `tanager.sources.plain`). No two values become one on the way: whole numbers
+that a float cannot hold stay integers or decimals.
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.errors import DataError
+from tanager.escaping import abridged
+from tanager.sources.plain import check_columns, join_chunks, plain_column
+
+__all__ = ["admit_array", "admit_column", "admit_stream", "check_text", "pandas_to_arrow"]
+
+EXACT = 2**53  # floats hold every whole number up to here
+_INSTANTS = (np.datetime64, np.timedelta64)
+_UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def admit_array(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a NumPy array in native byte order, aligned, and of a type that kernels know.
+
+    Floats of other widths than 32 and 64 bits become float64, dates and durations seconds or
+    a finer unit that Arrow has. An array that is fine already is returned as it is.
+
+    >>> admit_array(np.array([1.5, 2.5], dtype=">f8")).dtype.isnative
+    True
+    """
+    kind = array.dtype
+    if kind.kind == "f" and kind.itemsize not in (4, 8):
+        array = _to_doubles(array)
+    elif kind.kind in "Mm":
+        unit, step = np.datetime_data(kind)
+        if kind.kind == "m" and unit in ("Y", "M", "generic"):
+            raise TypeError("a duration needs a unit of fixed length")
+        known = {"ms": "ms", "us": "us", "ns": "ns", "ps": "ns", "fs": "ns", "as": "ns"}
+        wanted = f"{kind.kind}8[{known.get(unit, 's')}]"
+        array = array.astype(wanted) if (unit, step) != (known.get(unit, "s"), 1) else array
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return array if array.flags.aligned else np.require(array, requirements="A")
+
+
+def _to_doubles(array: NDArray[Any]) -> NDArray[Any]:
+    """Return half or extended floats as float64; whole numbers past 2^53 as int64."""
+    with np.errstate(over="ignore"):  # what is past the range becomes infinite, and is refused
+        doubles = array.astype(np.float64)
+    size = np.abs(doubles)
+    if array.dtype.itemsize > 8 and bool((size >= EXACT).any()) and bool((size < 2.0**63).all()):
+        whole = array.astype(np.int64)
+        if bool((whole == array).all()):
+            return whole
+    return doubles
+
+
+def admit_column(values: Any, what: str) -> pa.Array:
+    """Return a column of any kind as one Arrow array of a plain type, gaps as nulls.
+
+    Parameters
+    ----------
+    values : ndarray, pyarrow.Array, pandas or polars Series, or sequence
+        One-dimensional.
+    what : str
+        What errors call it, such as ``Column 'age'``.
+    """
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return _from_arrow(values, what)
+    if isinstance(values, np.ndarray):
+        return _from_numpy(values, what)
+    if hasattr(values, "__arrow_c_stream__"):
+        try:
+            found = pa.chunked_array(_without_wide_integers(values))
+        except _UNREADABLE:
+            pass  # a pandas Series of objects or of a type that Arrow lacks: NumPy knows it
+        else:
+            return _from_arrow(found, what)
+        return _from_numpy(np.asarray(values), what)
+    given = np.empty(len(values), dtype=object)
+    given[:] = list(values)
+    return _from_numpy(given, what)
+
+
+def admit_stream(X: Any) -> pa.Table:
+    """Return a table that speaks the Arrow C-stream protocol; it is read whole."""
+    return pa.RecordBatchReader.from_stream(_without_wide_integers(X)).read_all()
+
+
+def pandas_to_arrow(frame: Any) -> pa.Table:
+    """Return a pandas DataFrame as an Arrow table, without its index."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except _UNREADABLE:
+        pass  # one column is of a type that Arrow lacks, or of several: each on its own
+    names = [str(name) for name in frame.columns]
+    columns = [admit_column(frame.iloc[:, at], f"Column {name!r}") for at, name in enumerate(names)]
+    return pa.table(columns, names=names)
+
+
+def check_text(text: str, what: str) -> str:
+    """Return a text that UTF-8 can hold; refuse one with a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{what} has a text that is no valid Unicode: {abridged(text, 40)!a} "
+            f"({error.reason}). Decode it with the encoding it was written in, or replace it."
+        ) from None
+    return text
+
+
+def _from_arrow(values: pa.Array | pa.ChunkedArray, what: str) -> pa.Array:
+    column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
+    try:
+        check_columns(pa.table({"": column}))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{what} cannot be read: {error}. Make it again.") from error
+    return join_chunks(plain_column(column, what))
+
+
+def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
+    kind = values.dtype.kind
+    if kind in "US":
+        return _from_fixed_texts(values, what)
+    if kind == "T":
+        values, kind = values.astype(object), "O"
+    if kind == "O":
+        return _from_objects(values, what)
+    if kind == "c":
+        raise _complex(what)
+    try:
+        return pa.array(admit_array(values), from_pandas=True)
+    except _UNREADABLE as error:
+        raise DataError(
+            f"{what} is of the type {values.dtype}, which has no meaning as a column "
+            f"({abridged(str(error), 100)}). Convert it first."
+        ) from error
+
+
+def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
+    """Return NumPy's texts or bytes of a fixed width.
+
+    Arrow's own conversion ends a text where a NUL stands in it, so that different ones become
+    one, and gives many texts in parts.
+    """
+    try:
+        if values.dtype.kind == "S":
+            values = np.char.decode(values, "utf-8")
+        letters = np.ascontiguousarray(admit_array(values))
+        if values.size and values.dtype.itemsize > 4:
+            codes = letters.view(np.uint32).reshape(values.shape[0], -1)
+            if bool(((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any()):
+                return _joined(pa.array(letters.astype(object)))
+        return _joined(pa.array(letters))
+    except UnicodeDecodeError as error:
+        if values.dtype.kind == "U":
+            for text in values.tolist():
+                check_text(text, what)
+        raise DataError(
+            f"{what} has bytes that are no UTF-8 ({error}). Decode them first."
+        ) from error
+
+
+def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return one array of text; Arrow gives more than 16 MiB of it in several."""
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    large = values.cast(pa.large_string()) if values.type == pa.string() else values
+    return join_chunks(large)
+
+
+def _from_objects(values: NDArray[Any], what: str) -> pa.Array:
+    """Return Python objects as Arrow finds them, or else as numbers; refuse the rest."""
+    array = None
+    try:
+        if any(isinstance(value, _INSTANTS) for value in values):
+            return pa.array(_instants(values), from_pandas=True)
+        array = _joined(pa.array(values, from_pandas=True))
+    except _UNREADABLE:
+        pass
+    if array is not None and not pa.types.is_nested(array.type):
+        return _from_arrow(array, what)
+    return _from_mixed(values, what)
+
+
+def _instants(values: NDArray[Any]) -> NDArray[Any]:
+    """Return NumPy's dates or durations in the finest of their units."""
+    kind = "M8" if any(isinstance(value, np.datetime64) for value in values) else "m8"
+    if any(
+        isinstance(value, str | bytes | Real) and not isinstance(value, _INSTANTS)
+        for value in values
+    ):
+        raise TypeError("instants among other values")
+    return admit_array(np.array(values.tolist(), dtype=kind))
+
+
+def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
+    """Return numbers of several types; refuse anything else in words."""
+    gaps = np.array([_is_gap(v) for v in values], dtype=np.bool_)
+    present = [v for v, gap in zip(values, gaps, strict=True) if not gap]
+    texts = [v for v in present if isinstance(v, str)]
+    for text in texts:
+        check_text(text, what)
+    allowed = (str, Real, Decimal, np.bool_)
+    strange = next((v for v in present if not isinstance(v, allowed)), None)
+    if isinstance(strange, complex):
+        raise _complex(what)
+    if strange is not None:
+        raise TypeError(
+            f"{what} holds a {type(strange).__name__}: every argument must be a string or a number"
+        )
+    if texts:
+        raise DataError(
+            f"{what} mixes strings and numbers. Make all of them one or the other, for example "
+            "with astype(str)."
+        )
+    try:
+        floats = np.array([0.0 if gap else float(v) for gap, v in zip(gaps, values, strict=True)])
+    except OverflowError as error:
+        raise DataError(
+            f"{what} contains infinity or a value too large for dtype('float64'): a whole number "
+            "past the range of floats. Replace it by the largest that has a meaning."
+        ) from error
+    if any(isinstance(v, Integral) and float(v) != v for v in present):
+        exact = [None if gap else _decimal(v) for gap, v in zip(gaps, values, strict=True)]
+        try:
+            return _from_arrow(pa.array(exact), what)
+        except pa.ArrowInvalid:
+            pass  # more digits than decimals have: as numbers they are still good
+    return pa.array(floats, mask=gaps)
+
+
+def _is_gap(value: Any) -> bool:
+    """Return whether a Python value means "missing": None, NaN of any type, pandas' own."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    lost = isinstance(value, float | np.floating) and value != value
+    return value is None or lost or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _decimal(number: Any) -> Decimal:
+    if isinstance(number, Decimal):
+        return number
+    return Decimal(int(number)) if isinstance(number, Integral) else Decimal(repr(float(number)))
+
+
+def _complex(what: str) -> DataError:
+    return DataError(
+        f"{what}: Complex data not supported. Pass the real and imaginary parts as columns."
+    )
+
+
+def _without_wide_integers(X: Any) -> Any:
+    """Return a polars frame or series with its 128-bit integers, which Arrow lacks, as decimals."""
+    polars = sys.modules.get("polars")
+    if polars is None or not isinstance(X, polars.DataFrame | polars.Series):
+        return X
+    wide = [kind for name in ("Int128", "UInt128") if (kind := getattr(polars, name, None))]
+    decimal = polars.Decimal(38, 0)
+    try:
+        if isinstance(X, polars.Series):
+            return X.cast(decimal) if X.dtype in wide else X
+        return X.cast({name: decimal for name, kind in X.schema.items() if kind in wide})
+    except polars.exceptions.PolarsError as error:
+        raise DataError(
+            "A column of 128-bit integers has one of more than 38 digits. Cast it to Float64 or "
+            "to String first."
+        ) from error
