@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.audit import audit_columns
+from tanager.codes.audit import Finding, audit_columns
 from tanager.codes.codebook import Codebook
 from tanager.codes.coding import code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
@@ -29,6 +29,7 @@ from tanager.codes.values import family_of, temporal_kind
 from tanager.codes.weights import no_weight_error, to_float
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.sources import Source, open_source
+from tanager.sources.gate import check_text
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
@@ -133,6 +134,14 @@ def learn_codebook(
     seen = context.engine.run(seeing, raw, context.progress, "codebook")
     if seen.n_rows == 0:
         raise no_weight_error()
+    empty = _empty_features(features, seen) if missing == "marginalize" else []
+    if empty:
+        readings |= dict.fromkeys(empty, Reading("nothing"))
+        table = ReadSource(table, readings)
+        raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
+        findings = [Finding(one, "empty", "left out", "every row is missing") for one in empty]
+        audited = context.record("codes").get("audit", [])
+        context.record("codes")["audit"] = [*audited, *(one.to_json() for one in findings)]
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
     total = sum_weights(seen)
     sample = seen.sample.take(order, total)
@@ -143,6 +152,12 @@ def learn_codebook(
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
     return codebook, rows
+
+
+def _empty_features(features: Sequence[str], seen: Seen) -> list[str]:
+    """Return the features without any value."""
+    found = zip(features, seen.values, seen.present, strict=True)
+    return [name for name, values, present in found if not (values or present)]
 
 
 def _read_columns(
@@ -222,7 +237,9 @@ class Target(NamedTuple):
 def _name_of(labels: Any, features: Sequence[str]) -> str:
     """Return the name that a series of labels has; "class" without one, or with a feature's."""
     name = getattr(labels, "name", None)
-    return name if isinstance(name, str) and name and name not in features else "class"
+    if not isinstance(name, str) or not name or name in features:
+        return "class"
+    return check_text(name, "The target's name")
 
 
 def sum_weights(seen: Seen) -> float:
@@ -280,11 +297,8 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
         return NumericColumn(facts.name, cuts, len(cuts) + 1 if own_code else None, facts.temporal)
     values = facts.values
     if values is None or len(values) == 0:
-        if missing != "value":
-            raise DataError(
-                f"Column {facts.name!r} has only missing values, and missing='marginalize' leaves "
-                "it nothing to learn. Drop the column, or use missing='value'."
-            )
+        if missing == "marginalize":  # it is left out, as one value of every row
+            return CategoricalColumn(facts.name, pa.array([0]), None)
         return CategoricalColumn(facts.name, pa.array([], pa.null()), 0)
     check_arity(values, facts.name)
     if len(values) + own_code > MAX_ARITY:

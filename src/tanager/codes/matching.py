@@ -170,7 +170,7 @@ def _complete(codebook: Codebook, source: Source) -> Source:
     if not (source.named and codebook.named):
         return source
     absent = [name for name in codebook.domain.names if name not in source.names]
-    if not absent or len(absent) == len(codebook.columns):
+    if not absent or (source.names and len(absent) == len(codebook.columns)):
         return source
     return CompletedSource(source, absent) if all(map(codebook.may_lack, absent)) else source
 

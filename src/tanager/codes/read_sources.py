@@ -29,7 +29,7 @@ class CompletedSource(SourceView):
 
     def fragments(self) -> list[Fragment]:
         """Return the fragments of the source, completed."""
-        first = self._source.names[0]
+        first = (*self._source.names, *self._absent)[0]
         return [_CompletedFragment(f, self._absent, first) for f in self._source.fragments()]
 
 

@@ -11,6 +11,7 @@ __all__ = ["show_cuts"]
 
 FEWEST_DIGITS = 4
 DAY = 86_400
+_MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no microseconds
 UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -54,7 +55,11 @@ def _digits(digits: int) -> Callable[[float], str]:
 
 def _date(unit: str) -> Callable[[float], str]:
     def show(seconds: float) -> str:
-        return str(np.datetime64(round(seconds * 1e6), "us").astype(f"datetime64[{unit}]"))
+        if abs(seconds) < _MICROSECOND_YEARS:
+            return str(np.datetime64(round(seconds * 1e6), "us").astype(f"datetime64[{unit}]"))
+        if abs(seconds) < 2.0**62:
+            return str(np.datetime64(round(seconds), "s"))
+        return f"{seconds!r} s"
 
     return show
 
