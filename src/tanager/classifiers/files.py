@@ -18,7 +18,7 @@ from tanager.errors import ModelFileError
 from tanager.network import Network
 from tanager.network.files import read_model, write_model
 
-__all__ = ["load", "read_network", "save"]
+__all__ = ["load", "plain_parameters", "read_network", "save"]
 
 # Objects in a file are made from these modules' public classes, and no others.
 MODULES = ("structure", "parameters", "training", "losses")
@@ -64,16 +64,21 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
             f"Only a fitted BayesNetClassifier can be saved, not {type(estimator).__name__}. "
             "Call fit first."
         )
+    facts = {
+        "estimator": plain_parameters(estimator),
+        "info": {stage: _facts_of_stage(record) for stage, record in estimator.info_.items()},
+    }
+    write_model(estimator.network_, path, facts, lambda part: load(part).network_)
+
+
+def plain_parameters(estimator: BayesNetClassifier) -> dict[str, Any]:
+    """Return an estimator's parameters as a model file holds them; refuse what it cannot hold."""
     parameters = estimator.get_params(deep=False)
     for name in RUN_PARAMETERS:
         del parameters[name]
     if not isinstance(parameters["random_state"], int | np.integer | None):
         parameters["random_state"] = None
-    facts = {
-        "estimator": {name: _to_plain(value, name) for name, value in parameters.items()},
-        "info": {stage: _facts_of_stage(record) for stage, record in estimator.info_.items()},
-    }
-    write_model(estimator.network_, path, facts)
+    return {name: _to_plain(value, name) for name, value in parameters.items()}
 
 
 def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
@@ -224,7 +229,9 @@ def _to_plain(value: Any, where: str) -> Any:
     if isinstance(value, tuple):
         return {"$tuple": [_to_plain(item, where) for item in value]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
-        return {"$array": _to_plain(value.tolist(), where), "dtype": value.dtype.str}
+        # Texts of a fixed width are as wide as the longest, which a forged file could say of any.
+        kind = "|O" if value.dtype.kind == "U" else value.dtype.newbyteorder("=").str
+        return {"$array": _to_plain(value.tolist(), where), "dtype": kind}
     if isinstance(value, Mapping):
         pairs = [[_to_plain(k, where), _to_plain(v, where)] for k, v in value.items()]
         return {"$map": pairs}

@@ -116,6 +116,7 @@ def fit(
             "--jobs is the threads of --engine local; a cluster has its workers. Leave out --jobs."
         )
     from tanager.classifiers import BayesNetClassifier, save
+    from tanager.classifiers.files import plain_parameters
     from tanager.classifiers.monotone import parse_signs
     from tanager.codes.orders import parse_orders
     from tanager.parameters.registry import resolve_pair
@@ -142,6 +143,7 @@ def fit(
     )
     if drop and (target in drop or weight in drop):
         raise ConfigurationError("--drop names the target or the weight. Drop another column.")
+    plain_parameters(estimator)  # what no model file holds is refused before the fit
     table = open_data(data, na_values, encoding, decimal, drop)
     with cluster as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)

@@ -4,8 +4,9 @@ A model file is data, never code. The arrays of the tables are tensors; all else
 is one JSON text among the file's metadata::
 
     metadata   format    "tanager"
-               version   "1", or "3" where a table reads values by groups
-               sha256    over the header and every tensor's name, type, shape and bytes
+               version   "1"; "3" where a table reads values by groups; "4" where the header is a
+                         tensor, since safetensors allows metadata of 100 MB
+               sha256    over the header and every other tensor's name, type, shape and bytes
                header    {"tanager", "codebook", "structure", "tables", "history", "estimator",
                           "info"}
     tensors    log_prior (classes)
@@ -25,7 +26,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,11 +41,13 @@ from tanager.network.network import Network
 from tanager.network.table_checks import check_tables
 from tanager.parameters.tables import DenseTable, GroupedTable
 
-__all__ = ["FORMAT_VERSION", "read_model", "write_model"]
+__all__ = ["VERSIONS", "read_model", "write_model"]
 
 FORMAT = "tanager"
-FORMAT_VERSION = 3
-PLAIN_VERSION = 1  # without tables that read values by groups; still written where there are none
+# A file has the lowest version that holds it, so that older releases read what they can.
+PLAIN_VERSION, GROUPED_VERSION, LARGE_VERSION = "1", "3", "4"
+VERSIONS = (PLAIN_VERSION, GROUPED_VERSION, LARGE_VERSION)
+HEAD_BYTES = 100_000_000  # safetensors reads no larger head
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -54,12 +57,16 @@ _TREE_FLOATS = ("node_log_escape", "cell_log_prob")
 
 
 def write_model(
-    network: Network, path: str | os.PathLike[str], facts: Mapping[str, Any] | None = None
+    network: Network,
+    path: str | os.PathLike[str],
+    facts: Mapping[str, Any] | None = None,
+    load: Callable[[Path], Network] | None = None,
 ) -> None:
     """Write a network, and plain facts about its estimator, to one file.
 
-    The file is written beside its place and renamed: at `path` there is the old
-    file or the new one, whole.
+    The file is written beside its place, read again and renamed: at `path` there is
+    the old file or the new one, whole and readable. `load` reads it, where it holds more
+    than a network.
     """
     families, tensors = _take_apart(network)
     grouped = any(family["kind"] == "grouped" for family in families)
@@ -77,12 +84,26 @@ def write_model(
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     metadata = {
         "format": FORMAT,
-        "version": str(FORMAT_VERSION if grouped else PLAIN_VERSION),
+        "version": GROUPED_VERSION if grouped else PLAIN_VERSION,
         "header": text,
         "sha256": checksum(text, tensors),
     }
     with replacing(path) as part:
         part.write_bytes(_pack(metadata, tensors))
+        try:
+            found = (load or _read_network)(part)
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"{path}: the model is not saved, since it could not be loaded again: {error}"
+            ) from error
+        if found.codebook != network.codebook:
+            raise ModelFileError(
+                f"{path}: the model is not saved, since loading it gives other values or classes."
+            )
+
+
+def _read_network(path: Path) -> Network:
+    return read_model(path)[0]
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
@@ -160,6 +181,23 @@ def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
     The library writes the metadata in an order that changes from call to call;
     equal models are to have equal files.
     """
+    head, order = _head(metadata, tensors)
+    if len(head) > HEAD_BYTES:
+        text = np.frombuffer(metadata["header"].encode(), np.uint8)
+        tensors = {**tensors, "header": text}
+        short = {**metadata, "version": LARGE_VERSION}
+        del short["header"]
+        head, order = _head(short, tensors)
+    if len(head) > HEAD_BYTES:
+        raise ModelFileError(
+            f"The network has {len(tensors):,} arrays, more than a model file can name. Select "
+            "fewer features."
+        )
+    return b"".join([len(head).to_bytes(8, "little"), head, *(tensors[n].tobytes() for n in order)])
+
+
+def _head(metadata: Mapping[str, str], tensors: Tensors) -> tuple[bytes, list[str]]:
+    """Return the JSON before the tensors, and the order in which these follow."""
     names = {dtype: name for name, dtype in _DTYPES.items()}
     entries: dict[str, Any] = {"__metadata__": dict(metadata)}
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
@@ -170,8 +208,7 @@ def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
         kind = names[array.dtype.newbyteorder("<").str.replace("|", "<")]
         entries[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [start, end]}
     head = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    head += b" " * (-len(head) % 8)  # the tensors begin at a multiple of 8
-    return b"".join([len(head).to_bytes(8, "little"), head, *(tensors[n].tobytes() for n in order)])
+    return head + b" " * (-len(head) % 8), order  # the tensors begin at a multiple of 8
 
 
 def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
@@ -205,13 +242,15 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
     if metadata.get("format") != FORMAT:
         _refuse("it is a safetensors file, but holds no Tanager model")
     version = metadata.get("version", "")
-    if version not in (str(PLAIN_VERSION), str(FORMAT_VERSION)):
+    if version not in VERSIONS:
         raise ModelFileError(
             f"the model file has the format version {version[:20]!r}; this Tanager "
-            f"({__version__}) reads versions {PLAIN_VERSION} and {FORMAT_VERSION}. Install the "
-            "version that wrote it."
+            f"({__version__}) reads versions {', '.join(VERSIONS)}. Install the version that wrote "
+            "it."
         )
     text = metadata.get("header", "")
+    if version == LARGE_VERSION:
+        text = tensors.pop("header", np.zeros(0, np.uint8)).tobytes().decode()
     if metadata.get("sha256") != checksum(text, tensors):
         _refuse("its checksum does not match its content: the file is damaged")
     header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
