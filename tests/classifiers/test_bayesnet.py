@@ -296,6 +296,13 @@ def test_a_learner_given_by_name_has_its_parameters_too(weather):
         clf.set_params(structure__z=1)
 
 
+def test_auto_is_resolved_by_the_parameters_that_are_set_with_it():
+    clf = BayesNetClassifier().set_params(parameters="hdp", structure__root="first")
+    expected = BayesNetClassifier("auto", "hdp").set_params(structure__root="first")
+    assert repr(clf.structure) == repr(expected.structure)
+    assert clf.parameters == "hdp"
+
+
 def test_weights_are_routed(weather):
     X, y = weather
     weights = np.random.default_rng(2).random(len(y))

@@ -248,8 +248,9 @@ class BayesNetClassifier(NetworkPredictor):
 
         A learner given by name becomes the learner itself first.
         """
+        parameters = params.get("parameters", self.parameters)
         resolvers: dict[str, Callable[[Any], Any]] = {
-            "structure": lambda text: resolve_pair(text, self.parameters)[0],
+            "structure": lambda text: resolve_pair(text, parameters)[0],
             "parameters": resolve_parameters,
         }
         for axis, resolve in resolvers.items():

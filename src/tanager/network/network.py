@@ -260,7 +260,7 @@ class Network:
         *,
         table: str | Sequence[str] = "rows",
         dialect: str = "duckdb",
-        keep: Sequence[str] | None = None,
+        keep: str | Sequence[str] | None = None,
         contributions: bool = False,
         unknowns: bool = True,
     ) -> str:

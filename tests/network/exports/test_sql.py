@@ -423,3 +423,11 @@ def test_a_table_named_as_a_stage_needs_its_schema(name):
 def test_postgres_tells_a_table_from_a_stage_by_case():
     clf = BayesNetClassifier("naive", "laplace").fit([["x"], ["y"]] * 10, [0, 1] * 10)
     assert '"RAW"' in clf.network_.to_sql(table="RAW", dialect="postgres")
+
+
+def test_one_column_to_keep_may_be_named_alone():
+    network = BayesNetClassifier("naive", "laplace").fit({"a": ["x", "y"] * 5}, [0, 1] * 5).network_
+    assert network.to_sql(keep="id") == network.to_sql(keep=["id"])
+    for wrong in (5, [5]):
+        with pytest.raises(ConfigurationError, match="Allowed: a column's name, or a list"):
+            network.to_sql(keep=wrong)

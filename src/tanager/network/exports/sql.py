@@ -20,8 +20,8 @@ The last SELECT divides the weights by their sum.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,7 +55,7 @@ def to_sql(
     *,
     table: str | Sequence[str] = "rows",
     dialect: str = "duckdb",
-    keep: Sequence[str] | None = None,
+    keep: str | Sequence[str] | None = None,
     contributions: bool = False,
     unknowns: bool = True,
 ) -> str:
@@ -68,7 +68,7 @@ def to_sql(
         The table's name; a sequence gives its schema too.
     dialect : {'duckdb', 'sqlite', 'postgres', 'case'}
         ``'case'`` is standard SQL without lists, for other engines.
-    keep : sequence of str, optional
+    keep : str or sequence of str, optional
         Columns of the table to give back beside the probabilities, such as a
         key. By default those that the network reads.
     contributions : bool, default=False
@@ -88,7 +88,7 @@ def to_sql(
         _check(recipe, engine)
     names = [table] if isinstance(table, str) else list(table)
     read = [given.name for given in recipe.inputs]
-    kept = read if keep is None else list(keep)
+    kept = _listed(keep, read)
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     writer = _Writer(recipe, engine, kept)
@@ -100,6 +100,15 @@ def to_sql(
             f"table=(SCHEMA, {names[0]!r}); or rename the table."
         )
     return statement
+
+
+def _listed(keep: Any, read: list[str]) -> list[str]:
+    """Return the columns to give back; one may be named alone."""
+    if keep is None or isinstance(keep, str):
+        return read if keep is None else [keep]
+    if not isinstance(keep, Iterable) or not all(isinstance(name, str) for name in keep):
+        raise ConfigurationError(f"keep={keep!r}. Allowed: a column's name, or a list of them.")
+    return list(keep)
 
 
 def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
