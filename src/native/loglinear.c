@@ -371,54 +371,161 @@ KERNEL(descend,
        "n_known <= n_kept\n"
        "newest + 1 <= n_kept")
 
-/* Half of the sum over cells and classes of (g^2 - v) / (h + shrink). */
-static double gain_of(const double *sums, int64_t size, double shrink)
+#define GAIN_NUMBERS (1 << 21) /* numbers that the scores of pairs may work on at a time: 16 MiB */
+
+/* Rows with a known value of one feature, by that value, and what they add to a cell: for each
+ * of a block of classes g, h and v, see `run_score_gains`. */
+typedef struct {
+    int64_t n_groups, n_classes;
+    int64_t *start; /* (widest + 1,): the rows of group x are start[x]:start[x + 1] */
+    int32_t *row;   /* (n_rows,): their numbers */
+    double *terms;  /* (n_rows, n_classes, 3) */
+} Grouped;
+
+/* The cells of one group: those seen have a sum, and stand in `seen`. */
+typedef struct {
+    double *sums;  /* (widest, n_classes, 3) */
+    uint8_t *held; /* (widest,), all zero between groups */
+    int64_t *seen;
+} Cells;
+
+/* Half of the sum over the classes of (g^2 - v) / (h + shrink). */
+static double gain_of(const double *sums, int64_t n_classes, double shrink)
 {
     double gain = 0.0;
-    for (int64_t k = 0; k < size; k++, sums += 3)
+    for (int64_t c = 0; c < n_classes; c++, sums += 3)
         gain += (sums[0] * sums[0] - sums[2]) / (sums[1] + shrink);
     return 0.5 * gain;
+}
+
+static int rising(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The gain of the cells in which one group meets the values of another feature, which are then
+ * let go. They are added up by value, whatever the order of the rows. */
+static double release(Cells *cells, int64_t n_seen, int64_t arity, int64_t n_classes, double shrink)
+{
+    double gain = 0.0;
+    int scanned = n_seen * 16 >= arity;
+    if (!scanned)
+        qsort(cells->seen, (size_t)n_seen, sizeof(int64_t), rising);
+    for (int64_t k = 0; k < (scanned ? arity : n_seen); k++) {
+        int64_t z = scanned ? k : cells->seen[k];
+        if (cells->held[z])
+            gain += gain_of(cells->sums + z * n_classes * 3, n_classes, shrink);
+        cells->held[z] = 0;
+    }
+    return gain;
+}
+
+/* The gain of a table of the grouped feature and another, whose codes are `column`. */
+static double gain_of_pair(const Grouped *grouped, const void *column, int narrow, int64_t arity,
+                           double shrink, Cells *cells)
+{
+    int64_t size = grouped->n_classes * 3;
+    double gain = 0.0;
+    for (int64_t x = 0; x < grouped->n_groups; x++) {
+        int64_t n_seen = 0;
+        for (int64_t k = grouped->start[x]; k < grouped->start[x + 1]; k++) {
+            int64_t row = grouped->row[k];
+            int64_t z = narrow ? ((const uint8_t *)column)[row] : ((const uint16_t *)column)[row];
+            if (z >= arity)
+                continue;
+            double *sums = cells->sums + z * size;
+            const double *terms = grouped->terms + k * size;
+            if (!cells->held[z]) {
+                cells->held[z] = 1;
+                cells->seen[n_seen++] = z;
+                memcpy(sums, terms, sizeof(double) * (size_t)size);
+            } else
+                for (int64_t c = 0; c < size; c++)
+                    sums[c] += terms[c];
+        }
+        gain += release(cells, n_seen, arity, grouped->n_classes, shrink);
+    }
+    return gain;
+}
+
+/* Sort the rows by their known values of a feature, and write what they add for some classes,
+ * from `first` on. */
+static void group_rows(Argument *arguments, int64_t feature, int64_t first, Grouped *grouped)
+{
+    int64_t n_rows = LENGTH(0, 1), n = LENGTH(2, 1), arity = LONGS(1)[feature];
+    int64_t *start = grouped->start;
+    grouped->n_groups = arity;
+    memset(start, 0, sizeof(int64_t) * (size_t)(arity + 1));
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t r = 0; r < n_rows; r++) {
+            int64_t at = feature * n_rows + r, x = NARROW(0) ? BYTES(0)[at] : SHORTS(0)[at];
+            if (x >= arity)
+                continue;
+            if (pass == 0)
+                start[x + 1]++;
+            else
+                grouped->row[start[x]++] = (int32_t)r;
+        }
+        for (int64_t x = 0; pass == 0 && x < arity; x++)
+            start[x + 1] += start[x];
+    }
+    memmove(start + 1, start, sizeof(int64_t) * (size_t)arity); /* each moved on to the next */
+    start[0] = 0;
+    double *terms = grouped->terms;
+    for (int64_t k = 0; k < start[arity]; k++) {
+        int64_t r = grouped->row[k];
+        const double *residual = DOUBLES(2) + r * n + first, *spread = DOUBLES(3) + r * n + first;
+        for (int64_t c = 0; c < grouped->n_classes; c++, terms += 3) {
+            terms[0] = residual[c];
+            terms[1] = spread[c];
+            terms[2] = spread[c] * DOUBLES(4)[r];
+        }
+    }
 }
 
 /* The gain of a table of each feature, and of each pair of features. g is the sum of the
  * residuals in a cell, h that of their variances, v that of their variances times the rows'
  * weights. It is about what the log-likelihood would gain on new rows; without effect its
- * mean is zero. Rows with a code beyond the arity are left out of the feature's cells. */
+ * mean is zero. Rows with a code beyond the arity are left out of the feature's cells. Work
+ * and memory grow with the rows, not with the cells: of many values few meet. */
 static int64_t run_score_gains(Argument *arguments)
 {
     int64_t n_features = LENGTH(0, 0), n_rows = LENGTH(0, 1), n = LENGTH(2, 1), widest = 1;
     const int64_t *arities = LONGS(1);
-    const double *weights = DOUBLES(4);
     for (int64_t i = 0; i < n_features; i++)
         widest = most(widest, arities[i]);
-    double *sums = malloc(sizeof(double) * (size_t)(widest * widest * n * 3 + 1));
-    if (!sums)
-        return NO_MEMORY;
-    for (int64_t i = 0; i < n_features; i++)
-        for (int64_t j = 0; j <= i; j++) {
-            int64_t size = (i == j ? arities[i] : arities[i] * arities[j]) * n;
-            memset(sums, 0, sizeof(double) * (size_t)(size * 3));
-            for (int64_t r = 0; r < n_rows; r++) {
-                int64_t x = NARROW(0) ? BYTES(0)[i * n_rows + r] : SHORTS(0)[i * n_rows + r];
-                int64_t z = NARROW(0) ? BYTES(0)[j * n_rows + r] : SHORTS(0)[j * n_rows + r];
-                if (x >= arities[i] || z >= arities[j])
-                    continue;
-                double *cell = sums + (i == j ? x : x * arities[j] + z) * n * 3;
-                const double *residual = DOUBLES(2) + r * n, *spread = DOUBLES(3) + r * n;
-                for (int64_t c = 0; c < n; c++, cell += 3) {
-                    cell[0] += residual[c];
-                    cell[1] += spread[c];
-                    cell[2] += spread[c] * weights[r];
-                }
+    int64_t block = least(n, most(1, GAIN_NUMBERS / (3 * (widest + n_rows))));
+    Grouped grouped = {0, 0, malloc(sizeof(int64_t) * (size_t)(widest + 1)),
+                       malloc(sizeof(int32_t) * (size_t)(n_rows + 1)),
+                       malloc(sizeof(double) * (size_t)(n_rows * block * 3 + 1))};
+    Cells cells = {malloc(sizeof(double) * (size_t)(widest * block * 3)), calloc((size_t)widest, 1),
+                   malloc(sizeof(int64_t) * (size_t)widest)};
+    uint8_t *own = calloc((size_t)(n_rows + 1), 1); /* a feature of one value: singles are pairs */
+    int64_t answer = NO_MEMORY;
+    if (!grouped.start || !grouped.row || !grouped.terms || !cells.sums || !cells.held ||
+        !cells.seen || !own)
+        goto done;
+    answer = 0;
+    memset(DOUBLES(6), 0, sizeof(double) * (size_t)n_features);
+    memset(DOUBLES(7), 0, sizeof(double) * (size_t)(n_features * n_features));
+    for (int64_t first = 0; first < n; first += block) {
+        grouped.n_classes = least(block, n - first);
+        for (int64_t i = 0; i < n_features; i++) {
+            group_rows(arguments, i, first, &grouped);
+            DOUBLES(6)[i] += gain_of_pair(&grouped, own, 1, 1, REAL(5), &cells);
+            for (int64_t j = 0; j < i; j++) {
+                const void *column = BYTES(0) + j * n_rows * (NARROW(0) ? 1 : 2);
+                double gain = gain_of_pair(&grouped, column, NARROW(0), arities[j], REAL(5), &cells);
+                DOUBLES(7)[i * n_features + j] += gain;
+                DOUBLES(7)[j * n_features + i] += gain;
             }
-            double gain = gain_of(sums, size, REAL(5));
-            if (i == j)
-                DOUBLES(6)[i] = gain;
-            else
-                DOUBLES(7)[i * n_features + j] = DOUBLES(7)[j * n_features + i] = gain;
         }
-    free(sums);
-    return 0;
+    }
+done:
+    free(grouped.start), free(grouped.row), free(grouped.terms);
+    free(cells.sums), free(cells.held), free(cells.seen), free(own);
+    return answer;
 }
 KERNEL(score_gains,
        "codes: uint8|uint16[n_features, n_rows]\n"

@@ -40,12 +40,15 @@ def test_one_parent_gives_the_maximum_spanning_tree():
     assert total == pytest.approx(best)
 
 
-def test_gains_are_those_of_the_definition():
+@pytest.mark.parametrize("n_classes", [1, 2, 5])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_gains_are_those_of_the_definition(dtype, n_classes):
     generator = np.random.default_rng(0)
-    arities = np.array([2, 3, 4])
-    codes = np.stack([generator.integers(0, a, 50) for a in arities]).astype(np.uint8)
+    arities = np.array([2, 3, 100])  # of the last, few cells have a row
+    codes = np.stack([generator.integers(0, a, 50) for a in arities]).astype(dtype)
     codes[1, :4] = 3  # unknown
-    residuals, spreads = generator.normal(size=(50, 2)), generator.random((50, 2))
+    codes[2, 2:9] = 100
+    residuals, spreads = generator.normal(size=(50, n_classes)), generator.random((50, n_classes))
     weights = generator.random(50)
     singles, gains = np.zeros(3), np.zeros((3, 3))
     native.score_gains(codes, arities, residuals, spreads, weights, 5.0, singles, gains)
@@ -65,6 +68,30 @@ def test_gains_are_those_of_the_definition():
         assert singles[i] == pytest.approx(slow([i]))
         for j in range(i):
             assert gains[i, j] == gains[j, i] == pytest.approx(slow([i, j]))
+
+
+def test_gains_of_many_classes_and_values_are_sums_over_what_occurs():
+    """More classes and values than are worked on at a time, in few megabytes."""
+    generator = np.random.default_rng(1)
+    arities, n_classes = np.array([65_535, 60_000]), 23
+    codes = np.stack([generator.integers(0, a, 300) for a in arities]).astype(np.uint16)
+    codes[:, :100] = codes[:, 100:200]  # some cells with two rows
+    residuals = generator.normal(size=(300, n_classes))
+    spreads, weights = generator.random((300, n_classes)), generator.random(300)
+    singles, gains = np.zeros(2), np.zeros((2, 2))
+    native.score_gains(codes, arities, residuals, spreads, weights, 5.0, singles, gains)
+
+    def slow(keys):
+        total = 0.0
+        for key in np.unique(keys, axis=1).T:
+            inside = (keys == key[:, None]).all(axis=0)
+            g, h = residuals[inside].sum(axis=0), spreads[inside].sum(axis=0)
+            noise = (spreads[inside] * weights[inside, None]).sum(axis=0)
+            total += 0.5 * ((g**2 - noise) / (h + 5.0)).sum()
+        return total
+
+    assert singles == pytest.approx([slow(codes[:1]), slow(codes[1:])])
+    assert gains[0, 1] == gains[1, 0] == pytest.approx(slow(codes))
 
 
 def make_counts(codes, labels, arities):
