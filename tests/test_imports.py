@@ -40,7 +40,7 @@ def test_the_classifier_loads_without_scikit_learn():
     assert loaded_by("from tanager import BayesNetClassifier\nprint(BayesNetClassifier())") == []
 
 
-def test_a_model_answers_a_row_without_scikit_learn(tmp_path):
+def test_a_model_answers_and_explains_a_row_without_scikit_learn(tmp_path):
     import tanager
 
     table = {"job": ["a", "b"] * 20, "day": ["2024-01-01", "2024-02-02"] * 20, "x": [1.5, 2] * 20}
@@ -50,9 +50,11 @@ def test_a_model_answers_a_row_without_scikit_learn(tmp_path):
     tanager.save(clf, tmp_path / "m.tanager")
     code = f"""if True:
         import tanager
+        from tanager.network import explain_row
         clf = tanager.load({str(tmp_path / "m.tanager")!r})
-        row = {{"job": "a", "day": "2024-01-02", "x": 1}}
-        print(clf.predict_proba(row), clf.predict([["b", None, 3.5]]))
+        row = {{"job": "a", "day": "2024-01-01", "x": 1}}
+        print(clf.predict_proba(row), clf.predict([["b", "2024-02-02", 3.5]]))
+        print(explain_row(clf, row))
     """
     assert loaded_by(code) == []
 

@@ -162,6 +162,16 @@ def test_rows_of_training_are_coded_without_a_table(codebook):
         assert codebook.encode_few(row)[:, 0].tolist() == wanted[:, at].tolist()
 
 
+def test_cells_are_read_as_the_tables_way_reads_them(codebook):
+    table = training_table(codebook.missing)
+    read = MatchedTable.of(codebook, table).values
+    wanted = pa.Table.from_batches(read.batches()).to_pylist()
+    for row, values in zip(table.to_pylist(), wanted, strict=True):
+        [cells] = codebook.read_few(row)
+        found = dict(zip(codebook.domain.names, cells, strict=True))
+        assert {**found, "customer_id": 0} == values
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_few_rows_are_coded_as_many(codebook):
     table = training_table(codebook.missing)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from operator import itemgetter
 from types import NoneType
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CellCoder"]
 
-CellCoders = Mapping[type, Callable[[Any], int]]  # by the type of the cell
+CellCoders = dict[type, Callable[[Any], int]]  # by the type of the cell
+Reader = Callable[[str], Any]
 
 _FEW_ROWS = 4
 _EXACT = 1 << 53  # whole numbers from here on need not be floats
@@ -62,20 +63,39 @@ class CellCoder:
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook
         self._names = codebook.domain.names
-        self._coders = [_cell_coders(c, codebook.readings.get(c.name)) for c in codebook.columns]
+        readings = [codebook.readings.get(column.name) for column in codebook.columns]
+        self._readers = [None if reading is None else _reader(reading) for reading in readings]
+        pairs = zip(codebook.columns, self._readers, strict=True)
+        self._coders = [_cell_coders(column, read) for column, read in pairs]
         self._dtype = codebook.dtype
         self._pick = itemgetter(*self._names)
 
     def encode(self, X: Any) -> Codes | None:
         """Return the codes, (n_features, n_rows); None where the rows must be opened as a table."""
         rows = self._rows(X)
-        if not rows or any(row is None or len(row) != len(self._coders) for row in rows):
+        if rows is None:
             return None
         try:
             codes = [self._code(row) for row in rows]
         except _NeedsTable:
             return None
         return np.ascontiguousarray(np.array(codes, dtype=self._dtype).T)
+
+    def read(self, X: Any) -> list[list[Any]] | None:
+        """Return the cells of the rows, numbers and dates kept as text read; None as `encode`."""
+        rows = self._rows(X)
+        if rows is None:
+            return None
+        try:
+            return [
+                [
+                    read(cell) if read is not None and type(cell) is str else cell
+                    for read, cell in zip(self._readers, map(_plain, row), strict=True)
+                ]
+                for row in rows
+            ]
+        except _NeedsTable:
+            return None
 
     def _code(self, row: Sequence[Any]) -> list[int]:
         try:
@@ -92,6 +112,12 @@ class CellCoder:
 
     def _rows(self, X: Any) -> Sequence[Any] | None:
         """Return the rows, if they are few, each with its cells in the features' order."""
+        rows = self._few(X)
+        if not rows or any(row is None or len(row) != len(self._coders) for row in rows):
+            return None
+        return rows
+
+    def _few(self, X: Any) -> Sequence[Any] | None:
         if type(X) is dict:
             return [self._cells(X)]
         if isinstance(X, np.ndarray):
@@ -156,27 +182,24 @@ def _plain(cell: Any) -> Any:
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, _INSTANTS) else cell
 
 
-def _cell_coders(column: Column, reading: Reading | None) -> CellCoders:
+def _cell_coders(column: Column, read: Reader | None) -> CellCoders:
     """Return what codes a cell of each type that needs no conversion."""
-    if reading is not None and reading.kind == "nothing":
-        return dict.fromkeys((str, int, float, bool, NoneType, date, datetime), _left_out)
+    if read is _left_out:
+        return dict.fromkeys((str, int, float, bool, NoneType, date, datetime), lambda _: 0)
     null = column.null_code
-    coders: dict[type, Callable[[Any], int]]
     if isinstance(column, CategoricalColumn):
         coders = _category_coders(column)
     else:
         coders = _number_coders(column)
     coders[NoneType] = lambda _: null
-    if reading is not None:
-        number = coders.get(float) if reading.kind == "number" else _instant_coder(column)
-        if number is None:
-            return coders
-        coders[str] = _text_coder(reading, number, null)
+    if read is not None:
+
+        def code_text(cell: str) -> int:
+            value = read(cell)
+            return coders[type(value)](value)
+
+        coders[str] = code_text
     return coders
-
-
-def _left_out(_: Any) -> int:
-    return 0
 
 
 class _Index(dict[Any, int]):
@@ -195,7 +218,7 @@ class _Index(dict[Any, int]):
         return self.unknown
 
 
-def _category_coders(column: CategoricalColumn) -> dict[type, Callable[[Any], int]]:
+def _category_coders(column: CategoricalColumn) -> CellCoders:
     null, look_up = column.null_code, _Index(column).__getitem__
 
     def code_gap(cell: float) -> int:
@@ -218,7 +241,7 @@ def _category_coders(column: CategoricalColumn) -> dict[type, Callable[[Any], in
     return {int: whole, float: code_number, bool: look_up}
 
 
-def _number_coders(column: NumericColumn) -> dict[type, Callable[[Any], int]]:
+def _number_coders(column: NumericColumn) -> CellCoders:
     ends, null = column.cuts.tolist(), column.null_code
 
     def code_number(cell: float) -> int:
@@ -230,22 +253,6 @@ def _number_coders(column: NumericColumn) -> dict[type, Callable[[Any], int]]:
             return null
         raise _NeedsTable
 
-    if not column.temporal:
-        return {int: code_number, float: code_number, bool: code_number}
-    if column.temporal != "date":
-        return {}
-    code_instant = _instant_coder(column)
-    return {
-        str: lambda cell: code_instant(_read_date(cell, "ISO")),
-        datetime: code_instant,
-        date: lambda cell: bisect_left(ends, float((cell.toordinal() - _DAY_ONE) * 86_400)),
-    }
-
-
-def _instant_coder(column: Column) -> Callable[[datetime], int]:
-    assert isinstance(column, NumericColumn)
-    ends = column.cuts.tolist()
-
     def code_instant(cell: datetime) -> int:
         if cell.tzinfo is not None:
             raise _NeedsTable
@@ -255,7 +262,15 @@ def _instant_coder(column: Column) -> Callable[[datetime], int]:
             raise _NeedsTable
         return bisect_left(ends, ticks / 1_000_000)
 
-    return code_instant
+    if not column.temporal:
+        return {int: code_number, float: code_number, bool: code_number}
+    if column.temporal != "date":
+        return {}
+    return {
+        str: lambda cell: code_instant(_read_date(cell, "ISO")),
+        datetime: code_instant,
+        date: lambda cell: bisect_left(ends, float((cell.toordinal() - _DAY_ONE) * 86_400)),
+    }
 
 
 def _read_date(text: str, style: str) -> datetime:
@@ -269,27 +284,32 @@ def _read_date(text: str, style: str) -> datetime:
         raise _NeedsTable from None
 
 
-def _text_coder(reading: Reading, code: Callable[[Any], int], null: int) -> Callable[[str], int]:
-    """Return what reads a text as `Reading.read` does, and codes it."""
-    if reading.kind == "number":
-        good, changes = NUMBER_STYLES[reading.style]
-        pattern = re.compile(good, re.ASCII)
+def _left_out(_: str) -> None:
+    """Read nothing."""
 
-    def code_text(cell: str) -> int:
+
+def _reader(reading: Reading) -> Reader:
+    """Return what reads one text as `Reading.read` does many; None is missing."""
+    if reading.kind == "nothing":
+        return _left_out
+    good, changes = NUMBER_STYLES.get(reading.style, ("", ()))
+    pattern = re.compile(good, re.ASCII)
+
+    def read(cell: str) -> float | datetime | None:
         text = cell.strip(" ")
         if not text:
-            return null
+            return None
         # Texts in other styles may be warned of; other alphabets have digits and blanks too.
         if not (text.isascii() and text.isprintable()):
             raise _NeedsTable
         if reading.kind == "date":
-            return code(_read_date(text, reading.style))
+            return _read_date(text, reading.style)
         if not text[0].isdigit() or not text[-1].isdigit():
             text = re.sub(NUMBER_SIGNS, "", text)
         if pattern.match(text) is None:
             raise _NeedsTable
         for old, new in changes:
             text = text.replace(old, new)
-        return code(float(text))
+        return float(text)
 
-    return code_text
+    return read

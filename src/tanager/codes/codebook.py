@@ -109,6 +109,10 @@ class Codebook(Frozen):
         """Return what `encode` does, without opening a table; None where rows need one."""
         return self._cells.encode(X)
 
+    def read_few(self, X: Any) -> list[list[Any]] | None:
+        """Return the cells of rows that `encode_few` can code, read as in training; else None."""
+        return self._cells.read(X)
+
     @cached_property
     def _cells(self) -> CellCoder:
         return CellCoder(self)

@@ -89,6 +89,10 @@ class CategoricalColumn(Frozen):
 
     def labels(self) -> list[str]:
         """Return the codes' names for people."""
+        return list(self._labels)
+
+    @cached_property
+    def _labels(self) -> list[str]:
         names = [str(value) for value in self.values.to_pylist()]
         return names if self.missing_code is None else [*names, "missing"]
 
@@ -191,6 +195,10 @@ class NumericColumn(Frozen):
 
     def labels(self) -> list[str]:
         """Return the intervals' names for people."""
+        return list(self._labels)
+
+    @cached_property
+    def _labels(self) -> list[str]:
         ends = show_cuts(self.cuts, self.temporal)
         names = ["any value"]
         if ends:

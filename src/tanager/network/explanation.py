@@ -14,7 +14,6 @@ from tanager.codes import MatchedTable
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
-from tanager.network.information import NetworkInformation
 from tanager.network.network import Network, network_of
 
 __all__ = ["SPOKEN_FOR", "Explanation", "Step", "explain_row"]
@@ -268,19 +267,13 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
 
 def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> NDArray[np.float64]:
     """Return log P(x | target) - log P(x | against) of each feature's value, by itself."""
-    information = NetworkInformation(network)
     out = np.zeros(len(network.structure.selected))
-    for at, (feature, name) in enumerate(
-        zip(network.structure.selected, network.structure.features, strict=True)
-    ):
-        joint, code = information.joint(name), int(codes[feature])
-        if joint is None:
+    pairs = zip(network.structure.selected, network.log_alone, strict=True)
+    for at, (feature, log_given) in enumerate(pairs):
+        if log_given is None:
             out[at] = np.nan
-        elif code < joint.shape[0]:
-            own, other = joint[:, target], joint[:, against]
-            tiny = np.finfo(np.float64).tiny
-            shares = [max(p[code], tiny) / max(p.sum(), tiny) for p in (own, other)]
-            out[at] = np.log(shares[0]) - np.log(shares[1])
+        elif (code := int(codes[feature])) < log_given.shape[0]:
+            out[at] = log_given[code, target] - log_given[code, against]
     return out
 
 
@@ -299,6 +292,9 @@ def _chance(log_odds: float) -> float:
 
 def _raw_values(network: Network, X: Any) -> list[Any]:
     """Return the row's cells as they are read, before they become codes."""
+    cells = network.codebook.read_few(X)
+    if cells is not None:
+        return cells[0]
     matched = MatchedTable.of(network.codebook, X)
     batch = next(matched.values.batches(matched.features))
     return [column[0].as_py() for column in batch.columns]
@@ -307,10 +303,10 @@ def _raw_values(network: Network, X: Any) -> list[Any]:
 def _value(network: Network, feature: int, code: int, raw: Any) -> str:
     """Say what the row has: of a number itself and its interval, else the value."""
     column = network.codebook.columns[feature]
-    labels = column.labels()
-    label = labels[code] if code < len(labels) else "unknown"
     if network.codebook.leaves_out(column.name):
         return "left out"
+    labels = column.labels()
+    label = labels[code] if code < len(labels) else "unknown"
     if column.kind != "numeric" or raw is None or raw != raw or code == column.missing_code:
         return label
     day = str(raw).removesuffix(" 00:00:00")

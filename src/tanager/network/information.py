@@ -77,6 +77,15 @@ class NetworkInformation:
         """Return P(feature, class), shape (arity, n_classes); None where it is too large."""
         return self._joints[self._place(feature)]
 
+    def log_given_class(self) -> list[Floats | None]:
+        """Return log P(feature | class) of each feature, (arity, n_classes); None as in `joint`."""
+        return [
+            None
+            if joint is None
+            else np.log(np.maximum(joint, TINY) / np.maximum(joint.sum(axis=0), TINY))
+            for joint in self._joints
+        ]
+
     def of_features(self) -> Floats:
         """Return I(feature; class), shape (n_features,); zero for features left out."""
         out = np.zeros(self.network.codebook.domain.n_features)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -103,8 +103,18 @@ class Network:
     def _coarse(self) -> Coarse | None:
         return Coarse.of(self.tables, self.structure, self.codebook.domain.arities)
 
+    @cached_property
+    def log_alone(self) -> list[Floats | None]:
+        """Each selected feature's log P(value | class), (arity, n_classes), nothing else known.
+
+        None where the network is too large to say.
+        """
+        from tanager.network.information import NetworkInformation
+
+        return NetworkInformation(self).log_given_class()
+
     def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "_coarse"}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def log_family(self, X: Any, y: ArrayLike) -> Floats:
         """Return log P(x_i | y, parents) of each feature, shape (n_rows, n_features).

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -69,6 +70,7 @@ class Packed(NamedTuple):
     member_start: Ints
     flat: Floats
     flat_start: Ints
+    family_start: Ints  # the look-ups of each family
     views: _Views  # features that are read by groups, after the features
 
     @classmethod
@@ -84,13 +86,15 @@ class Packed(NamedTuple):
                 return feature
             return n_features + views.setdefault((feature, groups.tobytes()), len(views))
 
-        pieces = [piece for members, table in families for piece in table.pieces(members, view)]
+        by_family = [list(table.pieces(members, view)) for members, table in families]
+        pieces = [piece for some in by_family for piece in some]
         n_classes = families[0][1].n_classes if families else 1
         return cls(
             np.concatenate([*(members for members, _ in pieces), np.zeros(0, np.int64)]),
             np.cumsum([0, *(len(members) for members, _ in pieces)]),
             np.concatenate([*(flat for _, flat in pieces), np.zeros(n_classes)]),
             np.cumsum([0, *(len(flat) for _, flat in pieces)])[:-1].astype(np.int64),
+            np.cumsum([0, *map(len, by_family)]),
             _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
         )
 
@@ -99,3 +103,12 @@ class Packed(NamedTuple):
         read, sizes = self.views.add(codes, arities)
         flat = (self.members, self.member_start, self.flat, self.flat_start)
         native.add_dense_terms(read, sizes, *flat, out)
+
+    def add_each_term(self, codes: Codes, arities: Ints, outs: Iterable[Floats]) -> None:
+        """Add each family's terms to its own array, (n_rows, n_classes)."""
+        read, sizes = self.views.add(codes, arities)
+        for (first, end), out in zip(pairwise(self.family_start.tolist()), outs, strict=True):
+            start = self.member_start[first : end + 1]
+            members = self.members[start[0] : start[-1]]
+            flat = (members, start - start[0], self.flat, self.flat_start[first:end])
+            native.add_dense_terms(read, sizes, *flat, out)

@@ -317,8 +317,13 @@ class Tables(EqualByArrays):
     def terms(self, structure: Structure, codes: Codes, arities: Ints) -> Floats:
         """Return each family's term apart, shape (n_rows, n_selected, n_classes)."""
         out = np.zeros((len(self.families), codes.shape[1], self.log_prior.shape[0]))
+        packed = []
         for at, table in enumerate(self.families):
-            table.add_terms(codes, arities, family_members(structure, at), out[at])
+            if isinstance(table, TreeTable):
+                table.add_terms(codes, arities, family_members(structure, at), out[at])
+            else:
+                packed.append(out[at])
+        self._pack(structure).add_each_term(codes, arities, packed)
         return out.transpose(1, 0, 2)
 
     def _pack(self, structure: Structure) -> Packed:
