@@ -17,8 +17,6 @@ from tanager.errors import ConfigurationError
 
 __all__ = ["Classifier", "Estimator", "join_scikit_learn"]
 
-MAX_REPR = 700  # characters
-
 
 class _Ground:
     """Python exchanges the base of a class for another only if it is not `object` itself."""
@@ -70,16 +68,17 @@ class Estimator(_Ground):
             getattr(self, name).set_params(**inner)
         return self
 
-    def __repr__(self) -> str:
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        def show(value: Any) -> str:
+            return value.__repr__(N_CHAR_MAX) if isinstance(value, Estimator) else repr(value)
+
         defaults = signature(type(self).__init__).parameters
-        shown = (
-            f"{name}={getattr(self, name)!r}"
-            for name in self._get_param_names()
-            if repr(getattr(self, name)) != repr(defaults[name].default)
-        )
+        values = {name: show(getattr(self, name)) for name in self._get_param_names()}
+        changed = {n: text for n, text in values.items() if text != repr(defaults[n].default)}
+        shown = (f"{name}={text}" for name, text in changed.items())
         text = f"{type(self).__name__}({', '.join(shown)})"
-        half = MAX_REPR // 2
-        return text if len(text) <= MAX_REPR else f"{text[:half]}...{text[-half:]}"
+        half = N_CHAR_MAX // 2
+        return text if len(text) <= N_CHAR_MAX else f"{text[:half]}...{text[-half:]}"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags

@@ -17,13 +17,13 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.classifiers import checkpoints
-from tanager.classifiers.options import describe_option
 from tanager.codes import Domain, Fold, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.engines.journal import JournalEngine, read_arrays
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.losses import ConditionalLogLikelihood, RowLoss
+from tanager.options import identify_option
 from tanager.parameters import Hybrid
 from tanager.parameters.layered import learner as layered
 from tanager.training import Training
@@ -312,7 +312,7 @@ def test_a_loss_of_the_user_is_known_by_its_name_and_numbers(tmp_path, first, se
 
 
 def describe(value, name):
-    return describe_option(value, name, checkpoints._refuse)
+    return identify_option(value, name, checkpoints._refuse)
 
 
 def test_long_options_are_told_apart(tmp_path):
@@ -325,7 +325,7 @@ def test_long_options_are_told_apart(tmp_path):
 
     described = [describe(option(last), "x") for last in ("p", "p", "q")]
     assert described[0] == described[1] != described[2]
-    assert describe({"b", "a"}, "x") == {"set": ["a", "b"]}
+    assert describe({"b", "a"}, "x") == {"$set": ["a", "b"]}
     kinds = [[1], (1,), {1}, {1: 1}, np.array([1]), 1, 1.0, True, "1", None]
     assert len({json.dumps(describe(kind, "x")) for kind in kinds}) == len(kinds)
 
@@ -344,7 +344,7 @@ def test_an_option_that_would_not_be_known_again_is_refused(tmp_path, loss):
 
 
 def test_a_function_of_the_main_module_is_refused(monkeypatch):
-    assert describe(one_loss, "loss") == {"name": f"{__name__}:one_loss"}
+    assert describe(one_loss, "loss") == {"$name": f"{__name__}:one_loss"}
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "one_loss", one_loss, raising=False)
     monkeypatch.setattr(one_loss, "__module__", "__main__")

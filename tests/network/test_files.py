@@ -117,14 +117,14 @@ def test_parameters_come_back(table, tmp_path):
 
 
 def test_losses_are_plain_data(trees, tmp_path):
-    from tanager.classifiers.files import _from_plain, _to_plain
+    from tanager.options import dump_option, load_option
 
     hybrid = Hybrid(
         HybridMargin(), training=Training(checkpoint=tmp_path / "c", decay=float("inf"))
     )
-    text = json.dumps(_to_plain(hybrid, "parameters"))
+    text = json.dumps(dump_option(hybrid, "parameters", None))
     assert str(tmp_path) not in text  # nor does it tell where this one wrote
-    again = _from_plain(json.loads(text))
+    again = load_option(json.loads(text))
     assert again.loss == hybrid.loss
     assert again.training.checkpoint is None  # a file does not choose where the next fit writes
     assert again.training.decay == float("inf")

@@ -21,11 +21,11 @@ from typing import Any, NoReturn
 
 from tanager import __version__
 from tanager.atomic import remove_abandoned, write_text
-from tanager.classifiers.options import describe_option
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
+from tanager.options import identify_option
 from tanager.structure import FitPlan, JointLearner, Structure
 from tanager.training.model import JointTables
 
@@ -62,7 +62,7 @@ class FitCheckpoint:
             raise ConfigurationError(f"checkpoint={folder!r}. Allowed: a folder's path, or None.")
         self._facts = {
             "tanager": __version__,
-            "options": _checksum(_describe_options(options, context)),
+            "options": _checksum(_identify_options(options, context)),
             "data": data,
         }
         self.folder = Path(folder)
@@ -172,14 +172,14 @@ def learn_structure(
 _DELETE = "Delete the folder to fit from the start."
 
 
-def _describe_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:
+def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:
     """Return JSON data that is the same in every process, and another for other options."""
     # A random generator is known by the seed that the fit has drawn from it.
     seed = [context.seed.entropy, *context.seed.spawn_key]
     rest = {name: value for name, value in options.items() if name != "random_state"}
     return {
         "seed": seed,
-        "options": {name: describe_option(rest[name], name, _refuse) for name in rest},
+        "options": {name: identify_option(rest[name], name, _refuse) for name in rest},
     }
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,12 +15,9 @@ from tanager.classifiers.running import RUN_PARAMETERS
 from tanager.errors import ModelFileError
 from tanager.network import Network
 from tanager.network.files import read_model, write_model
+from tanager.options import MAX_DEPTH, dump_option, load_option, make_object
 
 __all__ = ["load", "plain_parameters", "read_network", "save"]
-
-# Objects in a file are made from these modules' public classes, and no others.
-MODULES = ("structure", "parameters", "training", "losses")
-MAX_DEPTH = 20
 
 SHORT = 16  # entries of a list that is kept
 
@@ -78,7 +73,7 @@ def plain_parameters(estimator: BayesNetClassifier) -> dict[str, Any]:
         del parameters[name]
     if not isinstance(parameters["random_state"], int | np.integer | None):
         parameters["random_state"] = None
-    return {name: _to_plain(value, name) for name, value in parameters.items()}
+    return {name: dump_option(value, name, _refuse) for name, value in parameters.items()}
 
 
 def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
@@ -212,113 +207,16 @@ def _restore(
             f"the estimator's parameters name {', '.join(map(repr, chosen))}. How a fit is run is "
             "no property of a model. The file was written by another version of Tanager, or forged."
         )
-    parameters = {name: _from_plain(value) for name, value in stored.items()}
-    return _make(BayesNetClassifier, parameters)
+    parameters = {name: load_option(value) for name, value in stored.items()}
+    return make_object(BayesNetClassifier, parameters)
 
 
-def _to_plain(value: Any, where: str) -> Any:
-    """Return JSON data from which `_from_plain` makes an equal value."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {"$float": repr(value)}
-    if isinstance(value, list):
-        return [_to_plain(item, where) for item in value]
-    if isinstance(value, tuple):
-        return {"$tuple": [_to_plain(item, where) for item in value]}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
-        # Texts of a fixed width are as wide as the longest, which a forged file could say of any.
-        kind = "|O" if value.dtype.kind == "U" else value.dtype.newbyteorder("=").str
-        return {"$array": _to_plain(value.tolist(), where), "dtype": kind}
-    if isinstance(value, Mapping):
-        pairs = [[_to_plain(k, where), _to_plain(v, where)] for k, v in value.items()]
-        return {"$map": pairs}
-    name = _public_name(type(value))
-    if name is None:
-        raise ModelFileError(
-            f"The parameter {where!r} is a {type(value).__name__}, which a model file cannot "
-            "hold: it takes numbers, texts, lists, mappings and Tanager's own learners. "
-            "Save the network alone with estimator.network_.save(path)."
-        )
-    facts = _without_paths(_facts(value))
-    parameters = {key: _to_plain(item, f"{where}__{key}") for key, item in facts.items()}
-    return {"$object": name, "parameters": parameters}
-
-
-def _from_plain(data: Any, depth: int = 0) -> Any:
-    if depth > MAX_DEPTH:
-        raise ModelFileError("the estimator's parameters are nested too deeply.")
-    if isinstance(data, list):
-        return [_from_plain(item, depth + 1) for item in data]
-    if not isinstance(data, dict):
-        return data
-    try:
-        if "$float" in data:
-            return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[data["$float"]]
-        if "$tuple" in data:
-            return tuple(_from_plain(data["$tuple"], depth + 1))
-        if "$map" in data:
-            return {_from_plain(k, depth + 1): _from_plain(v, depth + 1) for k, v in data["$map"]}
-        if "$array" in data:
-            dtype = np.dtype(data["dtype"])
-            if dtype.kind not in "biufUO" or dtype.itemsize > 4096:
-                raise ModelFileError(f"an array of dtype {dtype} is not allowed.")
-            return np.array(_from_plain(data["$array"], depth + 1), dtype=dtype)
-        kind = _public_class(data["$object"])
-        stored = data["parameters"].items()
-        return _make(kind, {key: _from_plain(item, depth + 1) for key, item in stored})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"a parameter of the estimator is malformed ({error}).") from error
-
-
-def _make(kind: Any, parameters: Mapping[str, Any]) -> Any:
-    try:
-        return kind(**_without_paths(parameters))
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(
-            f"{kind.__name__} does not take the stored parameters ({error}). "
-            "The file was written by another version of Tanager, or forged."
-        ) from error
-
-
-def _facts(value: Any) -> dict[str, Any]:
-    if dataclasses.is_dataclass(value):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    parameters: dict[str, Any] = value.get_params(deep=False)
-    return parameters
-
-
-def _without_paths(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters without the path of a checkpoint.
-
-    Where a fit writes is no property of a model: whoever gets the file need not know it, and a
-    file from elsewhere must not choose where the next fit writes.
-    """
-    return {key: None if key == "checkpoint" else value for key, value in facts.items()}
-
-
-def _public_name(kind: type) -> str | None:
-    """Return ``module:Class`` of one of Tanager's own public classes."""
-    for module in MODULES:
-        if getattr(import_module(f"tanager.{module}"), kind.__name__, None) is kind:
-            return f"{module}:{kind.__name__}"
-    return None
-
-
-def _public_class(name: str) -> type:
-    module, _, attribute = name.partition(":")
-    if module in MODULES:
-        home = import_module(f"tanager.{module}")
-        kind = getattr(home, attribute, None) if attribute in home.__all__ else None
-        if isinstance(kind, type) and (
-            hasattr(kind, "get_params") or dataclasses.is_dataclass(kind)
-        ):
-            return kind
-    raise ModelFileError(f"{name[:60]!r} is not one of Tanager's learners.")
+def _refuse(value: Any, name: str) -> NoReturn:
+    raise ModelFileError(
+        f"The parameter {name!r} is a {type(value).__name__}, which a model file cannot "
+        "hold: it takes numbers, texts, lists, mappings and Tanager's own learners. "
+        "Save the network alone with estimator.network_.save(path)."
+    )
 
 
 def _facts_of_stage(record: Any) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.classifiers.options import describe_option
 from tanager.codes import Rows
 from tanager.counts import Counts, FamilyCounts, Trees
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.options import identify_option
 from tanager.parameters import CountLearner, ParameterLearner, Tables
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.structure import Structure
@@ -91,7 +91,7 @@ def _asked(structure: Any, parameters: Any) -> tuple[Asked, Asked]:
 
 def _options(learner: Any) -> Asked:
     """Return a learner as a text and as data; a function without a name stands for itself."""
-    return Asked(repr(learner), describe_option(learner, "", lambda value, _: value))
+    return Asked(repr(learner), identify_option(learner, "", lambda value, _: value))
 
 
 class OnlyFromCounts:

@@ -7,6 +7,7 @@ import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 from tanager.errors import ConfigurationError
@@ -286,8 +287,6 @@ def _merge_options(text: str, brackets: str) -> str:
 
 def _text_of(estimator: Any) -> str:
     """Return an estimator as Python prints it, in one line: what isn't the default of it."""
-    from sklearn.base import BaseEstimator
-
-    # scikit-learn's own leaves out the middle of a long text.
-    whole = type(estimator).__repr__ is BaseEstimator.__repr__
+    # Estimators leave out the middle of a long text unless they're told.
+    whole = "N_CHAR_MAX" in signature(type(estimator).__repr__).parameters
     return " ".join((estimator.__repr__(N_CHAR_MAX=100_000) if whole else repr(estimator)).split())
