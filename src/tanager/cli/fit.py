@@ -148,10 +148,11 @@ def fit(
     with cluster as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
-    _report(estimator, output, time.perf_counter() - start, as_json=as_json)
+    seconds = time.perf_counter() - start
+    _report(estimator, output, seconds, table.bytes_read, as_json=as_json)
 
 
-def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:
+def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_json: bool) -> None:
     network = estimator.network_
     n_bytes = output.stat().st_size
     if as_json:
@@ -160,6 +161,7 @@ def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> N
                 "model": str(output),
                 "bytes": n_bytes,
                 "seconds": seconds,
+                "bytes_fetched": n_read,
                 "classes": [str(label) for label in estimator.classes_],
                 "features": network.codebook.domain.n_features,
                 "selected": list(network.structure.features),
@@ -167,4 +169,5 @@ def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> N
             }
         )
         return
-    print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s")
+    fetched = f", {human_size(n_read)} fetched" if n_read else ""
+    print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s{fetched}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -19,8 +20,17 @@ from tanager.sources.source import FragmentView
 __all__ = ["check_folder", "write_parts"]
 
 
-def check_folder(output: Path) -> None:
+def check_folder(output: Path | str) -> None:
     """Refuse a folder that has something in it, or that has no place."""
+    if isinstance(output, str):
+        from tanager.sources.remote import exists
+
+        if exists(output):
+            raise ConfigurationError(
+                f"--output {output} is there already. Give a new folder, or a file with an ending: "
+                ".parquet, .arrow, .csv."
+            )
+        return
     if not output.parent.is_dir():
         raise FileNotFoundError(
             errno.ENOENT, "The folder to write into is not there", str(output.parent)
@@ -33,12 +43,24 @@ def check_folder(output: Path) -> None:
 
 
 def write_parts(
-    source: Source, output: Path, score: Callable[[Source], Iterator[Any]]
+    source: Source, output: Path | str, score: Callable[[Source], Iterator[Any]]
 ) -> Iterator[int]:
     """Write one Parquet file for every file of the source, under its name; yield rows written.
 
-    The folder appears when all of it is written.
+    The folder appears when all of it is written. One that is a URL is written here first; its
+    files are sent one after the other when all are there.
     """
+    if isinstance(output, str):
+        from tanager.sources.remote import upload
+
+        with tempfile.TemporaryDirectory(prefix="tanager-") as room:
+            folder = Path(room) / "parts"
+            yield from write_parts(source, folder, score)
+            address, mark, query = output.partition("?")
+            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+                inner = file.relative_to(folder).as_posix()
+                upload(file, f"{address.rstrip('/')}/{inner}{mark}{query}")
+        return
     fragments = source.fragments()
     paths = [_path(fragment) for fragment in fragments]
     known = [path for path in paths if path is not None]
@@ -90,4 +112,7 @@ def _path(fragment: Fragment) -> Path | None:
     while isinstance(fragment, FragmentView):
         fragment = fragment.fragment
     opened = getattr(fragment, "opened", None)
-    return None if opened is None else Path(opened.file.path).resolve()
+    if opened is None:
+        return None
+    path = opened.file.path
+    return path.resolve() if isinstance(path, Path) else Path("/", path.path)

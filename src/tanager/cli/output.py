@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -14,24 +15,42 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError
 from tanager.escaping import inert, visible
 
-__all__ = ["check_ending", "open_output"]
+__all__ = ["check_ending", "ending", "open_output"]
 
 Write = Callable[[pa.RecordBatch], None]
 
 
-def check_ending(path: Path | None) -> None:
+def ending(output: Path | str) -> str:
+    """Return the ending of a path or URL; none where it is a folder."""
+    name = str(output).partition("?")[0] if isinstance(output, str) else str(output)
+    return PurePath(name).suffix.lower()
+
+
+def check_ending(output: Path | str | None) -> None:
     """Refuse a file whose ending says no format."""
-    if path is not None and path.suffix.lower() not in _WRITERS:
+    if output is not None and ending(output) not in _WRITERS:
         raise ConfigurationError(
-            f"--output {path}: the ending {path.suffix!r} is not known. "
+            f"--output {output}: the ending {ending(output)!r} is not known. "
             f"Allowed: {', '.join(_WRITERS)}."
         )
 
 
 @contextmanager
-def open_output(path: Path | None) -> Iterator[Write]:
-    """Give a function that writes batches to a file by its ending, or CSV to standard output."""
+def open_output(path: Path | str | None) -> Iterator[Write]:
+    """Give a function that writes batches by the output's ending, or CSV to standard output.
+
+    What goes to a URL is written here first and sent when it is whole.
+    """
     check_ending(path)
+    if isinstance(path, str):
+        from tanager.sources.remote import upload
+
+        with tempfile.TemporaryDirectory(prefix="tanager-") as place:
+            here = Path(place) / f"predictions{ending(path)}"
+            with open_output(here) as write:
+                yield write
+            upload(here, path)
+        return
     if path is None:
         sys.stdout.flush()
         with _Table(sys.stdout.buffer, _csv) as table:

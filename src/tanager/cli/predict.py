@@ -41,11 +41,11 @@ def predict(
     model: Model,
     data: Data,
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             "-o",
-            help=".parquet, .arrow, .csv; a folder; else (or -) CSV to the terminal.",
+            help=".parquet, .arrow, .csv; a folder; a URL; else (or -) CSV to the terminal.",
         ),
     ] = None,
     keep: Annotated[
@@ -75,20 +75,18 @@ def predict(
     An output without an ending is a folder: one Parquet file for each input file.
     """
     from tanager.cli.folders import check_folder
-    from tanager.cli.output import check_ending
+    from tanager.cli.output import check_ending, ending
     from tanager.network import Network
 
-    if output is not None and str(output) == "-":
-        output = None
-    to_folder = output is not None and not output.suffix
-    if output is not None and to_folder:
-        check_folder(output)
+    place = _place(output)
+    if place is not None and not ending(place):
+        check_folder(place)
     else:
-        check_ending(output)
+        check_ending(place)
         inputs: list[str | Path] = [model, *data]
         kind = "table of predictions with their probabilities"
-        check_output(output, inputs, ours=is_prediction, kind=kind, force=force)
-    if output is None and as_json:
+        check_output(place, inputs, ours=is_prediction, kind=kind, force=force)
+    if place is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
@@ -96,15 +94,24 @@ def predict(
     matched = match_input(network, table, _kept(table, keep or ()), ignore_extra=ignore_extra)
     scoring = Scoring(network, probabilities=probabilities, jobs=jobs)
     scoring.check(matched.kept)
-    rows = sum(_written(scoring, matched, output))
+    rows = sum(_written(scoring, matched, place))
     scoring.unseen.warn(matched)
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
     if as_json:
         print_json({"output": str(output), "rows": rows, "seconds": seconds})
-    elif output is not None:
+    elif place is not None:
         print(f"{output}: {rows:,} rows, {seconds:.1f} s")
+
+
+def _place(output: str | None) -> Path | str | None:
+    """Return where the rows go: a path, or a URL as text; None is the terminal."""
+    from tanager.sources.remote import is_url, local_path
+
+    if output is None or output == "-":
+        return None
+    return (local_path(output) or output) if is_url(output) else Path(output)
 
 
 class Scoring:
@@ -197,14 +204,14 @@ def match_input(
     )
 
 
-def _written(scoring: Scoring, table: MatchedTable, output: Path | None) -> Iterator[int]:
+def _written(scoring: Scoring, table: MatchedTable, output: Path | str | None) -> Iterator[int]:
     """Write all predictions; yield the rows of each batch."""
     from tanager.cli.folders import write_parts
-    from tanager.cli.output import open_output
+    from tanager.cli.output import ending, open_output
 
     with watching() as progress:
         progress.start("predict", table.source.n_rows)
-        if output is not None and not output.suffix:
+        if output is not None and not ending(output):
 
             def predict_part(part: Source) -> Iterator[pa.RecordBatch]:
                 return scoring.predictions(replace(table, source=part))

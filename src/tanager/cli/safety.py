@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,7 +33,7 @@ __all__ = [
 Force = Annotated[
     bool, typer.Option("--force", help="Write over an existing file of another kind.")
 ]
-Recognize = Callable[[Path], bool]
+Recognize = Callable[[Any], bool]  # of a path; those of predictions also of a URL
 
 NEAR = 1 << 16  # bytes from the start, or from the end, in which a signature stands
 FIRST_ROWS = 100  # of a table, which tell whether it is one of predictions
@@ -70,7 +70,7 @@ _PDF = b"<< /Creator (Tanager) /Producer (Matplotlib pdf backend "
 
 
 def check_output(
-    output: Path | None,
+    output: Path | str | None,
     inputs: Iterable[str | Path],
     *,
     ours: Recognize,
@@ -82,8 +82,8 @@ def check_output(
 
     Parameters
     ----------
-    output : Path or None
-        What will be written; None: nothing.
+    output : Path, str or None
+        What will be written; a str is a URL. None: nothing.
     inputs : iterable of str or Path
         Files, folders and globs that the command reads. An output that is one of
         them, under whatever name, is refused: `force` or not.
@@ -99,6 +99,9 @@ def check_output(
         raise ConfigurationError(
             f"{option} -: only the rows of predict can go to standard output. Give a file's name."
         )
+    if isinstance(output, str):
+        _check_url(output, inputs, ours=ours, kind=kind, force=force, option=option)
+        return
     if not output.parent.is_dir():
         raise FileNotFoundError(
             errno.ENOENT, "The folder to write into is not there", str(output.parent)
@@ -113,9 +116,32 @@ def check_output(
             raise ConfigurationError(
                 f"{option} {output} is the input {path}, and would be destroyed. Give another name."
             )
-    if force or output.stat().st_size == 0 or ours(output):
-        return
-    raise ConfigurationError(
+    if not (force or output.stat().st_size == 0 or ours(output)):
+        raise _foreign(output, kind, option)
+
+
+def _check_url(
+    output: str,
+    inputs: Iterable[str | Path],
+    *,
+    ours: Recognize,
+    kind: str,
+    force: bool,
+    option: str,
+) -> None:
+    """Do the same for a URL."""
+    from tanager.sources.remote import exists
+
+    if output in map(str, inputs):
+        raise ConfigurationError(
+            f"{option} {output} is an input, and would be destroyed. Give another name."
+        )
+    if exists(output) and not (force or ours(output)):
+        raise _foreign(output, kind, option)
+
+
+def _foreign(output: Path | str, kind: str, option: str) -> ConfigurationError:
+    return ConfigurationError(
         f"{option} {output} exists and is no {kind}. "
         "Give another name, or --force to write over it."
     )
@@ -148,7 +174,7 @@ def is_model(path: Path) -> bool:
     return start.lstrip()[:1] == b"{" and b'"format":"tanager"' in start.replace(b" ", b"")
 
 
-def is_prediction(path: Path) -> bool:
+def is_prediction(path: Path | str) -> bool:
     """Return whether a file is a table that predict wrote.
 
     After the label stand one probability ``p_CLASS`` a class, and nothing else; they
@@ -222,7 +248,7 @@ def is_run(path: Path) -> bool:
     return _ends(path)[0].startswith(f'{{"format": "{FORMAT}", "experiment": '.encode())
 
 
-def _open(path: Path) -> Source | None:
+def _open(path: Path | str) -> Source | None:
     """Open a table; None where the file is none."""
     from tanager.sources import open_source
 

@@ -1,4 +1,4 @@
-"""Files on disk, streamed in batches and never read whole."""
+"""Files, on disk or behind a URL, streamed in batches and never read whole."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import glob
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from tanager.engines.memory import default_memory_limit
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
 from tanager.sources.plain import cast_batch
+from tanager.sources.remote import Budget, RemoteFile, find_remote, is_url, local_path
 from tanager.sources.source import BATCH_ROWS, Fragment, Source, check_names
 from tanager.sources.styled import apply_style
 
@@ -44,11 +46,13 @@ class Stamp(NamedTuple):
     """What tells whether a file is still the one that was opened."""
 
     n_bytes: int
-    modified: int  # in nanoseconds
+    modified: int | str  # in nanoseconds; of an object its ETag
 
     @classmethod
-    def of(cls, path: Path) -> Stamp:
+    def of(cls, path: Path | RemoteFile) -> Stamp:
         """Return the stamp of a file as it is now."""
+        if isinstance(path, RemoteFile):
+            return cls(*path.version())
         status = path.stat()
         return cls(status.st_size, status.st_mtime_ns)
 
@@ -104,6 +108,21 @@ class FileSource(Source):
                 start += n_rows
         return found
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes fetched from stores by this process."""
+        return sum(file.n_read for file in self._remote())
+
+    def keep(self, limit: int) -> None:
+        """Keep up to so many bytes of what is fetched from stores, for the next read."""
+        budget = Budget(limit)
+        for file in self._remote():
+            file.keep(budget)
+
+    def _remote(self) -> list[RemoteFile]:
+        paths = (opened.file.path for opened in self._files)
+        return [path for path in paths if isinstance(path, RemoteFile)]
+
     def as_text(self, columns: Collection[str]) -> Source:
         """Return the files with some columns as the text they were written in."""
         files = [one._replace(file=one.file.as_text(columns)) for one in self._files]
@@ -146,14 +165,14 @@ class FileFragment(Fragment):
             now = Stamp.of(path)
         except OSError as error:
             raise DataError(
-                f"{path} is gone since it was opened ({error.strerror}). Keep the files of a table "
-                "in place until the work is done."
+                f"{path} is gone since it was opened ({error.strerror or error}). "
+                "Keep the files of a table in place until the work is done."
             ) from error
         if now != stamp:
             raise _changed(path)
 
 
-def _changed(path: Path) -> DataError:
+def _changed(path: Path | RemoteFile) -> DataError:
     return DataError(
         f"{path} has changed since it was opened. Rows of before and after would be mixed: "
         "leave the files of a table alone until the work is done, then try again."
@@ -181,7 +200,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         paths = [save_stdin()]
     if any(str(path) == "" for path in paths):
         raise DataError("The path is empty. Give a file, a glob or a folder; '.' is this folder.")
-    found = [file for path in paths for file in _expand(str(path))]
+    found = [file for path in paths for file in _expand(path)]
     kinds = {_format(path) for path, _ in found}
     if len(kinds) > 1:
         raise DataError(
@@ -196,16 +215,29 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
     opener = partial(_open_csv, style=style) if kind == "csv" else _OPENERS[kind]
     values, schema = read_folders(found)
     files = []
+    # A CSV is read once more than other files, to settle its types.
+    budget = Budget(default_memory_limit()) if kind == "csv" else Budget(0)
     for (path, _), folders in zip(found, values, strict=True):
         with reading(path):
+            if isinstance(path, RemoteFile) and budget.limit:
+                path.keep(budget)
             stamp = Stamp.of(path)
             files.append(OpenedFile(opener(path), stamp, folders))
     source = FileSource(files, schema)
     return source if kind == "csv" else apply_style(source, style)
 
 
-def _expand(path: str) -> list[tuple[Path, Path | None]]:
-    """Return the files of a path, glob or folder, each with the folder it was found in."""
+Found = tuple[Path | RemoteFile, tuple[str, ...]]  # a file, and the folders it was found in
+
+
+def _expand(given: str | Path) -> Sequence[Found]:
+    """Return the files of a path, URL, glob or folder, each with the names of its folders."""
+    path = str(given)
+    if isinstance(given, str) and is_url(given):
+        place = local_path(given)
+        if place is None:
+            return _checked(find_remote(given, is_table_file), given)
+        path = str(place)
     place = Path(path)
     if place.is_dir():
         try:
@@ -215,31 +247,33 @@ def _expand(path: str) -> list[tuple[Path, Path | None]]:
                 f"The folder {path} cannot be read ({error.strerror}). Name the folder of one "
                 "table, and check its permissions."
             ) from error
-        if not found:
-            raise DataError(
-                f"No Parquet, Arrow or CSV file in the folder {path}. "
-                f"Known endings: {', '.join(FORMATS)}."
-            )
-        return [(file, place) for file in found]
+        return _checked([(file, file.relative_to(place).parent.parts) for file in found], path)
     if place.is_file():
-        return [(place, None)]
+        return [(place, ())]
     if any(mark in path for mark in "*?["):
         matched = [Path(p) for p in sorted(glob.glob(path, recursive=True))]  # noqa: PTH207 - takes absolute patterns
         matched = [p for p in matched if p.is_file()]
         if matched:
-            return [(file, None) for file in matched]
+            return [(file, ()) for file in matched]
         raise DataError(f"No file matches {path}. Check the folder and the pattern.")
     raise DataError(f"No such file or folder: {path}. Check the path.")
 
 
+def _checked(found: Sequence[Found], folder: str) -> Sequence[Found]:
+    """Refuse a folder without a file that can be read."""
+    if not found:
+        raise DataError(
+            f"No Parquet, Arrow or CSV file in the folder {folder}. "
+            f"Known endings: {', '.join(FORMATS)}."
+        )
+    return found
+
+
 def read_folders(
-    files: Sequence[tuple[Path, Path | None]],
+    files: Sequence[Found],
 ) -> tuple[list[dict[str, Any]], pa.Schema | None]:
     """Return the columns that the names of partition folders (``year=2020``) give each file."""
-    parts = [
-        () if base is None else tuple(p for p in path.relative_to(base).parent.parts if "=" in p)
-        for path, base in files
-    ]
+    parts = [tuple(folder for folder in folders if "=" in folder) for _, folders in files]
     names = [part.partition("=")[0] for part in parts[0]]
     odd = next((i for i, one in enumerate(parts) if [p.partition("=")[0] for p in one] != names), 0)
     if odd:
@@ -270,19 +304,19 @@ def read_folders(
     return values, pa.schema(kinds)
 
 
-def is_table_file(path: Path) -> bool:
+def is_table_file(path: Path | PurePosixPath) -> bool:
     """Return whether a file in a folder is taken for a part of the table, by its ending."""
     return _suffix(path) in FORMATS
 
 
-def _suffix(path: Path) -> str:
+def _suffix(path: Path | PurePosixPath | RemoteFile) -> str:
     ends = [end.lower() for end in path.suffixes]
     while ends and ends[-1] in _PACKED:
         ends.pop()
     return ends[-1] if ends else ""
 
 
-def _format(path: Path) -> str:
+def _format(path: Path | RemoteFile) -> str:
     suffix = _suffix(path)
     if suffix not in FORMATS:
         raise DataError(
@@ -314,13 +348,13 @@ def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
         ) from error
 
 
-def _open_csv(path: Path, style: TextStyle | None = None) -> TableFile:
+def _open_csv(path: Path | RemoteFile, style: TextStyle | None = None) -> TableFile:
     from tanager.sources.text import CsvTable
 
     return CsvTable(path, style)
 
 
-_OPENERS: dict[str, Callable[[Path], TableFile]] = {
+_OPENERS: dict[str, Callable[[Path | RemoteFile], TableFile]] = {
     "parquet": ParquetTable,
     "ipc": IpcTable,
 }

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from tanager.errors import DataError
 from tanager.sources.plain import plain_schema
+from tanager.sources.remote import RemoteFile
 from tanager.sources.source import BATCH_ROWS
 
-__all__ = ["IpcTable", "ParquetTable", "TableFile", "reading"]
+__all__ = ["IpcTable", "ParquetTable", "TableFile", "open_bytes", "open_unpacked", "reading"]
 
 _BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 
@@ -22,7 +23,7 @@ _BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 class TableFile(ABC):
     """One file: its schema, its number of rows, its parts. Small and picklable."""
 
-    path: Path
+    path: Path | RemoteFile
     schema: pa.Schema
     n_rows: int
 
@@ -39,8 +40,21 @@ class TableFile(ABC):
         return self
 
 
+def open_bytes(path: Path | RemoteFile) -> pa.NativeFile:
+    """Open a file's bytes, wherever it is, to be read at any place."""
+    return path.open() if isinstance(path, RemoteFile) else pa.OSFile(str(path), "rb")
+
+
+def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
+    """Open a file's bytes to be read once, unpacked by its ending."""
+    codec = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+    ending = path.suffixes[-1].lower() if path.suffixes else ""
+    stream = open_bytes(path)
+    return pa.CompressedInputStream(stream, codec[ending]) if ending in codec else stream
+
+
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def reading(path: Path | RemoteFile) -> Iterator[None]:
     """Turn Arrow's errors about a file into ours."""
     try:
         yield
@@ -53,6 +67,11 @@ def reading(path: Path) -> Iterator[None]:
                 f"{path} is not written in {encoding} ({text}). "
                 "Name its encoding, for example latin-1 or cp1252."
             ) from error
+        if isinstance(path, RemoteFile) and type(error) in (OSError, TimeoutError, ConnectionError):
+            raise DataError(
+                f"{path} cannot be read: {text}. Check the connection and the store's credentials, "
+                "then try again."
+            ) from error
         raise DataError(
             f"{path} cannot be read: {text}. "
             "The file may be truncated, damaged or of another format; write it again."
@@ -62,14 +81,18 @@ def reading(path: Path) -> Iterator[None]:
 class ParquetTable(TableFile):
     """A Parquet file; string columns come as dictionaries, so their codes are kept."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | RemoteFile) -> None:
         import pyarrow.parquet as pq
 
         self.path = path
-        plain = pq.read_schema(path)
+        with open_bytes(path) as bytes_of_file:
+            plain = pq.read_schema(bytes_of_file)
         strings = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
         self._dictionaries = [field.name for field in plain if field.type in strings]
-        with pq.ParquetFile(path, read_dictionary=self._dictionaries) as file:
+        with (
+            open_bytes(path) as bytes_of_file,
+            pq.ParquetFile(bytes_of_file, read_dictionary=self._dictionaries) as file,
+        ):
             self.schema = plain_schema(file.schema_arrow)
             self.n_rows = file.metadata.num_rows
             groups = range(file.metadata.num_row_groups)
@@ -94,13 +117,17 @@ class ParquetTable(TableFile):
         """Iterate over the rows, page by page."""
         import pyarrow.parquet as pq
 
-        # Pages are read through small buffers, not whole row groups ahead of time.
-        with pq.ParquetFile(
-            self.path,
-            read_dictionary=self._dictionaries,
-            pre_buffer=False,
-            buffer_size=_BUFFER_BYTES,
-        ) as file:
+        # Pages are read through small buffers, not whole row groups ahead of time; but from a
+        # store in as few requests as there are row groups.
+        with (
+            open_bytes(self.path) as bytes_of_file,
+            pq.ParquetFile(
+                bytes_of_file,
+                read_dictionary=self._dictionaries,
+                pre_buffer=isinstance(self.path, RemoteFile),
+                buffer_size=_BUFFER_BYTES,
+            ) as file,
+        ):
             # Threads come from the engine alone; and one thread keeps one batch in memory.
             if sum(self._group_rows[group] for group in part) <= 2 * batch_rows:
                 # All of a few rows at once costs a sixth less than in batches.
@@ -119,9 +146,9 @@ class IpcTable(TableFile):
     while it is mapped ends the process.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | RemoteFile) -> None:
         self.path = path
-        with path.open("rb") as handle:
+        with open_bytes(path) as handle:
             self._is_file = handle.read(6) == b"ARROW1"
         with self._open() as reader:
             self._stored = reader.schema.names
@@ -129,13 +156,15 @@ class IpcTable(TableFile):
         if self._is_file:
             import pyarrow.dataset as ds
 
-            self.n_rows = int(ds.dataset(str(path), format="ipc").count_rows())
+            with open_bytes(path) as handle:
+                whole = ds.IpcFileFormat().make_fragment(handle)
+                self.n_rows = int(whole.count_rows())
         else:
             # Only reading tells how many rows a stream has.
             self.n_rows = sum(batch.num_rows for batch in self.read(None, self._stored[:1], 0))
 
     def _open(self, columns: Sequence[str] | None = None) -> Any:
-        source = pa.OSFile(str(self.path), "rb")
+        source = open_bytes(self.path)
         places = None if columns is None else sorted(map(self._stored.index, columns))
         options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=places)
         if self._is_file:

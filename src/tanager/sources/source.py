@@ -136,6 +136,14 @@ class Source(ABC):
         """
         return self
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes that this process has fetched over the network so far."""
+        return 0
+
+    def keep(self, limit: int) -> None:  # noqa: B027 - only remote tables have something to keep
+        """Keep up to so many bytes of what is fetched over the network, for the next read."""
+
     def hash_text(self) -> Source:
         """Return the table with its text as dictionaries, where it is in memory.
 
@@ -158,6 +166,15 @@ class SourceView(Source):
     @abstractmethod
     def again(self, source: Source) -> Source:
         """Return this view of another source."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes fetched for the table that this is a view of."""
+        return self._source.bytes_read
+
+    def keep(self, limit: int) -> None:
+        """Keep what is fetched for the table that this is a view of."""
+        self._source.keep(limit)
 
     def as_text(self, columns: Collection[str]) -> Source:
         """Return the view of a table with some columns as text."""

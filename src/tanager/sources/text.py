@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError
-from tanager.sources.formats import TableFile
+from tanager.sources.formats import TableFile, open_unpacked
 from tanager.sources.plain import plain_array
+from tanager.sources.remote import RemoteFile
 from tanager.sources.source import check_names
 
 __all__ = ["CsvTable", "TextStyle"]
@@ -89,7 +90,7 @@ class CsvTable(TableFile):
     semicolon, the tab or the bar: what the header has most of outside quotes.
     """
 
-    def __init__(self, path: Path, style: TextStyle | None = None) -> None:
+    def __init__(self, path: Path | RemoteFile, style: TextStyle | None = None) -> None:
         self.path = path
         self._style = style or TextStyle()
         names, self._delimiter = _header(path, self._style)
@@ -133,7 +134,7 @@ class CsvTable(TableFile):
         import pyarrow.csv as pacsv
 
         return pacsv.open_csv(
-            str(self.path),
+            open_unpacked(self.path),
             read_options=pacsv.ReadOptions(
                 block_size=BLOCK_BYTES, use_threads=False, encoding=self._style.encoding
             ),
@@ -179,11 +180,10 @@ def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType
     return pa.string()
 
 
-def _open_text(path: Path, style: TextStyle) -> Any:
+def _open_text(path: Path | RemoteFile, style: TextStyle) -> Any:
     """Open a file's text, unpacked by its ending."""
     plain = "utf-8-sig" if style.encoding in ("utf-8", "utf8", "UTF-8") else style.encoding
-    stream = pa.input_stream(str(path), compression="detect")
-    return io.TextIOWrapper(stream, encoding=plain, newline="")
+    return io.TextIOWrapper(open_unpacked(path), encoding=plain, newline="")
 
 
 def _lines(handle: Any) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _lines(handle: Any) -> Iterator[str]:
     return iter(lambda: handle.readline(BLOCK_BYTES), "")
 
 
-def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
+def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
     try:
         with _open_text(path, style) as handle:
             line = next((line for line in _lines(handle) if line.strip()), "")
@@ -227,7 +227,7 @@ def _header(path: Path, style: TextStyle) -> tuple[list[str], str]:
         ) from error
 
 
-def _ragged(path: Path, delimiter: str, style: TextStyle) -> DataError:
+def _ragged(path: Path | RemoteFile, delimiter: str, style: TextStyle) -> DataError:
     """Find the first row whose number of cells differs from the header's."""
     with _open_text(path, style) as handle:
         reader = csv.reader(_lines(handle), delimiter=delimiter)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from tanager.errors import DataError
 from tanager.sources.formats import reading
 from tanager.sources.plain import check_columns
+from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import Source, TableSource
 
 __all__ = ["read_whole", "save_stdin"]
@@ -32,10 +33,13 @@ MOST_CELLS_OF_A_BYTE = 100
 ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
 
 
-def read_whole(paths: Sequence[Path], kind: str) -> Source:
+def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
     """Read files of JSON lines or Excel into memory, as one table."""
     read = _read_json if kind == "json lines" else _read_excel
-    tables = [read(path) for path in paths]
+    tables = []
+    for path in paths:
+        with reading(path), local_copy(path) as here:
+            tables.append(read(here))
     try:
         return TableSource(pa.concat_tables(tables, promote_options="permissive"))
     except pa.ArrowException as error:

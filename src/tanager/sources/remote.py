@@ -1,0 +1,417 @@
+"""Files that a URL leads to: S3, Google Cloud Storage, Azure, HDFS, and whatever fsspec reads.
+
+Credentials come from each store's standard chain (environment, profile, instance role); nothing is
+asked for here. Reads are tried again where a connection breaks, counted, and kept in a nameless
+temporary file as far as a limit allows, so that a second read need not fetch them again.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from tanager.errors import DataError
+
+__all__ = ["Budget", "RemoteFile", "find_remote", "forget_stores", "is_url", "local_copy", "upload"]
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+FIRST_WAIT = 0.2  # seconds before the second attempt; each later wait is twice as long
+BLOCK = 1 << 18  # bytes that are fetched and kept together
+_IN_ARROW = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+_FINAL = re.compile(
+    r"ACCESS_DENIED|INVALID_ACCESS|SIGNATURE|FORBIDDEN|NO_SUCH|NOT_FOUND|HTTP 40[134]"
+)
+
+T = TypeVar("T")
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is a URL rather than a path.
+
+    >>> is_url("s3://bucket/table.parquet"), is_url("table.parquet"), is_url("C:/table.csv")
+    (True, False, False)
+    """
+    return re.match(r"[A-Za-z][\w+.:-]*://", text) is not None
+
+
+class Budget:
+    """Bytes that the files of one table may keep on this machine."""
+
+    def __init__(self, limit: int) -> None:
+        self._lock = threading.Lock()
+        self._used = 0
+        self.limit = limit
+
+    def take(self, n_bytes: int) -> bool:
+        """Return whether so many bytes more fit, and count them if so."""
+        with self._lock:
+            fits = self._used + n_bytes <= self.limit
+            self._used += n_bytes if fits else 0
+        return fits
+
+
+class RemoteFile:
+    """A file in a store: its address. Small and picklable; opened where it is read.
+
+    Parameters
+    ----------
+    root : str
+        The URL that leads to the store.
+    path : str
+        The file's path in that store.
+
+    Attributes
+    ----------
+    n_read : int
+        Bytes fetched by this process.
+    """
+
+    def __init__(self, root: str, path: str) -> None:
+        self.root, self.path = root, path
+        self.n_read = 0
+        self.kept: _KeptBlocks | None = None
+
+    def __str__(self) -> str:
+        return f"{self.root.partition('://')[0]}://{self.path}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteFile, (self.root, self.path)
+
+    @property
+    def suffixes(self) -> list[str]:
+        """The endings of the file's name, as `pathlib.Path` gives them."""
+        return PurePosixPath(self.path).suffixes
+
+    def keep(self, budget: Budget) -> None:
+        """Keep what is read from now on, as far as the budget allows."""
+        if self.kept is None:
+            self.kept = _KeptBlocks(budget)
+        else:
+            self.kept.budget.limit = budget.limit
+
+    def version(self) -> tuple[int, str]:
+        """Return the size, and what changes with the content: the ETag, else the time."""
+        store, path = _store(self.root)[0], self.path
+
+        def ask() -> tuple[int, str]:
+            inner = getattr(getattr(store, "handler", None), "fs", None)
+            if inner is not None:  # fsspec's, which remembers its listings
+                inner.invalidate_cache()
+                return int(inner.size(path)), str(inner.ukey(path))
+            with store.open_input_file(path) as file:
+                tag = {key.lower(): value for key, value in file.metadata().items()}.get("etag")
+                if tag is not None:
+                    return int(file.size()), tag.decode()
+            facts = store.get_file_info(path)
+            return int(facts.size), str(facts.mtime_ns)
+
+        return _persist(ask)
+
+    def open(self) -> pa.NativeFile:
+        """Open the bytes for reading, at any place."""
+        return pa.PythonFile(_Reader(self), mode="r")
+
+
+class _KeptBlocks:
+    """Blocks of a file that were fetched before, in a temporary file without a name."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._lock = threading.Lock()
+        self._file: Any = None
+        self._place: dict[int, int] = {}  # number of the block to its place in the file
+
+    def read(
+        self, start: int, n_bytes: int, size: int, download: Callable[[int, int], bytes]
+    ) -> bytes:
+        """Return some bytes; blocks that are absent and follow each other come in one request."""
+        first, last = start // BLOCK, (start + n_bytes - 1) // BLOCK
+        parts: list[bytes] = []
+        at = first
+        while at <= last:
+            kept = self._get(at, size)
+            if kept is not None:
+                parts.append(kept)
+                at += 1
+                continue
+            end = at + 1
+            while end <= last and end not in self._place:
+                end += 1
+            found = download(at * BLOCK, min(end * BLOCK, size) - at * BLOCK)
+            for number in range(at, end):
+                self._put(number, found[(number - at) * BLOCK : (number - at + 1) * BLOCK])
+            parts.append(found)
+            at = end
+        skipped = start - first * BLOCK
+        return b"".join(parts)[skipped : skipped + n_bytes]
+
+    def _get(self, number: int, size: int) -> bytes | None:
+        with self._lock:
+            if number not in self._place:
+                return None
+            self._file.seek(self._place[number])
+            found: bytes = self._file.read(min(BLOCK, size - number * BLOCK))
+            return found
+
+    def _put(self, number: int, block: bytes) -> None:
+        if not self.budget.take(len(block)):
+            return
+        with self._lock:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - lives on
+                weakref.finalize(self, self._file.close)
+            place = self._file.seek(0, io.SEEK_END)
+            self._file.write(block)
+            self._place[number] = place
+
+
+class _Reader(io.RawIOBase):
+    """A remote file as Python's files are; a broken connection is made anew."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._remote = file
+        self._handle: Any = None
+        self._at = 0
+        self._size = int(_persist(lambda: self._opened().size()))
+
+    def _opened(self) -> Any:
+        if self._handle is None:
+            self._handle = _store(self._remote.root)[0].open_input_file(self._remote.path)
+        return self._handle
+
+    def _download(self, start: int, n_bytes: int) -> bytes:
+        def get() -> bytes:
+            try:
+                found: bytes = self._opened().read_at(n_bytes, start)
+            except OSError:
+                self._handle = None
+                raise
+            if len(found) != n_bytes:
+                raise OSError(f"{len(found)} bytes came where {n_bytes} were asked for")
+            return found
+
+        found = _persist(get)
+        self._remote.n_read += n_bytes
+        return found
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._size - self._at)
+        wanted = left if size is None or size < 0 else min(size, left)
+        if not wanted:
+            return b""
+        kept = self._remote.kept
+        if kept is None:
+            found = self._download(self._at, wanted)
+        else:
+            found = kept.read(self._at, wanted, self._size, self._download)
+        self._at += wanted
+        return found
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+def _persist(work: Callable[[], T]) -> T:
+    """Do something over the network, again where it fails for a passing reason."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return work()
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError as error:
+            if attempt == ATTEMPTS - 1 or _FINAL.search(str(error)):
+                raise
+            logger.info("attempt %d of %d failed: %s", attempt + 1, ATTEMPTS, error)
+            time.sleep(FIRST_WAIT * 2**attempt)
+    raise AssertionError("the last attempt returns or raises")
+
+
+@lru_cache(maxsize=64)
+def _store(root: str) -> tuple[Any, str]:
+    """Return the file system that a URL leads to, and the path in it."""
+    from pyarrow import fs
+
+    scheme = root.partition("://")[0]
+    try:
+        if scheme in _IN_ARROW:
+            store, path = fs.FileSystem.from_uri(root)
+            return store, path
+        from fsspec.core import url_to_fs
+
+        inner, path = url_to_fs(root)
+        return fs.PyFileSystem(fs.FSSpecHandler(inner)), path
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"{root}: addresses that begin with {scheme}:// need the package {error.name} "
+            f"(pip install {error.name}), or copy the files to this machine."
+        ) from error
+    except ImportError as error:  # fsspec names the package of a scheme it knows
+        raise DataError(f"{root}: {error}. Install it, or copy the files here.") from error
+    except (ValueError, OSError, NotImplementedError) as error:
+        raise DataError(
+            f"{root} cannot be opened: {error}. Check the address, and the store's credentials."
+        ) from error
+
+
+def forget_stores() -> None:
+    """Ask for credentials and addresses anew, where the environment has changed."""
+    _store.cache_clear()
+
+
+def find_remote(
+    url: str, wanted: Callable[[PurePosixPath], bool]
+) -> list[tuple[RemoteFile, tuple[str, ...]]]:
+    """Return the files of a URL: of an object, of a folder, or of a pattern with ``*``.
+
+    Parameters
+    ----------
+    url : str
+    wanted : function of a path
+        Whether a file in a folder is part of the table.
+
+    Returns
+    -------
+    list of (RemoteFile, tuple of str)
+        Each file with the names of the folders it was found in, below the one that was named.
+    """
+    from pyarrow import fs
+
+    address, mark, query = url.partition("?")
+    fixed = re.match(r"[^*\[]*/", address)
+    with _explained(url):
+        if "*" in address and fixed is not None:
+            store, base = _store(fixed[0] + mark + query)
+            pattern = re.compile(_as_regex(base.rstrip("/") + "/" + address[fixed.end() :]))
+            listed = _list(store, base, recursive="/" in address[fixed.end() :])
+            found = [path for path in listed if pattern.fullmatch(path)]
+            root = fixed[0] + mark + query
+            if not found:
+                raise DataError(f"No file matches {url}. Check the folder and the pattern.")
+            return [(RemoteFile(root, path), ()) for path in found]
+        store, path = _store(url)
+        kind = _persist(lambda: store.get_file_info(path)).type
+        if kind == fs.FileType.File:
+            return [(RemoteFile(url, path), ())]
+        if kind != fs.FileType.Directory:
+            raise DataError(f"No such file or folder: {url}. Check the address.")
+        base_path = PurePosixPath(path)
+        listed = [name for name in _list(store, path) if wanted(PurePosixPath(name))]
+        return [
+            (RemoteFile(url, name), PurePosixPath(name).relative_to(base_path).parent.parts)
+            for name in listed
+        ]
+
+
+def _list(store: Any, folder: str, *, recursive: bool = True) -> list[str]:
+    """Return the paths of all files in a folder, sorted."""
+    from pyarrow import fs
+
+    selector = fs.FileSelector(folder.rstrip("/"), recursive=recursive)
+    entries = _persist(lambda: store.get_file_info(selector))
+    return sorted(entry.path for entry in entries if entry.type == fs.FileType.File)
+
+
+def _as_regex(pattern: str) -> str:
+    """Return a glob as a regular expression: ``**`` crosses folders, ``*`` does not.
+
+    >>> bool(re.fullmatch(_as_regex("b/*.csv"), "b/x.csv")), bool(
+    ...     re.fullmatch(_as_regex("b/*.csv"), "b/c/x.csv")
+    ... )
+    (True, False)
+    """
+    marks = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    parts = re.split(r"(\*\*/|\*\*|\*)", pattern)
+    return "".join(marks.get(part, re.escape(part)) for part in parts)
+
+
+@contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """Turn a store's errors into ours."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        text = " ".join(str(error).split()).rstrip(".")
+        raise DataError(
+            f"{url} cannot be reached: {text}. Check the address, the connection, and the store's "
+            "credentials."
+        ) from error
+
+
+@contextmanager
+def local_copy(file: RemoteFile | Path) -> Iterator[Path]:
+    """Give a file as one on this machine; a remote one is fetched, and removed again."""
+    if isinstance(file, Path):
+        yield file
+        return
+    ending = "".join(file.suffixes)
+    with tempfile.TemporaryDirectory(prefix="tanager-") as place:
+        path = Path(place) / f"table{ending}"
+        with path.open("wb") as copy, file.open() as remote:
+            while part := remote.read(1 << 24):
+                copy.write(part)
+        yield path
+
+
+def local_path(url: str) -> Path | None:
+    """Return the path that a ``file://`` URL names, None for every other URL."""
+    parts = urlsplit(url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def exists(url: str) -> bool:
+    """Return whether there is a file, or a folder with something in it."""
+    from pyarrow import fs
+
+    store, path = _store(url)
+    with _explained(url):
+        return bool(_persist(lambda: store.get_file_info(path)).type != fs.FileType.NotFound)
+
+
+def upload(path: Path, url: str) -> None:
+    """Write a file of this machine to a URL.
+
+    Stores show an object when all of it has arrived: it is whole, or not there.
+    """
+    from pyarrow import fs
+
+    store, target = _store(url)
+    with _explained(url):
+        if not isinstance(store, fs.S3FileSystem | fs.GcsFileSystem):
+            folder = str(PurePosixPath(target).parent)
+            _persist(lambda: store.create_dir(folder, recursive=True))
+        local = fs.LocalFileSystem()
+        _persist(
+            lambda: fs.copy_files(
+                str(path), target, source_filesystem=local, destination_filesystem=store
+            )
+        )
