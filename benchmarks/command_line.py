@@ -59,7 +59,7 @@ def call(*arguments: str | Path) -> dict[str, float]:
     child = os.fork()
     if child == 0:
         os.dup2(write, 1)
-        os.environ.update(OMP_NUM_THREADS="1", NUMBA_NUM_THREADS="1")
+        os.environ.update(OMP_NUM_THREADS="1")
         os.execv(sys.executable, [sys.executable, "-m", "tanager", *map(str, arguments)])
     os.close(write)
     with os.fdopen(read) as output:

@@ -21,7 +21,7 @@ MEASUREMENTS = ROOT / "docs" / "measurements"
 
 
 def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
-    """Return the least CPU time of a few runs, after one that compiles and warms caches."""
+    """Return the least CPU time of a few runs, after one that warms caches."""
     work()
     times = []
     for _ in range(repeats):
@@ -33,7 +33,7 @@ def cpu_seconds(work: Callable[[], Any], repeats: int = 3) -> float:
 
 def in_new_process(code: str, **environment: str) -> dict[str, Any]:
     """Run Python code in a new process and return the JSON of its last line."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", **environment}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=ROOT, check=False
     )
@@ -77,7 +77,7 @@ def machine() -> str:
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break
-    packages = ("numpy", "numba", "scikit-learn", "pyarrow")
+    packages = ("numpy", "scikit-learn", "pyarrow")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     cores = os.cpu_count()
     return f"{model}, {cores} cores, Python {platform.python_version()}, {versions}"

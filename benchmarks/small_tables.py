@@ -26,7 +26,7 @@ from benchmarks.measuring import ROOT, markdown, publish
 from tanager.evaluation.datasets import find_dataset
 
 MAX_ROWS = 5_000
-LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"
+LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def make(program: str) -> tuple[Any, str]:

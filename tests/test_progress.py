@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import time
 
 from tanager.progress import LongWork, RichProgress, one_of_many
-
-SCRIPT = """
-from tanager import BayesNetClassifier
-X = [["a", "x"], ["b", "y"], ["a", "y"]] * 20
-BayesNetClassifier("greedy", "laplace").fit(X, [0, 1, 1] * 20)
-BayesNetClassifier("order", "laplace").fit(X, [0, 1, 1] * 20)
-"""
 
 
 def wait_for(caplog, n_messages):
@@ -48,17 +38,6 @@ def test_short_work_is_silent(caplog):
     assert caplog.records == []
     progress._timer.join(10)
     assert not progress._timer.is_alive()
-
-
-def test_compiling_is_told_of_once(tmp_path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    line = [sys.executable, "-c", SCRIPT]
-    said = [
-        subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stderr
-        for _ in range(2)
-    ]
-    assert said[0].count("Compiling the loops of this learner") == 1
-    assert "Compiling" not in said[1]
 
 
 def test_a_notebook_without_widgets_is_told_nothing_of_them(monkeypatch, capsys):

@@ -121,7 +121,7 @@ print(hashlib.sha256(p.tobytes()).hexdigest())
 def _two_compile(folder: Path, tally: Tally) -> None:
     """Two processes fill the same empty cache of compiled kernels at once."""
     cache = folder / "cache"
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "XDG_CACHE_HOME": str(cache)}
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-c", _FIT.format(root=str(ROOT))]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(2)]
     found = [process.communicate()[0] for process in running]

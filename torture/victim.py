@@ -63,13 +63,8 @@ READERS = {
 }
 
 
-def _compiled_kernel(event: str, arguments: tuple[Any, ...]) -> bool:
-    """Whether numba is loading one of Tanager's kernels from its own cache."""
-    if event == "pickle.find_class":
-        home = str(arguments[0]).partition(".")[0]
-        return home in (
-            *("tanager", "numba", "llvmlite", "numpy", "copyreg", "builtins", "collections"),
-        )
+def _installed_library(event: str, arguments: tuple[Any, ...]) -> bool:
+    """Whether a shared library of an installed package is opened."""
     return event == "ctypes.dlopen" and "site-packages" in str(arguments[0])
 
 
@@ -114,7 +109,7 @@ class Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.armed:
             return
-        if event in QUIET_EVENTS and not _compiled_kernel(event, arguments):
+        if event in QUIET_EVENTS and not _installed_library(event, arguments):
             self.seen.append(f"{event} {arguments[:1]!r}"[:200])
         elif event == "open" and _writes(arguments[1]) and not self._own(arguments[0]):
             self.seen.append(f"open for writing: {arguments[0]!r}"[:200])
@@ -148,7 +143,7 @@ class Watch:
 _PACKAGES = frozenset(
     {
         *sys.stdlib_module_names,
-        *("tanager", "numpy", "scipy", "sklearn", "pyarrow", "numba", "llvmlite", "safetensors"),
+        *("tanager", "numpy", "scipy", "sklearn", "pyarrow", "safetensors"),
         *("joblib", "threadpoolctl", "pandas", "rich", "typer", "torture", "tests", "packaging"),
         *("dateutil", "six", "pytz", "tzdata", "cython_runtime", "openpyxl"),
     }

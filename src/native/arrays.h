@@ -28,7 +28,7 @@ void *fallible_calloc(size_t n, size_t size);
 #define calloc fallible_calloc
 #endif
 
-#define MAX_ARGUMENTS 24
+#define MAX_ARGUMENTS 32
 
 typedef union {
     Py_buffer array;

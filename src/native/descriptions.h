@@ -3,7 +3,7 @@
 #define TANAGER_DESCRIPTIONS_H
 #include "arrays.h"
 
-#define MAX_NAMES 24
+#define MAX_NAMES 32
 #define MAX_TOKENS 120
 #define MAX_RULES 8
 #define MAX_AXES 4

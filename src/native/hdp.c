@@ -1,5 +1,5 @@
 /* The fixed point of a hierarchical Dirichlet model, by sweeps up and down its tree. */
-#include "arrays.h"
+#include "stirling.h"
 
 /* Concentrations stay inside these bounds: below, a node trusts its own counts alone;
  * above, it repeats its parent whatever it saw. */
@@ -45,7 +45,7 @@ static void polygamma(double x, double *first, double *second)
 /* E[t] = a (psi(a+n) - psi(a)) = sum over i < n of a/(a+i), and its derivative by log a.
  * One step of the recurrence takes the pole at a = 0 out of the difference, so that a
  * tiny mass loses no digits. */
-static double expected_tables(double mass, double count, double *slope)
+double expected_tables(double mass, double count, double *slope)
 {
     *slope = 0.0;
     if (count == 1.0)
@@ -237,40 +237,6 @@ KERNEL(solve_fixed_point,
        "phi: float64[n_cells] written\n"
        "escape: float64[n_nodes] written\n"
        "trace: float64[max_sweeps] written")
-
-/* Ratios of generalised Stirling numbers: row n for n <= dense, then a geometric grid of
- * counts, between whose logarithms they are interpolated. */
-typedef struct {
-    const double *rows, *log_count;
-    int64_t n_columns, dense, n_far;
-} Stirling;
-
-/* The rows between which V(n, .) lies, and the share of the second. */
-typedef struct {
-    const double *low, *high;
-    double share;
-} Between;
-
-static Between find_rows(const Stirling *table, int64_t n)
-{
-    if (n <= table->dense) {
-        const double *row = table->rows + n * table->n_columns;
-        return (Between){row, row, 0.0};
-    }
-    double place = log((double)n);
-    int64_t first = 0, last = table->n_far - 1; /* log_count[first] < place <= log_count[last] */
-    while (first + 1 < last) {
-        int64_t middle = (first + last) / 2;
-        if (table->log_count[middle] < place)
-            first = middle;
-        else
-            last = middle;
-    }
-    double below = table->log_count[first];
-    const double *row = table->rows + (table->dense + first) * table->n_columns;
-    return (Between){row, row + table->n_columns,
-                     (place - below) / (table->log_count[last] - below)};
-}
 
 /* The mean of t under weights S(n, t) phi^t (alpha + d rest) (alpha + d (rest + 1)) ...:
  * the tables of one cell of a Pitman-Yor node, given the `rest` of the node's tables. */

@@ -21,6 +21,20 @@
     /* shares.c */                                                                            \
     K(normalize_scores) K(spread_shares)                                                      \
     /* cuts.c */                                                                              \
-    K(find_cuts)
+    K(find_cuts)                                                                              \
+    /* gibbs.c */                                                                             \
+    K(start_chain) K(run_chain)                                                               \
+    /* dfe.c */                                                                               \
+    K(add_misses)                                                                             \
+    /* network.c */                                                                           \
+    K(add_forest_sums)                                                                        \
+    /* structure.c */                                                                         \
+    K(score_acll) K(sum_groups) K(score_class_information) K(score_explaining_away)           \
+    K(find_arborescence) K(draw_ktree) K(go_back_ktree)                                       \
+    /* joint.c */                                                                             \
+    K(count_family) K(log_table) K(replace_table) K(add_change) K(find_margins)               \
+    K(rate_gain) K(rate_gains) K(likelihood_gain) K(likelihood)                               \
+    /* training.c */                                                                          \
+    K(add_slot_terms) K(add_choice_gradient) K(step_tables)
 
 #endif

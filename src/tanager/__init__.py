@@ -16,8 +16,7 @@ __all__ = [
     "save",
 ]
 
-# Public names resolve on first use, so that `import tanager` loads neither
-# numba nor scikit-learn.
+# Public names resolve on first use, so that `import tanager` doesn't load scikit-learn.
 _HOMES = {
     "BayesNetClassifier": "tanager.classifiers",
     "MDLDiscretizer": "tanager.codes",

@@ -287,3 +287,242 @@ def find_cuts(
     gains: Floats,
     cuts: Ints,
 ) -> int: ...
+
+# gibbs.c
+def start_chain(
+    level_node: Ints,
+    level_cell: Ints,
+    node_start: Ints,
+    node_group: Ints,
+    cell_parent: Ints,
+    cell_count: Floats,
+    phi: Floats,
+    alpha: Floats,
+    max_tables: int,
+    counts: Ints,
+    tables: Ints,
+    node_counts: Ints,
+    node_tables: Ints,
+) -> int: ...
+def run_chain(
+    level_node: Ints,
+    level_cell: Ints,
+    node_start: Ints,
+    node_group: Ints,
+    node_parent: Ints,
+    cell_parent: Ints,
+    rows: Floats,
+    log_count: Floats,
+    dense: int,
+    discount: float,
+    near: Floats,
+    growth: Floats,
+    root_mass: float,
+    root_share: float,
+    shape: float,
+    rate: Floats,
+    arity: int,
+    n_sweeps: int,
+    thinning: int,
+    interval: int,
+    window: int,
+    alpha: Floats,
+    counts: Ints,
+    tables: Ints,
+    node_counts: Ints,
+    node_tables: Ints,
+    random: Words,
+    clock: Ints,
+    total: Floats,
+    escape: Floats,
+) -> int: ...
+
+# dfe.c
+def add_misses(
+    cells: Int32s,
+    sizes: Ints,
+    labels: Shorts,
+    weights: Floats,
+    m: float,
+    frequencies: Floats,
+    totals: Floats,
+    missed: Floats,
+) -> int: ...
+
+# network.c
+def add_forest_sums(
+    codes: Codes,
+    arities: Ints,
+    features: Ints,
+    parents: Ints,
+    flat: Floats,
+    flat_start: Ints,
+    out: Floats,
+) -> int: ...
+
+# structure.c
+def score_acll(joint: Floats, beta: float, pseudo_count: float, out: Floats) -> int: ...
+def sum_groups(
+    start: Ints,
+    codes: Codes,
+    labels: Shorts,
+    weights: Floats,
+    rows: Ints,
+    width: int,
+    n_classes: int,
+    out: Floats,
+) -> int: ...
+def score_class_information(joint: Floats, out: Floats) -> int: ...
+def score_explaining_away(joint: Floats, out: Floats) -> int: ...
+def find_arborescence(weight: Floats, parents: Ints) -> int: ...
+def draw_ktree(
+    scores: Floats,
+    members: Ints,
+    n_slots: Ints,
+    order: Ints,
+    chosen: Ints,
+    gaps: Ints,
+    joined: Bytes,
+) -> int: ...
+def go_back_ktree(
+    scores: Floats,
+    by_choice: Floats,
+    tau: float,
+    members: Ints,
+    n_slots: Ints,
+    order: Ints,
+    gaps: Ints,
+    joined: Bytes,
+    value: Floats,
+    out: Floats,
+) -> int: ...
+
+# joint.c
+def count_family(
+    context: Codes | Ints,
+    child: Codes,
+    labels: Shorts,
+    weights: Floats,
+    folds: Bytes,
+    counts: Floats,
+) -> int: ...
+def log_table(
+    counts: Floats,
+    known: Bytes,
+    shorter: Int32s,
+    ratio: int,
+    epsilon: float,
+    half: float,
+    out: Int32s,
+) -> int: ...
+def replace_table(
+    table: Int32s, current: Int32s, counts: Floats, change: Int32s, adverse: Int32s, reach: Ints
+) -> int: ...
+def add_change(
+    context: Codes | Ints, child: Codes, folds: Bytes, change: Int32s, log_joint: Int32s
+) -> int: ...
+def find_margins(log_joint: Int32s, labels: Shorts, margin: Int32s, rival: Shorts) -> int: ...
+def rate_gain(
+    log_joint: Int32s,
+    labels: Shorts,
+    weights: Floats,
+    folds: Bytes,
+    margin: Int32s,
+    rival: Shorts,
+    n_wrong: int,
+    most_gained: int,
+    most_lost: int,
+    context: Codes | Ints,
+    child: Codes,
+    change: Int32s,
+    adverse: Int32s,
+    floor: float,
+    out: Floats,
+) -> int: ...
+def rate_gains(
+    log_joint: Int32s,
+    labels: Shorts,
+    weights: Floats,
+    folds: Bytes,
+    margin: Int32s,
+    rival: Shorts,
+    n_wrong: int,
+    codes: Codes,
+    child: int,
+    parents: Ints,
+    widths: Ints,
+    start: Ints,
+    change: Int32s,
+    adverse: Int32s,
+    most_gained: Ints,
+    most_lost: Ints,
+    n_folds: int,
+    floor: float,
+    prune: int,
+    out: Floats,
+) -> int: ...
+def likelihood_gain(
+    log_joint: Int32s,
+    labels: Shorts,
+    weights: Floats,
+    folds: Bytes,
+    unit: float,
+    step: float,
+    score: float,
+    context: Codes | Ints,
+    child: Codes,
+    change: Int32s,
+    floor: float,
+    out: Floats,
+) -> int: ...
+def likelihood(
+    log_joint: Int32s, labels: Shorts, weights: Floats, unit: float, step: float, out: Floats
+) -> int: ...
+
+# training.c
+def add_slot_terms(
+    column: Ints,
+    n_contexts: Ints,
+    cell: Ints,
+    arity: Ints,
+    contexts: Int32s,
+    children: Int32s,
+    chosen: Ints,
+    theta: Floats,
+    out: Floats,
+) -> int: ...
+def add_choice_gradient(
+    column: Ints,
+    n_contexts: Ints,
+    cell: Ints,
+    arity: Ints,
+    n_slots: Ints,
+    contexts: Int32s,
+    children: Int32s,
+    gradient: Floats,
+    theta: Floats,
+    out: Floats,
+) -> int: ...
+def step_tables(
+    column: Ints,
+    n_contexts: Ints,
+    block: Ints,
+    cell: Ints,
+    table: Ints,
+    shared: Ints,
+    arity: Ints,
+    contexts: Int32s,
+    children: Int32s,
+    chosen: Ints,
+    gradient: Floats,
+    rate: float,
+    theta: Floats,
+    first: Floats,
+    second: Floats,
+    steps: Ints,
+    shared_first: Floats,
+    shared_second: Floats,
+    shared_steps: Ints,
+    sums: Floats,
+    seen: Bytes,
+) -> int: ...

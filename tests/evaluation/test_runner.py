@@ -18,7 +18,6 @@ from sklearn.dummy import DummyClassifier
 from tanager.evaluation import CrossValidation, Dataset, Experiment, Results
 from tanager.evaluation.cell import (
     Bench,
-    _may_be_unknown,
     complete_probabilities,
     pack_codes,
     unpack_codes,
@@ -60,57 +59,6 @@ def test_cells_are_what_a_person_would_compute(small):
     assert record["zero_one_loss"] == np.mean(p.argmax(1) != data.labels[split.test])
     assert (record["n_train"], record["n_test"]) == (45, 45)
     assert record["peak_memory_mb"] > 1
-
-
-def test_no_timed_prediction_loads_the_loop_of_unknown_values(monkeypatch):
-    from tanager.network import _kernels
-
-    called = []
-    loop = _kernels.add_forest_sums
-    monkeypatch.setattr(
-        _kernels,
-        "add_forest_sums",
-        lambda codes, *rest: called.append(codes.dtype.type) or loop(codes, *rest),
-    )
-    rng = np.random.default_rng(0)
-    y = rng.integers(2, size=400)
-    first = np.where(rng.random(400) < 0.8, y, 1 - y)
-    second = np.where(rng.random(400) < 0.9, first, 1 - first).astype(str)
-    odd = np.where(np.arange(400) % 40 == 0, [f"odd {i}" for i in range(400)], second)
-    columns = {"x": first.astype(str), "n": rng.normal(size=400), "class": y.astype(str)}
-    for texts, warmed in ((odd, [np.uint8, np.uint16]), (second, [])):
-        table = Dataset("t", pa.table({**columns, "z": texts}))
-        for pair in ("tan/laplace", "auto/layered"):
-            experiment = Experiment([table], [pair], CrossValidation(1, 2))
-            bench, cell = Bench(experiment), next(iter(experiment.cells()))
-            contender, rows = experiment.contenders[0], bench._divide(cell)
-            called.clear()
-            bench._warm_up_sums(contender, rows, {})
-            assert called == warmed
-            bench._warm_up_sums(contender, rows, {})
-            assert called == warmed  # once
-            called.clear()
-            record = bench.run(cell)
-            assert record["status"] == "ok"
-            assert set(called) <= set(warmed)
-            if pair == "tan/laplace":
-                assert bool(called) == bool(warmed)
-
-
-def test_which_test_rows_may_have_unknown_values():
-    def ask(train, test, *, numbers=False, missing=False):
-        tables = (pa.table({"n": pa.array(values)}) for values in (train, test))
-        return _may_be_unknown(*tables, numbers=numbers, missing=missing)
-
-    assert not ask([1, 2, 3], [2, 4])
-    assert ask([1, 2, 3], [2, 4], numbers=True)
-    assert ask([1, 2, 3], [2, None])
-    assert not ask([1, None], [2, None])
-    assert ask([1, None], [2, None], missing=True)
-    assert ask(["a", "b"], ["a", "c"])
-    assert not ask(["a", "b"], ["b"])
-    coded = pa.array(["a", "c"]).dictionary_encode()
-    assert ask(coded[:1], coded[1:])
 
 
 def test_a_run_resumes_and_repeats_nothing(tmp_path, small, other, monkeypatch):

@@ -37,6 +37,7 @@ TYPES = {
     "float": "float",
     "uint8|uint16": "Codes",
     "int64|float64": "NDArray[Any]",
+    "uint8|uint16|int64": "Codes | Ints",
     "uint8": "Bytes",
     "uint16": "Shorts",
     "int32": "Int32s",

@@ -7,18 +7,20 @@ from itertools import product
 import numpy as np
 
 
+def best_arborescence(weights: np.ndarray, root: int | None = None) -> tuple[int, ...]:
+    """Parents of the heaviest of all trees, -1 for the root."""
+    n = weights.shape[0]
+    trees = [
+        parents
+        for parents in product(range(-1, n), repeat=n)
+        if is_tree(parents) and (root is None or parents[root] == -1)
+    ]
+    return max(trees, key=lambda parents: tree_weight(weights, parents))
+
+
 def best_arborescence_weight(weights: np.ndarray, root: int | None = None) -> float:
     """Largest total weight over all parent vectors that form a tree."""
-    n = weights.shape[0]
-    best = -np.inf
-    for parents in product(range(-1, n), repeat=n):
-        if sum(p < 0 for p in parents) != 1 or any(p == v for v, p in enumerate(parents)):
-            continue
-        if root is not None and parents[root] != -1:
-            continue
-        if is_tree(parents):
-            best = max(best, tree_weight(weights, parents))
-    return best
+    return tree_weight(weights, best_arborescence(weights, root))
 
 
 def is_tree(parents) -> bool:

@@ -103,7 +103,7 @@ from torture.victim import Importers
 importers = Importers()
 sys.meta_path.insert(0, importers)
 for name in ("antigravity_absent", "yaml_absent"):
-    library = "/lib/site-packages/numba/config.py"
+    library = "/lib/site-packages/dask/config.py"
     source = importers._own + "/x.py" if name.startswith("anti") else library
     try:
         exec(compile(f"import {name}", source, "exec"))

@@ -149,7 +149,7 @@ def test_an_absent_column_is_named():
 def test_nothing_optional_is_imported():
     code = (
         "import sys, tanager.sources, tanager.codes\n"
-        "heavy = {'numba', 'sklearn', 'pandas', 'polars', 'duckdb', 'scipy', 'pyarrow.dataset',"
+        "heavy = {'sklearn', 'pandas', 'polars', 'duckdb', 'scipy', 'pyarrow.dataset',"
         " 'pyarrow.parquet', 'pyarrow.csv'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -48,7 +48,6 @@ class Bench:
     _table: tuple[str, Loaded] | None = None
     _rows: tuple[tuple[str, int, int], _Rows] | None = None
     _warm: set[str] = field(default_factory=set)
-    _sums_are_warm: bool = False
     _threads: tuple[int, Any] | None = None
 
     def run(self, cell: Cell) -> dict[str, Any]:
@@ -98,7 +97,6 @@ class Bench:
                    .generate_state(1)[0] >> 1)  # fmt: skip
         columns = self._columns(cell, contender, rows)
         self._warm_up(contender, rows.train, rows.y)
-        self._warm_up_sums(contender, rows, columns)
         estimator = contender.build(seed, self.experiment.bins, columns)
         train, test, fit_rows, ask_rows = _ready(estimator, rows)
         with self._one_thread(), one_of_many(), warnings.catch_warnings(record=True) as heard:
@@ -155,7 +153,7 @@ class Bench:
         return kept
 
     def _warm_up(self, contender: Contender, train: Any, y: NDArray[np.int64]) -> None:
-        """Fit a pair once on a few rows, so that no timed fit loads compiled code."""
+        """Fit a pair once on a few rows, so that no timed fit imports modules."""
         if contender.name in self._warm:
             return
         self._warm.add(contender.name)
@@ -170,29 +168,6 @@ class Bench:
                 estimator.predict_proba(train.take(rows[:2]))
         except Exception:  # too few rows for it: the timed fit will tell
             return
-
-    def _warm_up_sums(self, contender: Contender, rows: _Rows, columns: dict[str, Any]) -> None:
-        """Sum out an unknown value once, where test rows may have one: it takes other loops.
-
-        They are those for codes of one byte and of two, on a tree of our own: whether a pair
-        learns a tree from the few rows of its warm-up is uncertain.
-        """
-        if self._sums_are_warm or not contender.is_ours:
-            return
-        said = {**columns, **contender.options}
-        coded = "categorical_features" in said or "ordered" in said
-        summed = said.get("missing", "value") != "value"
-        if not _may_be_unknown(rows.train, rows.test, numbers=coded, missing=summed):
-            return
-        from tanager.classifiers import BayesNetClassifier
-        from tanager.structure import Fixed
-
-        self._sums_are_warm = True
-        values = [["a", "a"], ["b", "b"]]
-        tree = BayesNetClassifier(Fixed({"x1": ["x0"]}), "laplace").fit(values, [0, 1]).network_
-        codes = tree.codebook.encode([["never seen", "a"]])
-        for kind in (np.uint8, np.uint16):
-            tree.log_joint_of_codes(codes.astype(kind))
 
     def _one_thread(self) -> Any:
         """Limit numerical libraries to one thread; they are looked up when more may be loaded."""
@@ -213,26 +188,6 @@ def _ready(estimator: Any, rows: _Rows) -> tuple[Any, Any, Any, Any]:
     train = estimator.learn_encoding(rows.train, rows.y)
     test = estimator.encode(rows.test)
     return train, test, estimator.fit_encoded, estimator.predict_encoded
-
-
-def _may_be_unknown(train: Any, test: Any, *, numbers: bool, missing: bool) -> bool:
-    """Tell whether test rows have a value that no training row has.
-
-    Every number falls into some interval, so that new ones count only where `numbers` are
-    taken as categories. "Missing" is a value like others unless `missing` ones are summed out.
-    """
-    from pyarrow import types
-
-    for seen, asked in zip(train.columns, test.columns, strict=True):
-        if asked.null_count and (missing or not seen.null_count):
-            return True
-        kind = asked.type
-        number = (types.is_integer, types.is_floating, types.is_decimal, types.is_temporal)
-        if any(is_one(kind) for is_one in number) and not numbers:
-            continue
-        if set(asked.unique().to_pylist()) - set(seen.unique().to_pylist()):
-            return True
-    return False
 
 
 def identical_rows(table: Any) -> NDArray[np.int64]:

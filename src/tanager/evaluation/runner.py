@@ -105,7 +105,7 @@ def run_experiment(
 @cache
 def environment() -> dict[str, Any]:
     """Describe what the numbers were computed with: versions and processor."""
-    names = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "xgboost")
+    names = ("numpy", "scipy", "scikit-learn", "pyarrow", "xgboost")
     versions = {"tanager": __version__, "python": platform.python_version()}
     for name in names:
         try:

@@ -19,6 +19,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Codes
 from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.numerics.logs import log_sum_exp
@@ -64,14 +65,13 @@ def add_unknown_sums(
 def _add_on_forest(
     tables: Tables, structure: Structure, codes: Codes, arities: Ints, out: Floats
 ) -> None:
-    from tanager.network._kernels import add_forest_sums
-
     order = structure.topological_order()
     features = np.array([structure.selected[at] for at in order], np.int64)
     parents = np.array([(*structure.parent_indices[at], -1)[0] for at in order], np.int64)
     arrays = [tables.families[at].to_dense().log_prob.ravel() for at in order]
     start = np.cumsum([0, *(a.shape[0] for a in arrays)])[:-1].astype(np.int64)
-    add_forest_sums(codes, arities, features, parents, np.concatenate(arrays), start, out)
+    flat = np.concatenate(arrays)
+    native.add_forest_sums(codes, arities, features, parents, flat, start, out)
 
 
 def _add_by_pattern(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -78,8 +79,6 @@ class DFE(ParameterLearner):
 
     def _count(self, layout: Layout, counts: Counts, context: FitContext) -> Floats:
         """Return the frequencies, shape (n_cells, n_classes)."""
-        from tanager.parameters._dfe_kernels import add_misses
-
         sizes = np.array([[f.start, f.arity, f.n_contexts] for f in layout.families], np.int64)
         sizes = sizes.reshape(-1, 3)
         frequencies = np.zeros((layout.n_cells, layout.n_classes))
@@ -88,15 +87,16 @@ class DFE(ParameterLearner):
         misses: list[float] = []
         context.progress.start("parameters", self.n_passes * rows.n_rows)
         for _ in range(self.n_passes):
-            missed = 0.0
+            total_missed, missed = 0.0, np.zeros(1)
             for chunk in rows.chunks():
                 cells = layout.locate(chunk.codes)
                 weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
-                missed += add_misses(
-                    cells, sizes, chunk.labels, weights, self.m, frequencies, totals
+                native.add_misses(
+                    cells, sizes, chunk.labels, weights, self.m, frequencies, totals, missed
                 )
+                total_missed += float(missed[0])
                 context.progress.advance(chunk.n_rows)
-            misses.append(missed / rows.total_weight if rows.total_weight > 0 else 0.0)
+            misses.append(total_missed / rows.total_weight if rows.total_weight > 0 else 0.0)
         context.progress.finish()
         info = context.record("parameters")
         info.update(passes=self.n_passes, mean_miss=misses)

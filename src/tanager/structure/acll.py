@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairCounts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
@@ -96,15 +98,13 @@ class ACLL(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree from the pair counts."""
         context = plan.context
-        from tanager.structure._acll_kernels import family_score
-
         floor = check_pseudo_count(self.pseudo_count)
         domain = counts.domain
         constants = resolve_constants(
             self.assumption, counts.classes.sum(), domain.n_classes, self.n_samples, context
         )
         beta = constants.beta
-        alone = np.array([family_score(joint[None], beta, floor) for joint in counts.values])
+        alone = _score_families([joint[None] for joint in counts.values], beta, floor)
         scores = counts.score_pairs(_EdgeScore(beta, floor))
         gains = scores - alone  # [parent, child]
         parents = maximum_arborescence(gains)
@@ -188,6 +188,16 @@ def _prior_score(class_counts: NDArray[np.float64], beta: float, pseudo_count: f
     return float((weight * np.log(clipped / clipped.sum())).sum())
 
 
+def _score_families(
+    joints: Sequence[NDArray[np.float64]], beta: float, pseudo_count: float
+) -> NDArray[np.float64]:
+    """Return the score of each family's counts (n_contexts, arity, n_classes)."""
+    out = np.empty((len(joints), 1))
+    for joint, score in zip(joints, out, strict=True):
+        native.score_acll(joint, beta, pseudo_count, score)
+    return out[:, 0]
+
+
 @dataclass(frozen=True)
 class _EdgeScore:
     """The score of the family with parent i and child j."""
@@ -197,11 +207,9 @@ class _EdgeScore:
     symmetric: bool = False
 
     def joints(self, pairs: PairCounts) -> NDArray[np.float64]:
-        from tanager.structure._acll_kernels import family_score
-
         joints = [joint for _, _, joint in pairs.joints()]
         swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
-        return np.array([family_score(j, self.beta, self.pseudo_count) for j in joints + swapped])
+        return _score_families(joints + swapped, self.beta, self.pseudo_count)
 
     def cells(self, cells: PairCells) -> float:
         _, context = np.unique(cells.left, return_inverse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.errors import ConfigurationError
 
 __all__ = ["maximum_arborescence"]
@@ -51,8 +52,6 @@ def maximum_arborescence(
     >>> maximum_arborescence(weights, root=0).tolist()
     [-1, 0, 1]
     """
-    from tanager.structure._arborescence_kernels import arborescence
-
     n = _check(weights, root)
     into = np.zeros((n, n + 1))  # the edge from nowhere, in the last column, weighs nothing
     into[:, :n] = weights.T
@@ -60,7 +59,7 @@ def maximum_arborescence(
     if root is not None:
         into[root, :n] = -np.inf
     parents = np.empty(n, np.int64)
-    arborescence(into, parents)
+    native.find_arborescence(into, parents)
     if np.count_nonzero(parents < 0) > 1:
         raise ConfigurationError(
             "The edges with a finite weight do not connect all vertices from one root. "

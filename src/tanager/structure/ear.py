@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.counts import Counts, PairCells, PairCounts
 from tanager.counts.statistics import DECIMALS
 
@@ -27,9 +28,11 @@ class _Residual:
     symmetric = True
 
     def joints(self, pairs: PairCounts) -> Floats:
-        from tanager.structure._information_kernels import explaining_away
-
-        return np.array([explaining_away(joint) for _, _, joint in pairs.joints()])
+        joints = [joint for _, _, joint in pairs.joints()]
+        out = np.empty((len(joints), 1))
+        for joint, score in zip(joints, out, strict=True):
+            native.score_explaining_away(joint, score)
+        return out[:, 0]
 
     def cells(self, cells: PairCells) -> float:
         """Return the residual from the cells seen, as sums of n log n over their margins."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk, Codes, Domain
 from tanager.errors import ConfigurationError, MemoryBoundError
 
@@ -167,35 +168,30 @@ class RunningJoint:
 
     def _count_naive(self) -> None:
         """Count the class and every feature given it."""
-        from tanager.structure._joint_kernels import log_table
-
         rows, n_classes = self._rows, self.domain.n_classes
         prior = np.zeros((self.n_folds, 1, n_classes + 1, 1))
         np.add.at(prior[:, 0, :, 0], (rows.folds, rows.labels), rows.weights)
         log_prior = np.zeros(prior.shape, np.int32)
-        log_table(prior, np.ones(1, bool), log_prior, 1, self.epsilon, self._half, log_prior)
+        known = np.ones(1, bool)
+        native.log_table(prior, known, log_prior.copy(), 1, self.epsilon, self._half, log_prior)
         self._log_prior: Units = log_prior[:, 0, :n_classes, 0]
         features = range(self.domain.n_features)
         self._naive = [self._table(i, (), self._count(i, ())) for i in features]
 
     def restart(self) -> None:
         """Go (back) to naive Bayes; tables that were made stay."""
-        from tanager.structure._joint_kernels import add_change
-
         rows = self._rows
         ahead = np.arange(self.domain.n_classes) < rows.labels[:, None]
         rows.log_joint[:] = self._log_prior[rows.folds] + ahead
         nowhere = np.zeros(rows.labels.shape[0], np.uint8)
         for i, table in enumerate(self._naive):
-            add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
+            native.add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
         self._sort()
 
     def _sort(self) -> None:
         """Bring rows into the order of their margins, and bring the score up to date."""
-        from tanager.structure._joint_kernels import likelihood, margins
-
         rows = self._rows
-        margins(rows.log_joint, rows.labels, rows.margin, rows.rival)
+        native.find_margins(rows.log_joint, rows.labels, rows.margin, rows.rival)
         order = np.argsort(rows.margin, kind="stable")
         self._codes = np.take(self._codes, order, axis=1)
         self._rows = SortedRows._make(column[order] for column in rows)
@@ -203,7 +199,10 @@ class RunningJoint:
         if self.kind == "cr":
             self.score = float(self._rows.weights[self._n_wrong :].sum())
         else:
-            self.score = float(likelihood(self._rows, self.grid))
+            found = np.zeros(1)
+            given = (*self._rows[:3], *self.grid, found)
+            native.likelihood(*given)
+            self.score = float(found[0])
 
     @property
     def mean_score(self) -> float:
@@ -213,32 +212,26 @@ class RunningJoint:
 
     def change(self, child: int, parents: tuple[int, ...]) -> FamilyChange:
         """Return what giving a still parentless feature these parents would do."""
-        from tanager.structure._joint_kernels import replace_table
-
         counts = self._count(child, parents)
         table = self._table(child, parents, counts)
-        adverse = np.empty_like(table)
-        reach = replace_table(table, self._naive[child], counts, table, adverse)
-        return FamilyChange(table, adverse, *reach)
+        change, adverse = np.empty_like(table), np.empty_like(table)
+        reach = np.zeros(2, np.int64)
+        native.replace_table(table, self._naive[child], counts, change, adverse, reach)
+        return FamilyChange(change, adverse, *reach.tolist())
 
     def gain(
         self, child: int, parents: tuple[int, ...], family: FamilyChange, floor: float = -np.inf
     ) -> float:
         """Return the rise of the score; where it is at most `floor`, some bound at most `floor`."""
-        from tanager.structure._joint_kernels import likelihood_gain, rate_gain
-
-        where = (self._contexts(parents), self._codes[child])
+        where, rows, out = (self._contexts(parents), self._codes[child]), self._rows, np.zeros(1)
         if self.kind == "cr":
-            margin = self._rows.margin  # searched in its own dtype, else it would be copied
-            ends = (
-                int(np.searchsorted(margin, np.int32(-family.most_gained))),
-                self._n_wrong,
-                int(np.searchsorted(margin, np.int32(family.most_lost))),
-            )
-            return float(rate_gain(self._rows, ends, *where, *family[:2], floor))
-        return float(
-            likelihood_gain(self._rows, self.grid, self.score, *where, family.change, floor)
-        )
+            reach = (self._n_wrong, family.most_gained, family.most_lost)
+            by_rate = (*rows, *reach, *where, *family[:2], floor, out)
+            native.rate_gain(*by_rate)
+        else:
+            given = (*rows[:4], *self.grid, self.score, *where, family.change, floor, out)
+            native.likelihood_gain(*given)
+        return float(out[0])
 
     def single_gains(
         self, child: int, parents: Sequence[int], floor: float, *, prune: bool = True
@@ -247,16 +240,16 @@ class RunningJoint:
 
         With `prune` those that cannot exceed the best before them may be bounds instead.
         """
-        from tanager.structure._joint_kernels import rate_gains
-
         out = np.empty(len(parents))
         pack = self._pack(child)
         for p in parents:
             if pack is not None and not pack.known[p]:
                 self._put(pack, child, p)
         if pack is not None and self.kind == "cr":
-            where = (self._codes, child, np.asarray(parents, np.int64), self._widths_array)
-            rate_gains(self._rows, *where, pack, self._n_wrong, floor, prune, out)
+            where = (self._codes, child, np.array(parents, np.int64), self._widths_array)
+            changes = (*pack[:5], pack.n_folds)
+            given = (*self._rows, self._n_wrong, *where, *changes, floor, prune, out)
+            native.rate_gains(*given)
             return out
         for at, p in enumerate(parents):
             family = self.change(child, (p,)) if pack is None else self._packed(pack, child, p)
@@ -302,18 +295,14 @@ class RunningJoint:
 
     def add(self, child: int, parents: tuple[int, ...], family: FamilyChange) -> None:
         """Give a feature these parents for good."""
-        from tanager.structure._joint_kernels import add_change
-
         context = self._contexts(parents)
-        add_change(
+        native.add_change(
             context, self._codes[child], self._rows.folds, family.change, self._rows.log_joint
         )
         self._sort()
 
     def _contexts(self, parents: tuple[int, ...]) -> Codes | Ints:
         """Return each row's joint parent value, "unknown" being one more value of each parent."""
-        from tanager.structure._joint_kernels import compose
-
         if not parents:
             return np.zeros(self._codes.shape[1], np.uint8)
         if len(parents) == 1:
@@ -321,13 +310,12 @@ class RunningJoint:
             return column
         context = self._codes[parents[0]].astype(np.int64)
         for parent in parents[1:]:
-            compose(context, self._widths[parent], self._codes[parent], context)
+            context *= self._widths[parent]
+            context += self._codes[parent]
         return context
 
     def _count(self, child: int, parents: tuple[int, ...]) -> Floats:
         """Count a family, shape (n_folds, contexts, arity + 1, classes)."""
-        from tanager.structure._joint_kernels import count_family
-
         widths = [self._widths[p] for p in parents]
         shape = (self.n_folds, prod(widths), self._widths[child], self.domain.n_classes)
         self._check_size(child, parents, shape)
@@ -337,13 +325,11 @@ class RunningJoint:
             if known is not None:
                 counts[0, :-1, :-1] = known
                 return counts
-        count_family(self._contexts(parents), self._codes[child], *self._rows[1:4], counts)
+        native.count_family(self._contexts(parents), self._codes[child], *self._rows[1:4], counts)
         return counts
 
     def _table(self, child: int, parents: tuple[int, ...], counts: Floats) -> Units:
         """Return the family's log-table in units, of the shape of its counts."""
-        from tanager.structure._joint_kernels import log_table
-
         known, ratio = np.ones(1, bool), 1
         for parent in parents:
             ratio = self._widths[parent]
@@ -354,7 +340,7 @@ class RunningJoint:
         else:
             shorter = self._naive[child] if parents else self._uniform(child)
         table = np.empty(counts.shape, np.int32)
-        log_table(counts, known, shorter, ratio, self.epsilon, self._half, table)
+        native.log_table(counts, known, shorter, ratio, self.epsilon, self._half, table)
         return table
 
     def _uniform(self, child: int) -> Units:

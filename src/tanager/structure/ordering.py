@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts, PairCells, PairCounts
 from tanager.counts.statistics import DECIMALS
@@ -54,18 +55,11 @@ class _Patterns:
 
     def information(self, feature: int) -> float:
         """Return I(C; X | pattern) in nats, "unknown" being one more value of X."""
-        from tanager.structure._information_kernels import grouped_terms
-
         width, n_classes = int(self.domain.arities[feature]) + 1, self.domain.n_classes
-        with_class, without = grouped_terms(
-            self._start,
-            self._codes[feature],
-            self._labels,
-            self._weights,
-            self._rows,
-            np.zeros((width, n_classes)),
-            np.zeros(width),
-        )
+        terms = np.zeros(2)
+        rows = (self._codes[feature], self._labels, self._weights, self._rows)
+        native.sum_groups(self._start, *rows, width, n_classes, terms)
+        with_class, without = terms.tolist()
         total = max(float(self._weights.sum()), 1e-300)
         return round((self._base + with_class - without) / total, DECIMALS)
 
@@ -149,11 +143,12 @@ class _ClassInformation:
     symmetric = False
 
     def joints(self, pairs: PairCounts) -> NDArray[np.float64]:
-        from tanager.structure._information_kernels import class_information
-
         joints = [joint for _, _, joint in pairs.joints()]
         swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
-        return np.array([class_information(joint) for joint in joints + swapped])
+        out = np.empty((2 * len(joints), 1))
+        for joint, score in zip(joints + swapped, out, strict=True):
+            native.score_class_information(joint, score)
+        return out[:, 0]
 
     def cells(self, cells: PairCells) -> float:
         if cells.counts.shape[0] == 0:

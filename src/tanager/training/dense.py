@@ -1,6 +1,6 @@
 """Adam on whole arrays, in NumPy: one step, and steps of every table in every batch.
 
-The kernel's step moves a context only in batches that have a row of it. `step_all`
+The compiled step moves a context only in batches that have a row of it. `step_all`
 is the optimiser as the paper has it: all contexts have a step count in common, and
 one without a gradient goes on by its momentum. Some ten times slower: for comparisons.
 """
@@ -17,13 +17,13 @@ __all__ = ["adam_step", "dense_gradient", "step_all"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
+
 
 def adam_step(
     value: Floats, first: Floats, second: Floats, gradient: Floats, step: int, rate: float
 ) -> None:
     """Take one step of Adam (Kingma and Ba, 2015, algorithm 1) in place."""
-    from tanager.training._kernels import BETA_1, BETA_2, EPSILON
-
     first *= BETA_1
     first += (1 - BETA_1) * gradient
     second *= BETA_2

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Codes
 from tanager.errors import MemoryBoundError
 from tanager.numerics.logs import log_softmax
@@ -25,7 +26,7 @@ NO_PARENT = -1
 
 
 class Slots(NamedTuple):
-    """Where every table stands; see the drawing in the kernels.
+    """Where every table stands; see the drawing in src/native/training.c.
 
     Attributes
     ----------
@@ -120,46 +121,23 @@ class TableState(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """What a step on the tables needs besides, so that a batch allocates nothing.
+    """What a step on the tables needs besides: zeros before and after it.
 
     Attributes
     ----------
     sums : (largest table,)
-        Zero between steps.
-    totals : (n_classes,)
-    prob, powers, move : (largest block,)
-    shared : (largest block,)
-        Zero between steps.
-    touched : (largest n_contexts,) of int64
     seen : (largest n_contexts,) of bool
-        False between steps.
     """
 
     sums: Floats
-    totals: Floats
-    prob: Floats
-    powers: Floats
-    move: Floats
-    shared: Floats
-    touched: Ints
     seen: NDArray[np.bool_]
 
     @classmethod
     def for_slots(cls, slots: Slots, n_classes: int) -> Workspace:
         """Return work space that is large enough for every table."""
         contexts = slots.n_contexts.max(axis=1, initial=1)
-        widest = int(contexts.max(initial=1))
-        block = int(slots.arity.max(initial=1)) * n_classes
-        return cls(
-            np.zeros(int((contexts * slots.arity).max(initial=1)) * n_classes),
-            np.zeros(n_classes),
-            np.zeros(block),
-            np.zeros(block),
-            np.zeros(block),
-            np.zeros(block),
-            np.zeros(widest, np.int64),
-            np.zeros(widest, np.bool_),
-        )
+        size = int((contexts * slots.arity).max(initial=1)) * n_classes
+        return cls(np.zeros(size), np.zeros(int(contexts.max(initial=1)), np.bool_))
 
 
 class TrainingRows(NamedTuple):
@@ -195,20 +173,18 @@ class TrainingRows(NamedTuple):
         weights = None if self.weights is None else self.weights[rows]
         return TrainingRows(contexts, children, self.labels[rows], weights, self.composed)
 
-    def columns(
-        self, wanted: Ints | None = None
-    ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    def columns(self, wanted: Ints | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return contexts and children as the kernels read them, column by column.
 
         Of the composed columns only those `wanted` are filled, by default all.
         """
-        contexts = np.ascontiguousarray(self.contexts.T)
+        contexts = np.ascontiguousarray(self.contexts.T, np.int32)
         shared = self.children is self.contexts
-        children = contexts if shared else np.ascontiguousarray(self.children.T)
+        children = contexts if shared else np.ascontiguousarray(self.children.T, np.int32)
         if self.composed is None:
             return contexts, children
         n = contexts.shape[0]
-        every = np.zeros((n + self.composed.members.shape[0], self.n_rows), np.int64)
+        every = np.zeros((n + self.composed.members.shape[0], self.n_rows), np.int32)
         every[:n] = contexts
         some = np.arange(n, every.shape[0]) if wanted is None else np.unique(wanted[wanted >= n])
         every[some] = self.composed.of(contexts, some - n)
@@ -343,12 +319,11 @@ class JointTables:
 
 def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> Floats:
     """Return the log-joint of rows under one choice of slots, shape (n_rows, n_classes)."""
-    from tanager.training._kernels import add_log_joint
-
     out = np.empty((rows.n_rows, model.prior.shape[0]))
     out[:] = model.prior
     contexts, children = rows.columns(slots.column[np.arange(chosen.shape[0]), chosen])
-    add_log_joint(slots, contexts, children, chosen, model.theta, out)
+    layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
+    native.add_slot_terms(*layout, contexts, children, chosen, model.theta, out)
     return out
 
 

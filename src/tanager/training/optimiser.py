@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
 from tanager.numerics.logs import log_softmax, log_sum_exp
@@ -260,8 +261,6 @@ class _Trainer:
         self, batch: Ints, rate: float, tau: float, rng: np.random.Generator
     ) -> tuple[float, int]:
         """Take one step; returns the mean loss and the number of rows classified rightly."""
-        from tanager.training._kernels import add_log_joint, step_tables
-
         model, slots = self.model, self.slots
         parents, noisy = self.plan.parents, np.zeros(0)
         if parents is not None:
@@ -273,7 +272,8 @@ class _Trainer:
             children = self._leave_out(children, rng)
         joint = np.empty((rows.n_rows, model.prior.shape[0]))
         joint[:] = model.prior
-        add_log_joint(slots, contexts, children, self.chosen, model.theta, joint)
+        layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
+        native.add_slot_terms(*layout, contexts, children, self.chosen, model.theta, joint)
         value, gradient = self._loss(joint, rows, batch)
         model.n_steps[0] += 1
         if parents is not None:
@@ -283,13 +283,15 @@ class _Trainer:
             by_logit = dense_gradient(model, slots, contexts, children, chosen, gradient)
             step_all(model, slots, by_logit, rate)
         else:
-            step_tables(slots, contexts, children, chosen, gradient, rate, state, self.space)
+            moved = (*state, *self.space)
+            given = (*slots[:7], contexts, children, chosen, gradient, rate, *moved)
+            native.step_tables(*given)
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
 
     def _leave_out(
-        self, children: NDArray[np.integer], rng: np.random.Generator
-    ) -> NDArray[np.integer]:
+        self, children: NDArray[np.int32], rng: np.random.Generator
+    ) -> NDArray[np.int32]:
         """Return children (n_features, n_rows), each unknown with the probability of dropout.
 
         As parents the values stay known: a feature's term is left out, no other's is changed.
@@ -314,18 +316,17 @@ class _Trainer:
     def _step_phi(
         self,
         parents: ParentSearch,
-        contexts: NDArray[np.integer],
-        children: NDArray[np.integer],
+        contexts: NDArray[np.int32],
+        children: NDArray[np.int32],
         gradient: Floats,
         noisy: Floats,
         tau: float,
     ) -> None:
         """Step the logits over parents, straight through the sampler."""
-        from tanager.training._kernels import add_choice_gradient
-
-        model = self.model
+        model, slots = self.model, self.slots
         by_choice = np.zeros_like(model.phi)
-        add_choice_gradient(self.slots, contexts, children, gradient, model.theta, by_choice)
+        layout = (slots.column, slots.n_contexts, slots.cell, slots.arity, slots.n_slots)
+        native.add_choice_gradient(*layout, contexts, children, gradient, model.theta, by_choice)
         by_phi = parents.sampler.backward(noisy, by_choice, tau)
         step, rate = int(model.n_steps[0]), parents.learning_rate
         adam_step(model.phi, model.phi_first, model.phi_second, by_phi, step, rate)

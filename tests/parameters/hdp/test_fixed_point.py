@@ -6,42 +6,40 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.special import digamma, polygamma
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from tanager import native
 from tanager.counts.families import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp._special import digamma_trigamma, expected_tables
 from tests.oracles import hdp as oracle
+from tests.oracles.kernels import hdp as twin
 from tests.parameters.hdp.trees import dense_log_prob, dictionary, random_counts, random_tree
-
-
-@pytest.mark.parametrize("x", [1e-6, 0.01, 0.5, 1.0, 7.999, 8.0, 30.0, 1e4, 1e8])
-def test_digamma_and_trigamma_equal_scipy(x):
-    first, second = digamma_trigamma(x)
-    assert first == pytest.approx(digamma(x), rel=1e-12, abs=1e-12)
-    assert second == pytest.approx(float(polygamma(1, x)), rel=1e-12)
 
 
 @given(
     mass=st.floats(1e-9, 1e4),
     count=st.one_of(st.integers(1, 400).map(float), st.floats(0.01, 500.0)),
 )
-def test_expected_tables_and_their_slope(mass, count):
-    tables, slope = expected_tables(mass, count)
-    if count == int(count):
-        exact = sum(mass / (mass + i) for i in range(int(count)))
-        assert tables == pytest.approx(exact, rel=1e-9)
-    assert 0 < tables <= count * (1 + 1e-12) or count < 1
-    step = 1e-4
-    high, _ = expected_tables(mass * np.exp(step), count)
-    low, _ = expected_tables(mass * np.exp(-step), count)
-    assert slope == pytest.approx((high - low) / (2 * step), rel=1e-4, abs=1e-6)
+@example(mass=1e-9, count=1e8)
+@example(mass=1e4, count=1e8)
+@example(mass=7.999, count=17.0)
+def test_one_sweep_equals_its_twin_for_any_mass_and_count(mass, count):
+    """Of one cell below the root: its tables, their slope and the node's decide the step."""
+    place = np.array([0, 1, 2])
+    outcomes = []
+    for solve in (native.solve_fixed_point, twin.solve_fixed_point):
+        alpha, phi, escape, trace = np.array([mass]), np.zeros(2), np.zeros(2), np.zeros(1)
+        solve(
+            *(place, place, place, np.zeros(2, np.int64), np.zeros(2, np.int64)),
+            *(np.array([0.0, count]), 3, 1.5, 2.0, np.ones(1), 0.0, 1, alpha, phi, escape, trace),
+        )
+        outcomes.append(np.concatenate([alpha, phi, escape, trace]))
+    np.testing.assert_allclose(*outcomes, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("tying", ["level", "parent", "single"])

@@ -13,14 +13,13 @@ from tanager.counts.families import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp._gibbs_kernels import WORK, run_chain, sweep_concentrations
-from tanager.parameters.hdp._random_kernels import log_gamma_variate, normal, uniform
-from tanager.parameters.hdp.discount import GRID, log_likelihood, shared_ratios
+from tanager.parameters.hdp.discount import GRID, log_likelihood
 from tanager.parameters.hdp.prior import Prior
-from tanager.parameters.hdp.sampler import Budget, Pace, _start, sample
+from tanager.parameters.hdp.sampler import Budget, Pace, _Chain, _Model, _start, _State, sample
 from tanager.parameters.hdp.tying import spell_unseen, tie
 from tests.oracles.hdp import group_by
 from tests.oracles.hdp_exact import log_weight, posterior_means, posterior_sums
+from tests.oracles.kernels.gibbs import log_gamma_variate, normal, uniform
 from tests.parameters.hdp.trees import dense_counts, dense_log_prob, random_tree
 
 EVERY_SWEEP = Pace(1)
@@ -29,13 +28,12 @@ EVERY_SWEEP = Pace(1)
 def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
     """Return the mean of every cell's probability and its standard error, by batches."""
     flat = tie(tree, tying)
-    ratios = shared_ratios(64, prior.discount)
-    generator = np.random.default_rng(seed)
+    generator, model = np.random.default_rng(seed), _Model(tree, flat, prior)
     chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), generator)[0]
-    batches, rates = [], prior.rates(flat.n_groups, 0)
+    batches = []
     for _ in range(n_batches):
         total, escape = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
-        run_chain(flat, ratios, prior, rates, tree.arity, length, pace, *chain, total, escape)
+        model.run(chain, length, pace, total, escape)
         batches.append(total / length)
     batches = np.array(batches[2:])
     return flat, batches.mean(0), batches.std(0, ddof=1) / np.sqrt(len(batches))
@@ -195,7 +193,8 @@ def test_concentrations_equal_numeric_integration(times):
     counts, tables = np.tile(counts, times), np.tile(tables, times)
     tree = tree_from_dense(np.diag(counts).astype(float))
     flat = tie(tree, "level")
-    state = (
+    # No cell has more than one row, so that the tables stay as they are.
+    state = _State(
         np.zeros(2 * len(counts), np.int64),
         np.zeros(2 * len(counts), np.int64),
         np.concatenate([[0], counts]),
@@ -209,11 +208,11 @@ def test_concentrations_equal_numeric_integration(times):
     density = np.exp(density - density.max())
     expected = (grid * density).sum() / density.sum()
     random = np.random.default_rng(1).integers(0, 2**64, 4, np.uint64)
-    alpha, work, draws = np.array([3.0]), np.empty((1, WORK)), []
-    rate = np.array([0.5])
+    chain, draws = _Chain(np.array([3.0]), state, random, np.zeros(1, np.int64)), []
+    model = _Model(tree, flat, Prior(shape=2.0, rate=0.5, root_concentration=1.0))
     for _ in range(40_000):
-        sweep_concentrations(flat, 0.0, 2.0, rate, state, random, alpha, work)
-        draws.append(alpha[0])
+        model.run(chain, 1, Pace(thinning=2), np.zeros(2 * len(counts)), np.zeros(1))
+        draws.append(chain.alpha[0])
     batches = np.array(draws).reshape(50, -1).mean(1)
     assert abs(batches.mean() - expected) < 4 * batches.std(ddof=1) / np.sqrt(50)
 

@@ -8,9 +8,22 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gamma
 
-from tanager.parameters.hdp._stirling_kernels import growth, table_ratio
 from tanager.parameters.hdp.stirling import DENSE, MAX_TABLES, stirling_ratios
 from tests.oracles.hdp_exact import stirling
+from tests.oracles.kernels import gibbs
+
+
+def table_ratio(ratios, n, t):
+    assert ratios.row(n)[t] == pytest.approx(gibbs.Ratios(*ratios[:4]).ratio(n, t), rel=1e-12)
+    return ratios.row(n)[t]
+
+
+def growth(ratios, n, t):
+    found = gibbs.Ratios(*ratios[:4]).growth(n, t)
+    if n < ratios.growth.shape[0] and t < ratios.growth.shape[1]:
+        assert ratios.growth[n, t] == pytest.approx(found, rel=1e-12)
+        assert ratios.near[n, t] == ratios.row(n)[t]
+    return found
 
 
 def test_ratios_equal_exact_integers():

@@ -84,10 +84,8 @@ def _log_stirling(counts: Ints, tables: Ints, discount: float, max_count: int) -
     """Return log S_d(n, t), from S_d(n, 1) = Gamma(n - d) / Gamma(1 - d) and the ratios."""
     from scipy.special import gammaln
 
-    from tanager.parameters.hdp._stirling_kernels import table_ratio
-
     ratios = shared_ratios(max_count, discount)
     logs = gammaln(counts - discount) - gammaln(1.0 - discount)
     for at, (n, t) in enumerate(zip(counts.tolist(), tables.tolist(), strict=True)):
-        logs[at] += sum(np.log(table_ratio(ratios, n, s)) for s in range(1, t))
+        logs[at] += np.log(ratios.row(n)[1:t]).cumsum()[-1] if t > 1 else 0.0
     return np.asarray(logs, np.float64)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
@@ -77,8 +78,6 @@ def sample(
     generator: np.random.Generator,
 ) -> Estimate:
     """Estimate one family by the mean of its posterior."""
-    from tanager.parameters.hdp._gibbs_kernels import run_chain
-
     _check_counts(flat)
     if flat.cell_count.shape[0] == 0:
         return fixed_point.solve(tree, flat, prior, budget.tolerance, 1)
@@ -87,7 +86,7 @@ def sample(
     nowhere, nothing = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
     never = budget.pace._replace(thinning=budget.burn_in + 1)
     for model, chain in zip(models, chains, strict=True):
-        run_chain(*model.numbers(), budget.burn_in, never, *chain, nowhere, nothing)
+        model.run(chain, budget.burn_in, never, nowhere, nothing)
         model.move_discount(chain, generator)
     watch = _Watch(flat, budget.n_chains)
     sweeps = budget.burn_in
@@ -99,7 +98,7 @@ def sample(
         length = max(min(length, budget.max_sweeps - sweeps), thinning)
         for at, (model, chain) in enumerate(zip(models, chains, strict=True)):
             total, escape = np.zeros_like(nowhere), np.zeros(1)
-            run_chain(*model.numbers(), length, budget.pace, *chain, total, escape)
+            model.run(chain, length, budget.pace, total, escape)
             recorded = length // thinning
             watch.add(at, total / recorded, escape[0] / recorded)
             model.move_discount(chain, generator)
@@ -128,10 +127,16 @@ class _Model:
     def ratios(self) -> Ratios:
         return shared_ratios(self.max_count, self.discount)
 
-    def numbers(self) -> tuple[TiedTree, Ratios, Prior, Floats, int]:
-        # Compiled code takes one type of prior.
-        plain = self.prior._replace(class_rate=None, discount=self.discount)
-        return self.flat, self.ratios, plain, self.rates, self.tree.arity
+    def run(self, chain: _Chain, n_sweeps: int, pace: Pace, total: Floats, escape: Floats) -> None:
+        """Sweep so often, adding the estimates of every recorded state to total and escape."""
+        flat, prior = self.flat, self.prior
+        nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
+        above = (flat.node_parent, flat.cell_parent)
+        root = (prior.root_concentration, prior.root_share)
+        model = (*nodes, *above, *self.ratios, *root, prior.shape, self.rates, self.tree.arity)
+        moving = (chain.alpha, *chain.state, chain.random, chain.clock)
+        given = (*model, n_sweeps, *pace, *moving, total, escape)
+        native.run_chain(*given)
 
     def move_discount(self, chain: _Chain, generator: np.random.Generator) -> None:
         if self.prior.discount is None:
@@ -149,8 +154,6 @@ def _start(
     generator: np.random.Generator,
 ) -> list[_Chain]:
     """Return chains around the fixed point, or the prior's mean, with their random states."""
-    from tanager.parameters.hdp._gibbs_kernels import start_chain
-
     solved = fixed_point.solve(tree, flat, prior._replace(discount=0.0), 1e-3, 200)
     phi = np.exp(solved.log_prob)
     centre = np.clip(solved.info["concentration"], 0.1, 1e4)
@@ -162,7 +165,9 @@ def _start(
         alpha = centre * SPREAD ** (at - (budget.n_chains - 1) / 2)
         n_cells, n_nodes = flat.cell_count.shape[0], flat.node_group.shape[0]
         state = _State(*(np.zeros(size, np.int64) for size in (n_cells, n_cells, n_nodes, n_nodes)))
-        start_chain(flat, phi, alpha, most, *state)
+        nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
+        given = (*nodes, flat.cell_parent, flat.cell_count, phi, alpha, most, *state)
+        native.start_chain(*given)
         random = generator.integers(0, 2**64, 4, np.uint64, endpoint=False)
         chains.append(_Chain(alpha, state, random, np.zeros(1, np.int64)))
     return chains

@@ -56,6 +56,17 @@ class Ratios(NamedTuple):
     near: Floats
     growth: Floats
 
+    def row(self, n: int) -> NDArray[np.float64]:
+        """Return V(n, t) for all t, shape (n_columns,); zero where t >= n."""
+        if n <= self.dense:
+            return self.rows[n]
+        place = np.log(float(n))
+        at = min(max(int(np.searchsorted(self.log_count, place)), 1), len(self.log_count) - 1)
+        low = self.log_count[at - 1]
+        share = (place - low) / (self.log_count[at] - low)
+        below, above = self.rows[self.dense + at - 1 : self.dense + at + 1]
+        return np.asarray((1.0 - share) * below + share * above)
+
 
 def stirling_ratios(max_count: int, discount: float = 0.0) -> Ratios:
     """Tabulate V(n, t) for counts up to `max_count`.

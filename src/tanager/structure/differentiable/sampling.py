@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
 
@@ -69,12 +70,10 @@ class KTree:
         self._members, self._n_slots, self._order = members, n_slots, order
 
     def _draw(self, scores: Floats) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        from tanager.structure.differentiable._ktree_kernels import draw
-
         n = self._order.shape[0]
         chosen, joined = np.zeros(n, np.int64), np.zeros((n, n), np.bool_)
         gaps = np.full(scores.shape, -1, np.int64)
-        draw(scores, self._members, self._n_slots, self._order, chosen, gaps, joined)
+        native.draw_ktree(scores, self._members, self._n_slots, self._order, chosen, gaps, joined)
         return chosen, gaps, joined
 
     def __call__(self, scores: Floats) -> Ints:
@@ -88,12 +87,10 @@ class KTree:
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
         """Go back through the softmax over open slots, and through what edges open."""
-        from tanager.structure.differentiable._ktree_kernels import go_back
-
         _, gaps, joined = self._draw(scores)
         value, by_scores = np.zeros(joined.shape), np.zeros_like(by_choice)
         given = self._members, self._n_slots, self._order
-        go_back(scores, by_choice, tau, *given, gaps, joined, value, by_scores)
+        native.go_back_ktree(scores, by_choice, tau, *given, gaps, joined, value, by_scores)
         return by_scores
 
 

@@ -1,0 +1,380 @@
+"""Arguments for every kernel: random, small, and as their callers lay them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tanager.parameters.hdp.stirling import stirling_ratios
+from tanager.parameters.hdp.tying import tie
+from tanager.training.model import Model, Slots, Workspace
+from tests.parameters.hdp.trees import random_tree
+
+Arguments = list[Any]
+CASES: dict[str, Callable[[np.random.Generator], Iterator[Arguments]]] = {}
+
+
+def cases(name: str):
+    """Register the cases of a kernel."""
+
+    def register(function):
+        CASES[name] = function
+        return function
+
+    return register
+
+
+def log_table_of(rng, *shape):
+    """Return log-probabilities that sum to one along the last axis but one."""
+    logits = rng.normal(size=shape)
+    return logits - np.log(np.exp(logits).sum(axis=-2, keepdims=True))
+
+
+def codes_of(rng, arities, n_rows, dtype=np.uint8):
+    """Return codes of some features, of which some are unknown."""
+    return np.stack([rng.integers(0, a + 1, n_rows) for a in arities]).astype(dtype)
+
+
+# gibbs.c
+
+
+def _chain(rng, rows=80):
+    tree = random_tree(int(rng.integers(100)), (2, 3, 4), rows=rows)
+    flat = tie(tree, "level")
+    alpha = rng.uniform(0.5, 5.0, flat.n_groups)
+    n_cells, n_nodes = len(flat.cell_count), len(flat.node_group)
+    state = [np.zeros(n, np.int64) for n in (n_cells, n_cells, n_nodes, n_nodes)]
+    phi = rng.dirichlet(np.ones(4), n_cells)[:, 0]
+    lay = [flat.level_node, flat.level_cell, flat.node_start, flat.node_group]
+    return (
+        tree,
+        flat,
+        alpha,
+        state,
+        [*lay, flat.cell_parent, flat.cell_count, phi, alpha, 64, *state],
+    )
+
+
+@cases("start_chain")
+def start_chain(rng):
+    yield _chain(rng)[-1]
+    yield _chain(rng, 30_000)[-1]
+
+
+@cases("run_chain")
+def run_chain(rng):
+    from tests.oracles.kernels.gibbs import start_chain as start
+
+    for discount, window, rows in ((0.0, 8, 80), (0.3, 3, 80), (0.0, 8, 30_000), (0.2, 5, 30_000)):
+        tree, flat, alpha, state, given = _chain(rng, rows)
+        start(*given)
+        random = rng.integers(0, 2**64, 4, np.uint64, endpoint=False)
+        ratios = stirling_ratios(rows, discount)
+        if rows > 80:  # leaves most to the tables that are not near
+            ratios = ratios._replace(
+                near=ratios.near[:9, :4].copy(), growth=ratios.growth[:9, :4].copy()
+            )
+        yield [
+            *(flat.level_node, flat.level_cell, flat.node_start, flat.node_group),
+            *(flat.node_parent, flat.cell_parent, *ratios),
+            *(1.5, 1.0, 2.0, np.ones(flat.n_groups), tree.arity, 6, 2, 1, window),
+            *(alpha, *state, random, np.zeros(1, np.int64)),
+            *(np.zeros(len(flat.cell_count)), np.zeros(1)),
+        ]
+
+
+# hdp.c
+
+
+@cases("solve_fixed_point")
+def solve_fixed_point(rng):
+    for rows, fraction, sweeps in ((80, False, 40), (300, True, 7)):
+        tree = random_tree(int(rng.integers(100)), (2, 3, 4), rows=rows, fraction=fraction)
+        flat = tie(tree, "parent")
+        n_cells, n_nodes = len(flat.cell_count), len(flat.node_group)
+        yield [
+            *(flat.level_node, flat.level_cell, flat.node_start, flat.node_group),
+            *(flat.cell_parent, flat.cell_count, tree.arity, 1.5, 2.0, np.ones(flat.n_groups)),
+            *(1e-6, sweeps, np.full(flat.n_groups, 2.0), np.zeros(n_cells), np.zeros(n_nodes)),
+            np.zeros(sweeps),
+        ]
+
+
+@cases("expect_tables")
+def expect_tables(rng):
+    for discount in (0.0, 0.4):
+        ratios = stirling_ratios(3000, discount)
+        count = np.array([0.0, 1.0, 2.0, 3.5, 40.0, 1024.0, 1024.5, 2999.0])
+        phi, rest, alpha = rng.uniform(0.1, 1, 8), rng.uniform(0, 9, 8), rng.uniform(0.1, 5, 8)
+        yield [*ratios[:3], count, phi, rest, alpha, discount, np.zeros(8)]
+
+
+# dfe.c, network.c
+
+
+@cases("add_misses")
+def add_misses(rng):
+    sizes = np.array([[1, 3, 2], [7, 2, 4]])
+    n_cells = 1 + 6 + 8 + 1
+    cells = np.stack([rng.integers(1, 7, 40), rng.integers(7, n_cells, 40)]).astype(np.int32)
+    labels = rng.integers(0, 3, 40).astype(np.uint16)
+    yield [
+        *(cells, sizes, labels, rng.uniform(0.5, 2.0, 40), 1.0),
+        *(np.zeros((n_cells, 3)), np.zeros((7, 3)), np.zeros(1)),
+    ]
+
+
+@cases("add_forest_sums")
+def add_forest_sums(rng):
+    arities, n_classes = np.array([2, 3, 2, 4]), 2
+    features, parents = np.array([2, 0, 3, 1]), np.array([-1, 2, 0, -1])
+    for dtype in (np.uint8, np.uint16):
+        tables = [
+            log_table_of(rng, 1 if p < 0 else arities[p], arities[i], n_classes).ravel()
+            for i, p in zip(features, parents, strict=True)
+        ]
+        start = np.cumsum([0, *map(len, tables)])[:-1]
+        codes = codes_of(rng, arities, 60, dtype)
+        out = rng.normal(size=(60, n_classes))
+        yield [codes, arities, features, parents, np.concatenate(tables), start, out]
+
+
+# structure.c
+
+
+@cases("score_acll")
+def score_acll(rng):
+    joint = rng.integers(0, 4, (3, 4, 2)).astype(float)
+    joint[1] = 0
+    yield [joint, -0.2, 5.0, np.zeros(1)]
+    yield [joint, -0.3, 0.5, np.zeros(1)]
+
+
+@cases("sum_groups")
+def sum_groups(rng):
+    pattern = np.sort(rng.integers(0, 5, 50))
+    start = np.searchsorted(pattern, np.arange(6))
+    for dtype in (np.uint8, np.uint16):
+        codes = rng.integers(0, 4, 50).astype(dtype)
+        labels, weights = rng.integers(0, 3, 50).astype(np.uint16), rng.uniform(0.1, 3.0, 50)
+        yield [start, codes, labels, weights, rng.permutation(50), 4, 3, np.zeros(2)]
+
+
+@cases("score_class_information")
+@cases("score_explaining_away")
+def information(rng):
+    yield [rng.integers(0, 4, (3, 4, 2)).astype(float), np.zeros(1)]
+    yield [np.zeros((2, 2, 2)), np.ones(1)]
+
+
+@cases("find_arborescence")
+def find_arborescence(rng):
+    for n in (1, 2, 5, 5, 5):
+        weight = np.append(rng.normal(size=(n, n)), np.zeros((n, 1)), axis=1)
+        weight[np.arange(n), np.arange(n)] = -np.inf
+        yield [weight, np.zeros(n, np.int64)]
+
+
+def _ktree(rng):
+    order = rng.permutation(5)
+    members, n_slots = np.full((5, 7, 2), -1), np.ones(5, np.int64)
+    for turn, i in enumerate(order):
+        before = order[:turn]
+        slots = [(p, -1) for p in before] + [(p, q) for p in before for q in before if p < q]
+        for slot in slots[:6]:
+            members[i, n_slots[i]] = slot
+            n_slots[i] += 1
+    scores = rng.normal(size=(5, 7))
+    return [scores, members, n_slots, order]
+
+
+@cases("draw_ktree")
+def draw_ktree(rng):
+    for _ in range(3):
+        gaps, joined = np.full((5, 7), -1), np.zeros((5, 5), bool)
+        yield [*_ktree(rng), np.zeros(5, np.int64), gaps, joined]
+
+
+@cases("go_back_ktree")
+def go_back_ktree(rng):
+    from tests.oracles.kernels.structure import draw_ktree as draw
+
+    for (given,) in zip(draw_ktree(rng), strict=True):
+        draw(*given)
+        scores, members, n_slots, order, _, gaps, joined = given
+        yield [
+            *(scores, rng.normal(size=(5, 7)), 0.7, members, n_slots, order, gaps, joined),
+            *(np.zeros((5, 5)), np.zeros((5, 7))),
+        ]
+
+
+# joint.c
+
+
+def _joint(rng, n_folds=2, dtype=np.uint8, n_classes=3):
+    widths = np.array([3, 4, 3])
+    codes = np.stack([rng.integers(0, w, 60) for w in widths]).astype(dtype)
+    labels = rng.integers(0, n_classes, 60).astype(np.uint16)
+    folds = rng.integers(0, n_folds, 60).astype(np.uint8)
+    weights = rng.integers(1, 3, 60).astype(float)
+    log_joint = 2 * rng.integers(-40, 0, (60, n_classes)) + (np.arange(n_classes) < labels[:, None])
+    margin, rival = np.zeros(60, np.int32), np.zeros(60, np.uint16)
+    return widths, codes, [log_joint.astype(np.int32), labels, weights, folds, margin, rival]
+
+
+def _sorted(rng, **options):
+    from tests.oracles.kernels.structure import find_margins as find
+
+    widths, codes, rows = _joint(rng, **options)
+    find(rows[0], rows[1], rows[4], rows[5])
+    order = np.argsort(rows[4], kind="stable")
+    rows = [column[order] for column in rows]
+    return widths, np.ascontiguousarray(codes[:, order]), rows, int((rows[4] < 0).sum())
+
+
+def _change(rng, shape):
+    from tests.oracles.kernels.structure import replace_table as replace
+
+    table, current = (2 * rng.integers(-20, 0, size) for size in (shape, (shape[0], 1, *shape[2:])))
+    change, adverse = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    reach = np.zeros(2, np.int64)
+    replace(table, current, np.ones(shape), change, adverse, reach)
+    return change, adverse, reach.tolist()
+
+
+@cases("count_family")
+def count_family(rng):
+    for dtype in (np.uint8, np.uint16):
+        widths, codes, rows = _joint(rng, dtype=dtype)
+        for context, n_contexts in ((codes[1], 4), (codes[1].astype(np.int64) * 3 + codes[0], 12)):
+            counts = np.zeros((2, n_contexts, widths[2], 3))
+            yield [context, codes[2], *rows[1:4], counts]
+
+
+@cases("log_table")
+def log_table(rng):
+    for n_folds in (1, 3):
+        counts = rng.integers(0, 3, (n_folds, 6, 4, 2)).astype(float)
+        shorter = (2 * rng.integers(-99, 0, (n_folds, 2, 4, 2))).astype(np.int32)
+        known = np.array([1, 1, 0, 1, 1, 0], bool)
+        yield [counts, known, shorter, 3, 1e-5, 2.0**20, np.zeros(counts.shape, np.int32)]
+
+
+@cases("replace_table")
+def replace_table(rng):
+    shape = (2, 3, 4, 3)
+    table = rng.integers(-50, 0, shape).astype(np.int32)
+    current = rng.integers(-50, 0, (2, 1, 4, 3)).astype(np.int32)
+    counts = rng.integers(0, 2, shape).astype(float)
+    yield [table, current, counts, *np.zeros((2, *shape), np.int32), np.zeros(2, np.int64)]
+
+
+@cases("add_change")
+def add_change(rng):
+    for dtype in (np.uint8, np.uint16):
+        widths, codes, rows = _joint(rng, dtype=dtype)
+        for context, n_contexts in ((codes[1], 4), (codes[1].astype(np.int64) * 3 + codes[0], 12)):
+            change = rng.integers(-9, 9, (2, n_contexts, widths[2], 3)).astype(np.int32)
+            yield [context, codes[2], rows[3], change, rows[0]]
+
+
+@cases("find_margins")
+def find_margins(rng):
+    for n_classes in (1, 2, 3):
+        _, _, rows = _joint(rng, n_classes=n_classes)
+        yield [*rows[:2], *rows[4:]]
+
+
+@cases("rate_gain")
+def rate_gain(rng):
+    for dtype in (np.uint8, np.uint16):
+        widths, codes, rows, n_wrong = _sorted(rng, dtype=dtype)
+        for context, n_contexts in ((codes[1], 4), (codes[1].astype(np.int64) * 3 + codes[0], 12)):
+            change, adverse, reach = _change(rng, (2, n_contexts, widths[2], 3))
+            yield [
+                *(*rows, n_wrong, *reach, context, codes[2], change, adverse, -np.inf),
+                np.zeros(1),
+            ]
+
+
+@cases("rate_gains")
+def rate_gains(rng):
+    for dtype in (np.uint8, np.uint16):
+        widths, codes, rows, n_wrong = _sorted(rng, dtype=dtype)
+        found = [_change(rng, (2, w, widths[2], 3)) for w in widths]
+        start = np.cumsum([0, *(change.size for change, _, _ in found)])
+        change, adverse = (np.concatenate([f[k].ravel() for f in found]) for k in (0, 1))
+        reach = np.array([f[2] for f in found]).T.copy()
+        yield [
+            *(*rows, n_wrong, codes, 2, np.array([1, 0]), widths, start, change, adverse),
+            *(*reach, 2, -np.inf, False, np.zeros(2)),
+        ]
+
+
+@cases("likelihood_gain")
+def likelihood_gain(rng):
+    for dtype in (np.uint8, np.uint16):
+        widths, codes, rows = _joint(rng, dtype=dtype)
+        for context, n_contexts in ((codes[1], 4), (codes[1].astype(np.int64) * 3 + codes[0], 12)):
+            change = (2 * rng.integers(-9, 9, (2, n_contexts, widths[2], 3))).astype(np.int32)
+            yield [
+                *(*rows[:4], 0.05, 2.0**-30, -123.0, context, codes[2], change, -np.inf),
+                np.zeros(1),
+            ]
+
+
+@cases("likelihood")
+def likelihood(rng):
+    yield [*_joint(rng)[2][:3], 0.05, 2.0**-30, np.zeros(1)]
+
+
+# training.c
+
+
+def _slots(rng):
+    arities, n_classes = np.array([3, 2, 4]), 2
+    columns, sizes = [[-1], [-1, 0], [-1, 0, 1]], [[1], [1, 3], [1, 3, 2]]
+    padded = [row + [-1] * (3 - len(row)) for row in columns]
+    filled = [row + [1] * (3 - len(row)) for row in sizes]
+    slots = Slots.build(padded, filled, arities, n_classes)
+    slots = slots._replace(n_slots=np.array([1, 2, 3]))
+    full = slots._replace(n_slots=np.full(3, 3))
+    model = Model.start(full, n_classes, rng)
+    codes = codes_of(rng, arities, 30, np.int32)
+    return slots, full, model, codes, n_classes
+
+
+@cases("add_slot_terms")
+def add_slot_terms(rng):
+    slots, _, model, codes, n_classes = _slots(rng)
+    for chosen in ([0, 1, 2], [0, 0, 1]):
+        yield [
+            *(slots.column, slots.n_contexts, slots.cell, slots.arity, codes, codes),
+            *(np.array(chosen), model.theta, rng.normal(size=(30, n_classes))),
+        ]
+
+
+@cases("add_choice_gradient")
+def add_choice_gradient(rng):
+    slots, _, model, codes, n_classes = _slots(rng)
+    yield [
+        *(slots.column, slots.n_contexts, slots.cell, slots.arity, slots.n_slots),
+        *(codes, codes, rng.normal(size=(30, n_classes)), model.theta, np.zeros((3, 3))),
+    ]
+
+
+@cases("step_tables")
+def step_tables(rng):
+    for share in (False, True):
+        slots, full, model, codes, n_classes = _slots(rng)
+        model.theta_first[:] = rng.normal(size=model.theta.shape)
+        model.theta_second[:] = rng.uniform(size=model.theta.shape)
+        model.theta_steps[:] = rng.integers(0, 9, model.theta_steps.shape)
+        if share:
+            model.share(full)
+        gradient = rng.normal(size=(30, n_classes))
+        space = Workspace.for_slots(slots, n_classes)
+        chosen = np.array([0, 1, 2])
+        yield [*slots[:7], codes, codes, chosen, gradient, 0.03, *model.tables, *space]
