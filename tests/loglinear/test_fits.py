@@ -245,6 +245,15 @@ def test_the_optimiser_finds_the_minimum_of_a_convex_function():
     assert minimise(objective, np.zeros(12), max_iter=2, tol=0.0).iterations == 2
 
 
+def test_a_short_step_that_gains_little_is_no_minimum():
+    def objective(x):
+        return 1.0 + float(x @ x), 2 * x
+
+    found = minimise(objective, np.ones(3), max_iter=50, tol=1e-3, first_step=1e-6)
+    assert found.converged
+    assert np.abs(found.at).max() < 0.05
+
+
 def test_a_descent_goes_on_from_the_curvature_of_another():
     generator = np.random.default_rng(5)
     bends = np.exp(generator.normal(size=60) * 2)

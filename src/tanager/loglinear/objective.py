@@ -18,7 +18,8 @@ __all__ = ["Fit", "Settings", "fit_scores"]
 
 Floats = NDArray[np.float64]
 
-CLASS_PRECISION = 1e-3  # of the class node: enough that an optimum exists
+LEAST_SHARE = 1e-9  # of a class without rows
+CLASS_PRECISION = 1e-4  # of the class node, around the classes' shares: so an optimum exists
 
 
 class Settings(NamedTuple):
@@ -99,12 +100,13 @@ def fit_scores(
     strengths : sequence of float
         Precision of the Gaussian prior of the layers with 0, 1, ... parents.
     class_shares : ndarray of float64, shape (n_classes,)
-        About the classes' shares: they scale the parameters.
+        About the classes' shares: they scale the parameters, and the class node starts at
+        their logarithms, the centre of its prior.
     settings : Settings
         When to stop.
     start : ndarray of float64, shape (n_cells, n_columns), Fit or None
-        Where the optimiser starts; None is zero. From a fit of the same terms it also
-        takes what that found about the second derivatives of the loss.
+        Where the optimiser starts; None is the class shares alone. From a fit of the same
+        terms it also takes what that found about the second derivatives of the loss.
 
     Notes
     -----
@@ -119,20 +121,23 @@ def fit_scores(
     precision = known[terms.depths + 1][:, None] * (0.5 if terms.n_columns == 1 else 1.0)
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
     weighed = precision * scale * scale
+    centre = np.zeros(shape)
+    centre[0] = _class_node(class_shares, terms.n_columns)
 
     def objective(scaled: Floats) -> tuple[float, Floats]:
         given = scaled.reshape(shape)
         loss, slopes = rows.evaluate(given * scale)
         slopes *= scale
-        pull = weighed * given
+        away = given - centre / scale
+        pull = weighed * away
         slopes += pull
-        return loss + 0.5 * float(np.vdot(pull, given)), slopes.ravel()
+        return loss + 0.5 * float(np.vdot(pull, away)), slopes.ravel()
 
     bends = None
     if isinstance(start, Fit):
         bends = start.bends
         start = start.free
-    first = np.zeros(shape) if start is None else start / scale
+    first = (centre if start is None else start) / scale
     # A step that is safe for one table is too long for the sum of many.
     first_step = 1.0 / (1.0 + len(terms.families)) ** 0.5
     if terms.steps is None:
@@ -150,6 +155,12 @@ def fit_scores(
     free = found.at.reshape(shape) * scale
     bends = None if found.curvature is None else Bends(found.curvature, precision, scale)
     return Fit(free, found.value, found.iterations, found.evaluations, found.converged, bends)
+
+
+def _class_node(class_shares: Floats, n_columns: int) -> Floats:
+    """Return the class node's scores without features, shape (n_columns,)."""
+    logs = np.log(np.maximum(class_shares, LEAST_SHARE))
+    return logs[1:] - logs[:1] if n_columns == 1 else logs - logs.mean()
 
 
 def _curvature(terms: Terms, class_shares: Floats) -> Floats:

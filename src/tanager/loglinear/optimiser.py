@@ -78,7 +78,7 @@ def minimise(
     max_iter : int
     tol : float
         Stops where an iteration improves the value by less than this times the
-        larger of it and one.
+        larger of it and one, and the gradient promises no more of the next.
     first_step : float
         The length of the first step, in units of the gradient.
     curvature : Curvature or None
@@ -140,7 +140,8 @@ def minimise(
         memory.add(found - at, new_gradient - gradient)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = found, new_value, new_gradient
-        if gained <= tol * size:
+        # A short step may gain little where the gradient still promises more.
+        if gained <= tol * size and is_small(memory.promise(gradient)):
             return stopped(iteration + 1, True)
     return stopped(max_iter, False)
 
@@ -162,6 +163,10 @@ class _Memory:
         known = self._steps, self._changes, self._products, self.n_known, self._newest
         native.descend(*known, gradient, out)
         return out
+
+    def promise(self, gradient: Floats) -> float:
+        """Return what the next step would gain if the function were a parabola."""
+        return -0.5 * float(np.dot(gradient, self.direction(gradient))) if self.n_known else 0.0
 
     def add(self, step: Floats, change: Floats) -> None:
         """Remember a step."""

@@ -10,7 +10,8 @@ from tanager.parameters.layered.shares import PRECISION, HeldOut, fit_shares
 def test_shares_have_the_right_gradient_and_are_the_optimum():
     rng = np.random.default_rng(0)
     logs = np.log(rng.dirichlet(np.ones(3), size=(4, 80)))
-    held_out = HeldOut(logs, rng.integers(0, 3, 80).astype(np.uint16), rng.random(80))
+    labels, known = rng.integers(0, 3, 80).astype(np.uint16), np.log(rng.dirichlet(np.ones(3), 80))
+    held_out = HeldOut(logs, labels, rng.random(80), known)
     start = rng.random(4)
     gap = check_grad(lambda a: held_out.loss(a)[0], lambda a: held_out.loss(a)[1], start)
     assert gap < 1e-4
@@ -28,7 +29,22 @@ def test_shares_go_to_the_member_that_predicts():
     good = np.full((4000, 2), 0.2)
     good[np.arange(4000), np.where(rng.random(4000) < 0.8, labels, 1 - labels)] = 0.8
     noise = rng.dirichlet(np.ones(2), 4000)
-    shares = fit_shares(HeldOut(np.log([good, noise]), labels, np.ones(4000)))
+    even = np.full((4000, 2), np.log(0.5))
+    shares = fit_shares(HeldOut(np.log([good, noise]), labels, np.ones(4000), even))
     # Alone and calibrated, a member has share 1; the prior around 1/2 holds it back a little.
     assert shares[0] == pytest.approx(0.97, abs=0.06)
     assert shares[1] < 0.1
+
+
+def test_members_that_know_less_than_the_class_shares_are_shrunk_towards_them():
+    rng = np.random.default_rng(2)
+    labels = (rng.random(300) < 0.1).astype(np.uint16)
+    known = np.tile(np.log([0.9, 0.1]), (300, 1))
+    wild = rng.normal(size=(300, 2)) * 20  # sure of noise
+    wild -= np.logaddexp.reduce(wild, axis=1, keepdims=True)
+    held_out = HeldOut(np.stack([wild, wild[::-1]]), labels, np.ones(300), known)
+    shares = fit_shares(held_out)
+    alone = held_out.loss(np.zeros(2))[0]
+    assert alone == pytest.approx(-known[np.arange(300), labels].sum())
+    assert held_out.loss(shares)[0] <= alone
+    assert held_out.loss(np.full(2, 0.5))[0] > 2 * alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -15,6 +16,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.loglinear import Settings
 from tanager.loglinear.joining import weigh_joints
+from tanager.loglinear.offsets import fit_offsets
 from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents
@@ -50,9 +52,10 @@ class Layered(GroupedLearner):
     first two, ... parents. The models of every depth, and generative tables,
     are pooled by the geometric mean of their posteriors,
 
-    .. math:: P(y \mid x) \propto \prod_m P_m(y \mid x)^{a_m}
+    .. math:: P(y \mid x) \propto e^{b_y} \prod_m P_m(y \mid x)^{a_m}
 
-    with shares fitted to held-out rows. Choose it where the probabilities
+    with shares fitted to held-out rows, and class offsets b with which the training rows are
+    predicted as many of each class as they have. Choose it where the probabilities
     matter most: the numbers keep their resolution, and the depth comes from the
     data.
 
@@ -218,7 +221,7 @@ class Layered(GroupedLearner):
                 table.choose(trial)
             # Worse than the classes' shares alone, it is sure of what is noise to it; even a
             # small share in the pool would then be noise.
-            if trial is None or table.loss <= trial.shares_loss():
+            if trial is None or table.loss <= trial.loss(trial.log_shares):
                 members.append(table)
         return members
 
@@ -246,7 +249,7 @@ def _shares(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, lis
     if trial is None:
         return np.full(len(members), 1.0 / len(members)), None
     logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
-    held_out = HeldOut(logs, trial.labels, trial.weights)
+    held_out = HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
     shares = fit_shares(held_out)
     return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
 
@@ -302,6 +305,7 @@ def _pool(
         # What a cell gives to all classes alike cancels in P(y | x).
         log -= log.mean(axis=-1, keepdims=True)
         log += _log_conditional(inputs)
+    log_prior += _offsets(part, logs, [within for within, _ in inside], log_prior)
     normalized = structure.is_moral()
     if normalized:
         known = structure, logs, log_prior, wanted
@@ -311,6 +315,20 @@ def _pool(
         for at, (log, (within, _)) in enumerate(zip(logs, inside, strict=True))
     )
     return Tables(log_prior, families, normalized=normalized)
+
+
+def _offsets(
+    part: Part, logs: Sequence[Floats], inside: Sequence[Floats], log_prior: Floats
+) -> Floats:
+    """Return the class offsets of the pool, fitted to the training rows."""
+    parents = part.structure.parent_indices
+    families = tuple(
+        _under(part, at, parents[at], log, within)
+        for at, (log, within) in enumerate(zip(logs, inside, strict=True))
+    )
+    scores = Tables(log_prior, families, normalized=False)
+    asked = partial(scores.log_joint, part.structure, arities=part.rows.domain.arities)
+    return fit_offsets(part.rows, asked, part.class_counts, part.context)
 
 
 def _under(part: Part, at: int, parents: Sequence[int], log: Floats, within: Floats) -> FamilyTable:

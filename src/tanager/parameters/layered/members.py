@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,13 +54,14 @@ class Trial:
         own = log_posteriors[np.arange(len(self.labels)), self.labels]
         return -float((self.weights * own).sum() / self.weights.sum())
 
-    def shares_loss(self) -> float:
-        """Return the same of the classes' shares among the other folds' rows: of no features."""
+    @cached_property
+    def log_shares(self) -> Floats:
+        """The classes' shares of the other folds' rows, smoothed: (n_rows, n_classes)."""
         said = [
-            np.tile(np.log(np.maximum(part.class_shares, 1e-6)), (rows.n_rows, 1))
+            np.tile(np.log(part.smoothed_shares), (rows.n_rows, 1))
             for part, rows in zip(self.parts, self.held, strict=True)
         ]
-        return self.loss(np.concatenate(said))
+        return np.concatenate(said)
 
 
 class Scores(NamedTuple):

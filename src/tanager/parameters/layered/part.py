@@ -117,12 +117,22 @@ class Part:
         rows = self.rows if self.fold is None else self.rows.subset(self.fold)
         return Counts(group_rows(rows, self.groups), self.context)
 
-    @cached_property
+    @property
+    def class_counts(self) -> Floats:
+        """The weight of each class among the rows to learn from."""
+        return self.grouped_counts.classes
+
+    @property
     def class_shares(self) -> Floats:
         """The classes' shares of the rows to learn from."""
-        counts = self.grouped_counts.classes
-        total = float(counts.sum())
-        return counts / total if total > 0 else counts
+        total = float(self.class_counts.sum())
+        return self.class_counts / total if total > 0 else self.class_counts
+
+    @property
+    def smoothed_shares(self) -> Floats:
+        """The same with one virtual row, spread evenly over the classes."""
+        smoothed = self.class_counts + 1.0 / len(self.class_counts)
+        return smoothed / smoothed.sum()
 
     @cached_property
     def columns(self) -> Columns:

@@ -27,21 +27,28 @@ class HeldOut(NamedTuple):
     log_posteriors : ndarray of float64, shape (n_members, n_rows, n_classes)
     labels : (n_rows,)
     weights : (n_rows,)
+    log_shares : ndarray of float64, shape (n_rows, n_classes)
+        The logarithms of the classes' shares in the other folds: what the pool says of a row
+        where no member has a share.
     """
 
     log_posteriors: Floats
     labels: NDArray[np.uint16]
     weights: Floats
+    log_shares: Floats
 
     def loss(self, shares: Floats) -> tuple[float, Floats]:
         """Return the pool's total log-loss, and its derivatives by the shares."""
         # Sums by einsum, not by BLAS: the same whatever its number of threads.
-        pooled = log_posterior(np.einsum("mnc,m->nc", self.log_posteriors, shares))
+        pooled = np.einsum("mnc,m->nc", self.log_posteriors, shares)
+        pooled += (1.0 - shares.sum()) * self.log_shares
+        pooled = log_posterior(pooled)
         at = np.arange(self.labels.shape[0])
         residuals = np.exp(pooled)
         residuals[at, self.labels] -= 1.0
         residuals *= self.weights[:, None]
         slopes = np.einsum("mnc,nc->m", self.log_posteriors, residuals)
+        slopes -= np.einsum("nc,nc->", self.log_shares, residuals)
         return -float((self.weights * pooled[at, self.labels]).sum()), slopes
 
     def mean_loss(self, shares: Floats) -> float:
@@ -50,8 +57,12 @@ class HeldOut(NamedTuple):
 
 
 def fit_shares(held_out: HeldOut) -> Floats:
-    """Return the shares of least held-out loss, at least 0, with a prior around equal ones."""
-    from scipy.optimize import minimize
+    """Return the shares of least held-out loss, at least 0, with a prior around equal ones.
+
+    Where the pool predicts worse than the class shares alone, all of them are made smaller, down
+    to the best share of what the members say.
+    """
+    from scipy.optimize import minimize, minimize_scalar
 
     n_members = held_out.log_posteriors.shape[0]
     equal = np.full(n_members, 1.0 / n_members)
@@ -64,4 +75,9 @@ def fit_shares(held_out: HeldOut) -> Floats:
     found = minimize(
         objective, equal, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * n_members
     )
-    return np.asarray(found.x, np.float64)
+    shares = np.asarray(found.x, np.float64)
+    if held_out.loss(shares)[0] <= held_out.loss(0.0 * shares)[0]:
+        return shares
+    part = minimize_scalar(lambda part: held_out.loss(part * shares)[0], bounds=(0.0, 1.0))
+    better = float(part.fun) < held_out.loss(0.0 * shares)[0]
+    return shares * (float(part.x) if better else 0.0)
