@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BayesNetClassifier",
+    "Constraints",
     "MDLDiscretizer",
     "__version__",
     "load",
@@ -19,6 +20,7 @@ __all__ = [
 # Public names resolve on first use, so that `import tanager` doesn't load scikit-learn.
 _HOMES = {
     "BayesNetClassifier": "tanager.classifiers",
+    "Constraints": "tanager.structure",
     "MDLDiscretizer": "tanager.codes",
     "load": "tanager.classifiers",
     "open_table": "tanager.sources",

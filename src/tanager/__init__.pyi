@@ -5,9 +5,11 @@ from tanager.classifiers import read_network as read_network
 from tanager.classifiers import save as save
 from tanager.codes import MDLDiscretizer as MDLDiscretizer
 from tanager.sources import open_table as open_table
+from tanager.structure import Constraints as Constraints
 
 __all__ = [
     "BayesNetClassifier",
+    "Constraints",
     "MDLDiscretizer",
     "__version__",
     "load",

@@ -7,12 +7,13 @@ import pytest
 
 from tanager.errors import ConfigurationError
 from tanager.structure.differentiable.candidates import Request, image_order, resolve_candidates
+from tanager.structure.limits import Limits
 
 NAMES = [f"p{i}" for i in range(36)]
 
 
 def resolve(candidates="subset", k=8, order="auto", shape=None, free=False, seed=0):
-    request = Request(candidates, k, order, shape, free)
+    request = Request(candidates, k, order, shape, free, Limits.none(NAMES))
     return resolve_candidates(request, NAMES, np.random.default_rng(seed))
 
 

@@ -25,7 +25,7 @@ from tanager.network import Network
 from tanager.parameters import GroupedLearner, ParameterLearner
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.progress import Progress
-from tanager.structure import StructureLearner
+from tanager.structure import Constraints, StructureLearner
 
 __all__ = ["BayesNetClassifier"]
 
@@ -61,6 +61,9 @@ class BayesNetClassifier(NetworkPredictor):
         probability of the second, whatever known values the others have. With more, a
         mapping from a class to a sign, such as ``{"age": {"high": +1}}``: the odds of
         that class against each other class. For ``parameters="layered"``.
+    constraints : Constraints or None, default=None
+        What is known of the structure: arcs that must be there or must not, an order of the
+        features; see `tanager.Constraints`. For every structure learner.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
@@ -141,6 +144,7 @@ class BayesNetClassifier(NetworkPredictor):
         ordered: Mapping[Any, Sequence[Any]] | None = None,
         dates: str | Sequence[str] | Mapping[str, str] | None = None,
         monotonic: Mapping[Any, Any] | None = None,
+        constraints: Constraints | None = None,
         missing: str = "value",
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
@@ -158,6 +162,7 @@ class BayesNetClassifier(NetworkPredictor):
         self.ordered = ordered
         self.dates = dates
         self.monotonic = monotonic
+        self.constraints = constraints
         self.missing = missing
         self.bins = bins
         self.class_weight = class_weight

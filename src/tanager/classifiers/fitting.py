@@ -19,7 +19,8 @@ from tanager.network import Network
 from tanager.parameters import GroupedLearner, ParameterLearner
 from tanager.parameters.registry import resolve_pair
 from tanager.parameters.tables import drop_unread
-from tanager.structure import FitPlan, Structure
+from tanager.structure import Constraints, FitPlan, Structure
+from tanager.structure.limits import Limits
 
 __all__ = ["Learned", "learn_network"]
 
@@ -55,7 +56,8 @@ def learn_network(
     class_weight = options["class_weight"]
     check_class_weight(class_weight, codebook.classes)
     structure_learner, learner = resolve_pair(options["structure"], options["parameters"])
-    plan = FitPlan(context, structure_learner, _signs(learner, codebook, options))
+    limits = _limits(codebook, options["constraints"])
+    plan = FitPlan(context, structure_learner, _signs(learner, codebook, options), limits)
     counts, store = Counts(rows, context), None
     if checkpoint is not None:
         data = fingerprint_rows(codebook, rows, context)
@@ -75,7 +77,8 @@ def learn_network(
         counts, plan = Counts(rows, context), replace(plan)
     with context.stage("parameters"):
         learner = learner.choose(structure, counts, plan)
-        structure, tables = drop_unread(structure, learner.learn(structure, counts, plan))
+        tables = learner.learn(structure, counts, plan)
+        structure, tables = drop_unread(structure, tables, limits.required if limits else None)
     tables = weigh_classes(tables, class_weight, codebook.classes, counts.classes)
     asked = options["structure"], options["parameters"]
     learned = Learned(
@@ -84,6 +87,17 @@ def learn_network(
     if store is not None:
         store.clear()
     return learned
+
+
+def _limits(codebook: Codebook, constraints: Any) -> Limits | None:
+    """Return the constraints on the features by their places."""
+    if constraints is None:
+        return None
+    if not isinstance(constraints, Constraints):
+        raise ConfigurationError(
+            f"constraints={constraints!r}. Allowed: None, or tanager.Constraints(...)."
+        )
+    return constraints.resolve(codebook.domain.names, codebook.target.name)
 
 
 def _signs(
@@ -113,6 +127,8 @@ def _learn_structure(
         counts = plan.grouped_counts
     structure, joint_tables = learn_structure(counts, plan, store)
     if joint_tables is not None:
+        if plan.limits is not None:
+            plan.limits.check_structure(structure)
         # Tables that were learned together with the structure would not fit less of it.
         return structure, replace(plan, joint_tables=joint_tables)
     names = codebook.domain.names
@@ -120,4 +136,6 @@ def _learn_structure(
     rest = set(structure.selected) - left
     if 0 < len(rest) < len(structure.selected):
         structure = structure.without(left)
+    if plan.limits is not None:
+        plan.limits.check_structure(structure, left)
     return structure, plan

@@ -55,6 +55,15 @@ def fit(
     dates: Dates = None,
     ordered: Ordered = None,
     monotonic: Monotonic = None,
+    constraints: Annotated[
+        Path | None,
+        typer.Option(
+            "--constraints",
+            help="A TOML file of what is known of the structure: required, forbidden, tiers, "
+            "order, roots, leaves, max_parents.",
+            exists=True,
+        ),
+    ] = None,
     missing: Missing = "value",
     bins: Bins = "auto",
     weight: Annotated[
@@ -120,6 +129,7 @@ def fit(
     from tanager.classifiers.monotone import parse_signs
     from tanager.codes.orders import parse_orders
     from tanager.parameters.registry import resolve_pair
+    from tanager.structure import Constraints
 
     start = time.perf_counter()
     resolve_pair(structure, parameters)  # before any row is read
@@ -131,6 +141,7 @@ def fit(
         dates=dates,
         ordered=parse_orders(ordered or ()) or None,
         monotonic=parse_signs(monotonic or ()) or None,
+        constraints=None if constraints is None else Constraints.from_toml(constraints),
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,

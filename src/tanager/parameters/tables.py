@@ -350,13 +350,24 @@ def family_members(structure: Structure, at: int) -> Ints:
     return np.array([*structure.parent_indices[at], structure.selected[at]], np.int64)
 
 
-def drop_unread(structure: Structure, tables: Tables) -> tuple[Structure, Tables]:
-    """Return structure and tables without the parents that a table reads as one group."""
+def drop_unread(
+    structure: Structure, tables: Tables, required: Sequence[Sequence[int]] | None = None
+) -> tuple[Structure, Tables]:
+    """Return structure and tables without the parents that a table reads as one group.
+
+    Parents that each feature is `required` to have stay.
+    """
     parents, families = [], []
-    for held, table in zip(structure.parent_indices, tables.families, strict=True):
+    places = zip(structure.selected, structure.parent_indices, tables.families, strict=True)
+    for feature, held, table in places:
         kept = list(range(len(held)))
         if isinstance(table, GroupedTable):
-            kept = [at for at, one in enumerate(table.groups) if len(one) == 1 or one.any()]
+            wanted = required[feature] if required else ()
+            kept = [
+                at
+                for at, one in enumerate(table.groups)
+                if len(one) == 1 or one.any() or held[at] in wanted
+            ]
         if isinstance(table, GroupedTable) and len(kept) < len(held):
             unread = tuple(axis for axis in range(len(held)) if axis not in kept)
             log = np.ascontiguousarray(table.log_group.squeeze(unread))

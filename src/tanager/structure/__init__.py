@@ -10,6 +10,7 @@ from tanager.structure.structure import Structure
 
 if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.acll import ACLL as ACLL
+    from tanager.structure.constraints import Constraints as Constraints
     from tanager.structure.differentiable import Differentiable as Differentiable
     from tanager.structure.fixed import Fixed as Fixed
     from tanager.structure.greedy import Greedy as Greedy
@@ -28,6 +29,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
 # scikit-learn nor SciPy, whose imports take longer than everything else.
 _HOMES = {
     **STRUCTURES.exports,
+    "Constraints": "tanager.structure.constraints",
     "FitPlan": "tanager.structure.plan",
     "JointLearner": "tanager.structure.learner",
 }

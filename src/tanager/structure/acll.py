@@ -20,7 +20,7 @@ from tanager.structure.acll_constants import (
     monte_carlo_constants,
     uniform_constants,
 )
-from tanager.structure.arborescence import maximum_arborescence
+from tanager.structure.arborescence import maximum_arborescence, maximum_branching
 from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
@@ -107,7 +107,11 @@ class ACLL(StructureLearner):
         alone = _score_families([joint[None] for joint in counts.values], beta, floor)
         scores = counts.score_pairs(_EdgeScore(beta, floor))
         gains = scores - alone  # [parent, child]
-        parents = maximum_arborescence(gains)
+        if plan.limits is None:
+            parents = maximum_arborescence(gains)
+        else:
+            plan.limits.check_learner(1, "ACLL")
+            parents = maximum_branching(gains, plan.limits)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
         record = context.record("structure")
         record["beta"], record["gamma"] = constants.beta, constants.gamma

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.errors import ConfigurationError
+from tanager.structure.limits import Limits
 
-__all__ = ["maximum_arborescence"]
+__all__ = ["maximum_arborescence", "maximum_branching"]
 
 
 def maximum_arborescence(
@@ -66,6 +67,39 @@ def maximum_arborescence(
             "Hint: leave at least one tree possible."
         )
     return parents
+
+
+def maximum_branching(
+    weights: NDArray[np.float64], limits: Limits, root_worth: NDArray[np.float64] | None = None
+) -> NDArray[np.int64]:
+    """Return each feature's parent in the heaviest forest that satisfies constraints, -1 for none.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (n, n)
+        ``weights[i, j]`` is the weight of i as the parent of j.
+    limits : Limits
+        With at most one required parent for each feature.
+    root_worth : ndarray of float64, shape (n,), optional
+        What a feature without a parent is worth; nothing by default. Tiny numbers choose
+        among the directions of trees of the same weight.
+
+    Notes
+    -----
+    An arborescence from one more vertex, whose arcs mean "no parent". A feature with a
+    required parent has that arc alone, so that the heaviest arborescence takes it.
+    """
+    n = weights.shape[0]
+    free = np.array([not parents for parents in limits.required], np.bool_)
+    extended = np.full((n + 1, n + 1), -np.inf)
+    open_to = limits.allowed & free[:, None] & (limits.most > 0)[:, None]  # [child, parent]
+    extended[:n, :n] = np.where(open_to.T, weights, -np.inf)
+    extended[n, :n] = np.where(free, 0.0 if root_worth is None else root_worth, -np.inf)
+    for child, parents in enumerate(limits.required):
+        for parent in parents:
+            extended[parent, child] = 0.0
+    parents_of = maximum_arborescence(extended, root=n)[:n]
+    return np.where(parents_of == n, -1, parents_of)
 
 
 def _check(weights: NDArray[np.float64], root: int | None) -> int:

@@ -14,6 +14,7 @@ from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import StructureLearner
+from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
@@ -96,6 +97,8 @@ class Greedy(StructureLearner):
             pair_counts=counts.kept_pair,
         )
         climb = _Climb(joint, context, near)
+        if plan.limits is not None:
+            climb.limit(plan.limits)
         context.progress.start("edges", counts.domain.n_features - 1, unit="edges")
         while climb.step():
             context.progress.advance(1, score=round(joint.mean_score, 4))
@@ -138,6 +141,20 @@ class _Climb:
         """Leave the engine behind: a part of the search may run in another process."""
         return {**self.__dict__, "_context": None}
 
+    def limit(self, limits: Limits) -> None:
+        """Add the required edges, and forget those that are not allowed."""
+        limits.check_learner(1, "Greedy")
+        self._near = self._near & limits.allowed & (limits.most > 0)[:, None]
+        for child, parents in enumerate(limits.required):
+            for parent in parents:
+                self._add(child, parent)
+
+    def _add(self, child: int, parent: int) -> None:
+        self._joint.add(child, (parent,), self._joint.change(child, (parent,)))
+        self.parents[child] = parent
+        self._root[self._root == child] = self._root[parent]
+        self.n_edges += 1
+
     def step(self) -> bool:
         """Add the best edge; False where none raises the score."""
         n = self.parents.shape[0]
@@ -155,10 +172,7 @@ class _Climb:
                 best, child, parent = gain, c, p
         if child < 0:
             return False
-        self._joint.add(child, (parent,), self._joint.change(child, (parent,)))
-        self.parents[child] = parent
-        self._root[self._root == child] = self._root[parent]
-        self.n_edges += 1
+        self._add(child, parent)
         return True
 
     def _set_bar(self, allowed: NDArray[np.bool_]) -> float:

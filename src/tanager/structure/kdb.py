@@ -9,6 +9,7 @@ from tanager.counts import Counts
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.learner import StructureLearner
+from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
@@ -77,7 +78,12 @@ class KDB(StructureLearner):
         context = plan.context
         if not isinstance(self.k, (int, np.integer)) or self.k < 0:
             raise ConfigurationError(f"KDB's k must be a whole number from 0 on, not {self.k!r}.")
-        order = feature_order(counts, adjusted=self.adjusted)
+        limits = plan.limits or Limits.none(counts.domain.names)
+        limits.check_learner(int(self.k), f"KDB(k={self.k})")
+        order = limits.arrange(feature_order(counts, adjusted=self.adjusted))
+        if self.moral:
+            limits = limits.moral(order)
+            limits.check_learner(int(self.k), f"KDB(k={self.k}, moral=True)")
         context.record("structure")["order"] = [counts.domain.names[i] for i in order]
         if self.k == 0:
             parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
@@ -85,7 +91,8 @@ class KDB(StructureLearner):
             choose = clique_parents if self.moral else dependence_parents
             information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
             # Adjusted, what is not above zero is chance.
-            parents = choose(order, information, int(self.k), 0.0 if self.adjusted else -np.inf)
+            above = 0.0 if self.adjusted else -np.inf
+            parents = choose(order, information, int(self.k), above, limits)
         return Structure.from_parents(counts.domain.names, parents)
 
 
@@ -108,40 +115,56 @@ def information_order(information: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def dependence_parents(
-    order: NDArray[np.int64], information: NDArray[np.float64], k: int, above: float = -np.inf
+    order: NDArray[np.int64],
+    information: NDArray[np.float64],
+    k: int,
+    above: float = -np.inf,
+    limits: Limits | None = None,
 ) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents among those before it in `order`.
 
-    They stand by decreasing conditional information, ties by their place in
-    the order; all have more information than `above`.
+    Required ones come first. The others stand by decreasing conditional information, ties by
+    their place in the order; all have more information than `above`.
     """
+    limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
-        earlier = order[:place]
-        best = earlier[np.argsort(-information[feature, earlier], kind="stable")[:k]]
-        parents[feature] = tuple(int(p) for p in best if information[feature, p] > above)
+        required, earlier, room = limits.parents_of(int(feature), order[:place], k)
+        best = earlier[np.argsort(-information[feature, earlier], kind="stable")[:room]]
+        parents[feature] = (
+            *required,
+            *(int(p) for p in best if information[feature, p] > above),
+        )
     return parents
 
 
 def clique_parents(
-    order: NDArray[np.int64], information: NDArray[np.float64], k: int, above: float = -np.inf
+    order: NDArray[np.int64],
+    information: NDArray[np.float64],
+    k: int,
+    above: float = -np.inf,
+    limits: Limits | None = None,
 ) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents, which are joined among themselves.
 
     They are the k with the greatest conditional information out of one earlier
     feature and its parents: the one for which they have the greatest sum, ties
-    by its place in the order. They stand by decreasing information; all have
-    more than `above`.
+    by its place in the order. Required ones come first, the others by decreasing
+    information; those have more than `above`.
     """
+    limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
         greatest = -np.inf
         for earlier in order[:place]:
             clique = np.array([earlier, *parents[earlier]])
-            best = clique[np.argsort(-information[feature, clique], kind="stable")[:k]]
+            required, others, room = limits.parents_of(int(feature), clique, k)
+            if not np.isin(required, clique).all():
+                continue
+            best = others[np.argsort(-information[feature, others], kind="stable")[:room]]
             best = best[information[feature, best] > above]
             total = float(information[feature, best].sum())
             if total > greatest:
                 greatest = total
-                parents[feature] = tuple(int(p) for p in best)
+                parents[feature] = (*required, *(int(p) for p in best))
     return parents

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from tanager.loglinear.residuals import MAX_ROWS, SHRINK
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.kdb import information_order
 from tanager.structure.learner import StructureLearner
+from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
@@ -78,14 +79,16 @@ class KTree(StructureLearner):
         """Learn the tree."""
         domain = counts.domain
         most = self._most(counts.rows.n_rows)
+        limits = plan.limits or Limits.none(domain.names)
+        limits.check_learner(most, f"KTree(max_parents={most})")
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
-        paired = _paired(counts)
+        paired = _paired(counts, limits)
         gains = np.maximum(_gains(counts, paired, plan), 0.0)
         information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         names = [domain.names[feature] for feature in paired]
-        tree = _by_name(names, weights, most)
+        tree = _by_name(names, weights, most, limits.take(paired))
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = plan.context.record("structure")
         record["max_parents"] = most
@@ -110,25 +113,35 @@ class KTree(StructureLearner):
         return int(given)
 
 
-def _by_name(names: Sequence[str], weights: Floats, k: int) -> list[tuple[int, ...]]:
+def _by_name(
+    names: Sequence[str], weights: Floats, k: int, limits: Limits
+) -> list[tuple[int, ...]]:
     """Return the tree with the features sorted by name, so that columns have no order for it."""
     order = np.array(sorted(range(len(names)), key=names.__getitem__))
-    found = heaviest_tree(weights[np.ix_(order, order)], k)
+    limits = limits.take(order)
+    limits = limits.moral(limits.arrange(np.arange(len(names))))
+    limits.check_learner(k, f"KTree(max_parents={k})")
+    found = heaviest_tree(weights[np.ix_(order, order)], k, limits)
     place = np.argsort(order)
     return [tuple(int(order[p]) for p in found[place[feature]]) for feature in range(len(names))]
 
 
-def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:
+def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents in a k-tree of great weight.
 
     Grown from the heaviest pair: the next feature is the one that has most
     weight with the best k of one feature in the tree and its parents. Parents
-    stand by decreasing weight; ties go to the earlier column.
+    stand by decreasing weight, required ones first; ties go to the earlier column.
+
+    With limits, a feature waits for its required parents and, where it can, for earlier
+    tiers; the required parents of a feature must be joined by required arcs (`Limits.moral`).
 
     >>> heaviest_tree(np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]), 1)
     [(), (0,), (1,)]
     """
     n = weights.shape[0]
+    limits = limits or Limits.none([""] * n)
+    weights = _ranked(weights, limits)
     parents: dict[int, tuple[int, ...]] = {}
     best, clique = np.full(n, -np.inf), np.zeros((n, k), np.int64)
     size = np.zeros(n, np.int64)
@@ -136,27 +149,67 @@ def heaviest_tree(weights: Floats, k: int) -> list[tuple[int, ...]]:
     def attach(feature: int, held: tuple[int, ...]) -> None:
         parents[feature] = held
         members = np.array([feature, *held])
-        kept = min(k, len(members))
-        order = np.argsort(-weights[:, members], axis=1, kind="stable")[:, :kept]
+        order = np.argsort(-weights[:, members], axis=1, kind="stable")[:, :k]
         chosen = members[order]
-        total = np.take_along_axis(weights[:, members], order, axis=1).sum(axis=1)
+        worth = np.take_along_axis(weights[:, members], order, axis=1)
+        kept = np.arange(worth.shape[1]) < limits.most[:, None]
+        kept &= worth > -np.inf
+        n_kept = kept.sum(axis=1)
+        total = np.where(n_kept > 0, np.where(kept, worth, 0.0).sum(axis=1), -np.inf)
         better = total > best
-        best[better], size[better] = total[better], kept
-        clique[better, :kept] = chosen[better]
+        best[better], size[better] = total[better], n_kept[better]
+        clique[better, : chosen.shape[1]] = chosen[better]
 
-    pairs = np.where(np.triu(np.ones((n, n)), 1) > 0, weights, -np.inf)
-    first, second = divmod(int(np.argmax(pairs)), n)
+    first, second = _first_pair(weights, limits)
     attach(first, ())
-    if n > 1:
+    if second >= 0:
         attach(second, (first,))
     while len(parents) < n:
-        outside = np.array([feature not in parents for feature in range(n)])
-        feature = int(np.argmax(np.where(outside, best, -np.inf)))
+        feature = _next(best, parents, limits)
         attach(feature, tuple(int(p) for p in clique[feature, : size[feature]]))
     return [parents[feature] for feature in range(n)]
 
 
-def _paired(counts: Counts) -> NDArray[np.int64]:
+def _ranked(weights: Floats, limits: Limits) -> Floats:
+    """Return weights [child, parent]: required parents above all others, those not allowed out."""
+    ranked = np.where(limits.allowed & (limits.most > 0)[:, None], weights, -np.inf)
+    lift = float(np.abs(weights).sum()) + 1.0
+    for child, required in enumerate(limits.required):
+        ranked[child, list(required)] += lift
+    return ranked
+
+
+def _first_pair(weights: Floats, limits: Limits) -> tuple[int, int]:
+    """Return the heaviest arc that a tree may begin with, or a root and -1."""
+    n = weights.shape[0]
+    needed = limits.before.copy()  # [earlier, later]
+    for child, required in enumerate(limits.required):
+        needed[list(required), child] = True
+    waits = needed.sum(axis=0)
+    # The parent waits for nobody, and the child at most for the parent.
+    ready = (waits == 0)[:, None] & (waits - needed <= 0)
+    arcs = np.where(ready, weights.T, -np.inf)  # [parent, child]
+    if np.isfinite(arcs).any():
+        first, second = divmod(int(np.argmax(arcs)), n)
+        return first, second
+    return _next(np.full(n, -np.inf), (), limits), -1
+
+
+def _next(best: Floats, parents: Collection[int], limits: Limits) -> int:
+    """Return the heaviest feature that may join the tree."""
+    n = best.shape[0]
+    outside = np.ones(n, np.bool_)
+    outside[list(parents)] = False
+    ready = outside.copy()
+    for feature in np.flatnonzero(outside):
+        ready[feature] = not outside[list(limits.required[feature])].any()
+    early = ready & ~(limits.before & outside[:, None]).any(axis=0)
+    among = early if early.any() else ready
+    chosen = int(np.argmax(np.where(among, best, -np.inf)))
+    return chosen if among[chosen] else int(np.argmax(among))
+
+
+def _paired(counts: Counts, limits: Limits) -> NDArray[np.int64]:
     """Return the features that may have parents, ascending: all, or those that tell most.
 
     The number of pairs grows with the square of the number of features, and where rows are
@@ -164,7 +217,9 @@ def _paired(counts: Counts) -> NDArray[np.int64]:
     """
     if counts.domain.n_features <= MOST_PAIRED:
         return np.arange(counts.domain.n_features)
-    return np.sort(information_order(adjusted_mi(counts))[:MOST_PAIRED])
+    required = {f for c, parents in enumerate(limits.required) for f in (c, *parents) if parents}
+    told = information_order(adjusted_mi(counts))[:MOST_PAIRED].tolist()
+    return np.array(sorted({*told, *required}), np.int64)
 
 
 def _gains(counts: Counts, paired: NDArray[np.int64], plan: FitPlan) -> Floats:

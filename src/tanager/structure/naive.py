@@ -23,7 +23,9 @@ class Naive(StructureLearner):
     array([[0.229, 0.771]])
     """
 
-    def learn(self, counts: Counts, plan: FitPlan) -> Structure:  # noqa: ARG002
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Return the structure without an edge between features."""
+        if plan.limits is not None:
+            plan.limits.check_learner(0, "Naive")
         names = counts.domain.names
         return Structure.from_parents(names, [()] * len(names))

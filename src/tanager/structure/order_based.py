@@ -16,6 +16,7 @@ from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import StructureLearner
+from tanager.structure.limits import Limits
 from tanager.structure.ordering import order_by_class_information, order_by_single_condition
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
@@ -126,7 +127,9 @@ class OrderBased(StructureLearner):
         self._check()
         rows = counts.rows.gather()
         folds = self._folds(rows, context)
-        limits = _Limits(int(self.max_parents), self.candidates, self._nearest(counts, folds))
+        known = plan.limits or Limits.none(counts.domain.names)
+        known.check_learner(int(self.max_parents), f"OrderBased(max_parents={self.max_parents})")
+        nearness = self._nearest(counts, folds)
         results = []
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
@@ -141,7 +144,11 @@ class OrderBased(StructureLearner):
         for number, order in enumerate(orders):
             if number:
                 joint.restart()
-            search = _Search(joint, limits, context)
+            order = known.arrange(order)
+            required = known.moral(order)
+            required.check_learner(int(self.max_parents), "OrderBased")
+            bounds = _Bounds(int(self.max_parents), self.candidates, nearness, required)
+            search = _Search(joint, bounds, context)
             parents = search.run(order)
             results.append(_Result(order, parents, joint.mean_score, search.n_scored))
         context.progress.finish()
@@ -203,10 +210,11 @@ class OrderBased(StructureLearner):
         )
 
 
-class _Limits(NamedTuple):
+class _Bounds(NamedTuple):
     max_parents: int
     n_candidates: int | None
     nearness: Floats | None  # I(X_i; X_j | C), where candidates are restricted
+    limits: Limits
 
 
 class _Result(NamedTuple):
@@ -219,9 +227,9 @@ class _Result(NamedTuple):
 class _Search:
     """Chooses parents along one order."""
 
-    def __init__(self, joint: RunningJoint, limits: _Limits, context: FitContext) -> None:
+    def __init__(self, joint: RunningJoint, bounds: _Bounds, context: FitContext) -> None:
         self._joint = joint
-        self._limits = limits
+        self._bounds = bounds
         self._context = context
         self._parents: list[Parents] = [()] * joint.domain.n_features
         self._adjacent: list[set[int]] = [set() for _ in self._parents]
@@ -242,7 +250,8 @@ class _Search:
 
     def _near(self, child: int, earlier: Ints) -> list[int]:
         """Return the earlier features that may become parents, in their order."""
-        most, nearness = self._limits.n_candidates, self._limits.nearness
+        most, nearness = self._bounds.n_candidates, self._bounds.nearness
+        earlier = earlier[self._bounds.limits.allowed[child, earlier]]
         if most is None or nearness is None or earlier.shape[0] <= most:
             return [int(p) for p in earlier]
         best = np.argsort(-nearness[child, earlier], kind="stable")[:most]
@@ -250,27 +259,42 @@ class _Search:
 
     def _choose(self, child: int, earlier: list[int]) -> Parents:
         """Return the clique that raises the score most; empty where none does."""
-        singles: list[Parents] = [(p,) for p in earlier]
-        several = self._limits.max_parents > 1
+        required = self._bounds.limits.required[child]
+        most = min(self._bounds.max_parents, int(self._bounds.limits.most[child]))
+        if required:
+            return self._extend(child, required, earlier, most)
+        singles: list[Parents] = [(p,) for p in earlier] if most else []
+        several = most > 1
         # Gains of single parents rank the members of larger cliques, so then
         # none of them is cut short.
         gains = self._score(child, singles, -np.inf if several else 0.0)
         best, parents = _best(0.0, (), gains, singles)
         if several:
             rank = sorted(range(len(earlier)), key=lambda i: (-gains[i], i))
-            larger = list(self._cliques([earlier[i] for i in rank]))
+            larger = list(self._cliques([earlier[i] for i in rank], most))
             gains = self._score(child, larger, best)
             _, parents = _best(best, parents, gains, larger)
         return parents
 
-    def _cliques(self, ranked: list[int]) -> Iterator[Parents]:
-        """Iterate over the cliques of 2 to max_parents features, smaller ones first.
+    def _extend(self, child: int, required: Parents, earlier: list[int], most: int) -> Parents:
+        """Return the required parents, with the others that raise the score most."""
+        joined = set.intersection(*(self._adjacent[p] for p in required))
+        others = [p for p in earlier if p in joined and p not in required]
+        room = most - len(required)
+        more: list[Parents] = [(p,) for p in others] if room else []
+        more += list(self._cliques(others, room)) if room > 1 else []
+        families = [required, *((*required, *clique) for clique in more)]
+        gains = self._score(child, families, -np.inf)
+        return _best(-np.inf, required, gains, families)[1]
+
+    def _cliques(self, ranked: list[int], most: int) -> Iterator[Parents]:
+        """Iterate over the cliques of 2 to `most` features, smaller ones first.
 
         Members stand by rank: the strongest parent is the last to be dropped
         where a context was never seen.
         """
         layer: list[tuple[Parents, list[int]]] = [((), ranked)]
-        for size in range(1, self._limits.max_parents + 1):
+        for size in range(1, most + 1):
             grown = []
             for clique, others in layer:
                 for at, p in enumerate(others):

@@ -17,6 +17,7 @@ from tanager.engines import FitContext
 if TYPE_CHECKING:
     from tanager.loglinear.residuals import Residuals
     from tanager.structure.learner import StructureLearner
+    from tanager.structure.limits import Limits
     from tanager.training.model import JointTables
 
 __all__ = ["FitPlan"]
@@ -39,6 +40,8 @@ class FitPlan:
         Learns a structure again where rows are held out; None where it was given.
     signs : mapping of int to ndarray of int8, shape (n_classes,)
         By feature, the classes that rise (1) or fall (-1) along it.
+    limits : Limits or None
+        What experts require of the structure and forbid.
     joint_tables : JointTables or None
         Tables that were learned together with the structure.
     rows : Rows or None
@@ -52,6 +55,7 @@ class FitPlan:
     context: FitContext = field(default_factory=FitContext)
     structure_learner: StructureLearner | None = None
     signs: Mapping[int, NDArray[np.int8]] = field(default_factory=dict)
+    limits: Limits | None = None
     joint_tables: JointTables | None = None
     rows: Rows | None = None
     groups: tuple[Groups, ...] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tanager.counts import Counts
+from tanager.structure.arborescence import maximum_branching
 from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
@@ -39,6 +40,11 @@ class RandomTree(StructureLearner):
         generator = context.generator(STREAM)
         order = generator.permutation(len(names)).tolist()
         parents: list[tuple[int, ...]] = [()] * len(names)
+        if plan.limits is not None:
+            plan.limits.check_learner(1, "RandomTree")
+            drawn = generator.random((len(names), len(names)))
+            found = maximum_branching(drawn, plan.limits)
+            return Structure.from_parents(names, [() if p < 0 else (int(p),) for p in found])
         for place, feature in enumerate(order):
             if place:
                 parents[feature] = (order[int(generator.integers(place))],)

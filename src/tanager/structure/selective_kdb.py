@@ -22,6 +22,7 @@ from tanager.structure.leave_one_out import (
     Tries,
     mean_losses,
 )
+from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
@@ -111,13 +112,15 @@ class SelectiveKDB(StructureLearner):
         information = np.zeros((n_features, n_features))
         if max_k:
             information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
-        order = feature_order(counts, adjusted=self.adjusted)
-        ranked = dependence_parents(order, information, max_k)
+        limits = plan.limits or Limits.none(counts.domain.names)
+        limits.check_learner(max_k, f"SelectiveKDB(max_k={self.max_k})")
+        order = limits.arrange(feature_order(counts, adjusted=self.adjusted))
+        ranked = dependence_parents(order, information, max_k, -np.inf, limits)
         full = Structure.from_parents(counts.domain.names, ranked)
         families = [(int(f), full.parent_indices[f]) for f in order]
         surface = self._score(families, full.max_parents, counts, context)
         # The first of equal minima in row-major order: fewer parents, then fewer features.
-        k, last = np.unravel_index(int(np.argmin(surface)), surface.shape)
+        k, last = np.unravel_index(int(np.argmin(_possible(surface, limits, order))), surface.shape)
         record = context.record("structure")
         record["order"] = [counts.domain.names[i] for i in order]
         record["score"] = self.score
@@ -181,3 +184,14 @@ def _groups(task: Task, families: list[Family], n_rows: int, limit: int) -> Iter
         group.append((feature, parents))
         total += size
     yield group
+
+
+def _possible(
+    surface: NDArray[np.float64], limits: Limits, order: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return the losses, infinite where a required arc would be cut off."""
+    ends = [place for place, feature in enumerate(order) if limits.required[feature]]
+    losses = surface.copy()
+    losses[: limits.n_required] = np.inf
+    losses[:, : max(ends, default=0)] = np.inf
+    return losses

@@ -7,14 +7,18 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError
+from tanager.structure.arborescence import maximum_branching
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.ear import explaining_away_residual
 from tanager.structure.kdb import feature_order
 from tanager.structure.learner import StructureLearner
+from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 __all__ = ["TAN", "maximum_spanning_tree"]
+
+TIE = 1e-11  # the most that all roots of a forest together are worth
 
 
 class TAN(StructureLearner):
@@ -92,11 +96,13 @@ class TAN(StructureLearner):
             information = explaining_away_residual(counts)
         else:
             information = adjusted_cmi(counts) if adjusted else counts.cmi()
-        if self.root == "first":
+        if plan.limits is not None:
+            parents = self._branching(information, counts, plan.limits, adjusted=adjusted)
+        elif self.root == "first":
             parents = maximum_spanning_tree(information)
         else:
             parents = _tree_in_order(information, feature_order(counts, adjusted=adjusted))
-        if adjusted:
+        if adjusted and plan.limits is None:
             worth = information[np.arange(len(parents)), parents] > 0
             parents = np.where(worth, parents, -1)
         edges = [information[i, p] for i, p in enumerate(parents) if p >= 0]
@@ -104,6 +110,28 @@ class TAN(StructureLearner):
         return Structure.from_parents(
             counts.domain.names, [() if p < 0 else (int(p),) for p in parents]
         )
+
+    def _branching(
+        self,
+        information: NDArray[np.float64],
+        counts: Counts,
+        limits: Limits,
+        *,
+        adjusted: bool,
+    ) -> NDArray[np.int64]:
+        """Return the heaviest forest under constraints, rooted as far as they allow as asked."""
+        limits.check_learner(1, "TAN")
+        n = information.shape[0]
+        order = np.arange(n)
+        if self.root == "information":
+            order = feature_order(counts, adjusted=adjusted)
+        # Information is rounded to ten decimals, so these only choose among equals.
+        worth = (n - np.arange(n)) * (TIE / n**2)
+        found = maximum_branching(information[np.ix_(order, order)], limits.take(order), worth)
+        parents = np.full(n, -1, np.int64)
+        has = found >= 0
+        parents[order[has]] = order[found[has]]
+        return parents
 
 
 def _tree_in_order(weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:

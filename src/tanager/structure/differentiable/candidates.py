@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
+from tanager.structure.limits import Limits
 
 __all__ = ["Request", "image_order", "resolve_candidates"]
 
@@ -28,6 +29,7 @@ class Request:
     order: str | Sequence[str]
     image_shape: tuple[int, int] | None
     free: bool
+    limits: Limits
 
 
 def resolve_candidates(
@@ -37,8 +39,20 @@ def resolve_candidates(
 
     For the same stream a smaller `k` gives subsets of what a larger one gives.
     """
+    limits = request.limits
     if isinstance(request.candidates, Mapping):
-        return _given(request.candidates, names, free=request.free)
+        given = _given(request.candidates, names, free=request.free)
+        given = [
+            [p for p in pool if allowed[p]]
+            for pool, allowed in zip(given, limits.allowed, strict=True)
+        ]
+        lacking = [f for f, pool in enumerate(given) if not set(limits.required[f]) <= set(pool)]
+        if lacking:
+            raise ConfigurationError(
+                f"The candidates of {names[lacking[0]]!r} lack a parent that the constraints "
+                "require. Add it."
+            )
+        return given
     if request.candidates not in ("subset", "all", "neighbours"):
         raise ConfigurationError(
             f"candidates={request.candidates!r} is not known. Allowed: 'subset', 'all', "
@@ -49,15 +63,17 @@ def resolve_candidates(
     pixels = request.candidates == "neighbours"
     shape = _image_shape(request.image_shape, len(names)) if pixels else None
     order = feature_order(request.order, names, shape, rng)
+    order = [int(f) for f in limits.arrange(order)]
     earlier = _rivals(order) if request.free else {f: order[:p] for p, f in enumerate(order)}
     chosen: list[list[int]] = [[] for _ in names]
     for feature in order:
-        pool = earlier[feature]
+        required = list(limits.required[feature])
+        pool = [p for p in earlier[feature] if limits.allowed[feature, p] and p not in required]
         if request.candidates == "subset":
             pool = [int(j) for j in rng.permutation(pool)[: request.k]] if pool else []
         elif shape is not None:
             pool = _nearest(feature, pool, shape[1])[: request.k]
-        chosen[feature] = pool
+        chosen[feature] = required + pool
     return chosen
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Domain
 from tanager.structure.differentiable.sampling import KTree
+from tanager.structure.limits import Limits
 from tanager.training.composed import Composed
 from tanager.training.model import NO_PARENT, Slots
 
@@ -46,13 +47,24 @@ class Families(NamedTuple):
         return KTree(members, self.slots.n_slots, np.array(_order(self.parents), np.int64))
 
 
-def families_of(candidates: Sequence[Sequence[int]], max_parents: int, domain: Domain) -> Families:
+def families_of(
+    candidates: Sequence[Sequence[int]],
+    max_parents: int,
+    domain: Domain,
+    limits: Limits | None = None,
+) -> Families:
     """Return the families of up to `max_parents` of each feature's candidates.
 
     Several parents must be able to be joined among themselves: one a candidate
-    of the other. Smaller families come first.
+    of the other. Smaller families come first. With limits, every family of a feature has
+    its required parent, of which there is at most one.
     """
-    parents = [_cliques(mine, candidates, max_parents) for mine in candidates]
+    limits = limits or Limits.none([""] * len(candidates))
+    parents = []
+    for feature, mine in enumerate(candidates):
+        most, required = int(limits.most[feature]), set(limits.required[feature])
+        found = _cliques(mine, candidates, min(max_parents, most))
+        parents.append([family for family in found if required <= set(family)])
     several = sorted({p for slots in parents for p in slots if len(p) > 1})
     n, arities = len(candidates), domain.arities
     column: dict[Parents, int] = {(): NO_PARENT}

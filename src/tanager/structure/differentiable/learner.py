@@ -16,6 +16,7 @@ from tanager.structure.differentiable.families import Families, families_of
 from tanager.structure.differentiable.initial import STARTS
 from tanager.structure.differentiable.sampling import Arborescence, BestParent, KTree
 from tanager.structure.learner import JointLearner
+from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 from tanager.training import Training
@@ -152,7 +153,9 @@ class Differentiable(Trained, JointLearner):
         domain = counts.domain
         if domain.n_features == 0:
             return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
-        families = self._families(domain, context)
+        limits = plan.limits or Limits.none(domain.names)
+        limits.check_learner(1, "Differentiable (for each feature that has required parents)")
+        families = self._families(domain, context, limits)
         slots = families.slots
         sampler = self._sampler(families)
         temperature = (self.temperature[0], self.temperature[1])
@@ -194,12 +197,12 @@ class Differentiable(Trained, JointLearner):
             )
         return self.resolve_training()
 
-    def _families(self, domain: Domain, context: FitContext) -> Families:
+    def _families(self, domain: Domain, context: FitContext, limits: Limits) -> Families:
         """Return the tables of every choice of parents of every feature."""
         free = self.ordering == "free"
-        request = Request(self.candidates, self.k, self.order, self.image_shape, free)
+        request = Request(self.candidates, self.k, self.order, self.image_shape, free, limits)
         candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
-        return families_of(candidates, int(self.max_parents), domain)
+        return families_of(candidates, int(self.max_parents), domain, limits)
 
     def _sampler(self, families: Families) -> Sampler:
         if self.max_parents > 1:

@@ -1,0 +1,302 @@
+"""What experts know of a structure: arcs that must be there, and arcs that must not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError, listed, nearest
+from tanager.structure.limits import NO_LIMIT, Arc, Ban, Limits, refuse_contradiction
+
+__all__ = ["Constraints"]
+
+Ints = NDArray[np.int64]
+
+ANY = "*"
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a learned structure must satisfy, for every learner that searches.
+
+    The class is a parent of every feature in any case; constraints are about the
+    features among themselves.
+
+    Parameters
+    ----------
+    required : sequence of (parent, child)
+        Arcs that the structure must have.
+    forbidden : sequence of (parent, child)
+        Arcs that it must not have; ``"*"`` stands for any feature.
+    tiers : sequence of sequences of names
+        Groups of features from the earliest to the latest, such as what is known at
+        birth, at admission, at discharge: no arc leads from a later tier to an earlier one.
+    order : sequence of names
+        Features from the earliest to the latest: no arc leads from a later one to an
+        earlier one.
+    roots : sequence of names
+        Features without parents besides the class.
+    leaves : sequence of names
+        Features without children.
+    max_parents : int, mapping of names to int, or None
+        The most parents of every feature, or of some, the class not counted.
+
+    Notes
+    -----
+    Features that `tiers` or `order` do not name are free. Where constraints contradict
+    each other, the error names the smallest set that cannot hold together.
+
+    `TAN`, `ACLL` and `RandomTree` then find the branching of the greatest weight among all
+    that satisfy the constraints; an arc of negative weight is left out unless it is required.
+    The other learners search as they do, among what is allowed.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier, Constraints
+    >>> X = [["a", "a", "u"], ["b", "b", "v"], ["a", "b", "u"], ["b", "a", "u"]] * 5
+    >>> known = Constraints(required=[("x1", "x0")], forbidden=[("*", "x2")])
+    >>> clf = BayesNetClassifier("tan", "laplace", constraints=known).fit(X, [0, 0, 1, 1] * 5)
+    >>> dict(clf.structure_.parents)
+    {'x0': ('x1',), 'x1': ('x2',), 'x2': ()}
+    """
+
+    required: Sequence[tuple[str, str]] = ()
+    forbidden: Sequence[tuple[str, str]] = ()
+    tiers: Sequence[Sequence[str]] = ()
+    order: Sequence[str] = ()
+    roots: Sequence[str] = ()
+    leaves: Sequence[str] = ()
+    max_parents: int | Mapping[str, int] | None = None
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Constraints:
+        """Read constraints from a TOML file whose keys are the parameters.
+
+        An arc is a list of two names, ``["age", "disease"]``, or a text, ``"age -> disease"``.
+        """
+        import tomllib
+
+        with Path(path).open("rb") as file:
+            try:
+                data = tomllib.load(file)
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+                raise ConfigurationError(f"{path}: this is not TOML ({error}).") from error
+        known = [item.name for item in fields(cls)]
+        for key in data:
+            if key not in known:
+                raise ConfigurationError(
+                    f"{path}: {key!r} is not known.{nearest(key, known)} Allowed: {listed(known)}."
+                )
+        for key in ("required", "forbidden"):
+            arcs = data.get(key, [])
+            if isinstance(arcs, list):
+                data[key] = [_arc_of_text(arc) if isinstance(arc, str) else arc for arc in arcs]
+        return cls(**data)
+
+    def resolve(self, names: Sequence[str], target: str = "") -> Limits:
+        """Return the constraints on features by their places; contradictions are refused.
+
+        `target` is the name of the class, which arcs may name.
+        """
+        return _Reader(self, tuple(names), target).read()
+
+
+def _arc_of_text(text: str) -> list[str]:
+    return [part.strip() for part in text.split("->")]
+
+
+class _Reader:
+    """Reads constraints by names into limits by places."""
+
+    def __init__(self, given: Constraints, names: tuple[str, ...], target: str) -> None:
+        self._given, self._names, self._target = given, names, target
+        self._place = {name: at for at, name in enumerate(names)}
+
+    def read(self) -> Limits:
+        n = len(self._names)
+        required = self._arcs("required")
+        bans = [*self._forbidden(), *self._orders(), *self._ends()]
+        most, texts = self._most()
+        self._refuse_smallest(required, bans, most, texts)
+        allowed, before = ~np.eye(n, dtype=np.bool_), np.zeros((n, n), np.bool_)
+        for ban in bans:
+            for parent, child in ban.arcs:
+                allowed[child, parent] = False
+        for ban in self._orders():
+            for parent, child in ban.arcs:
+                before[child, parent] = True
+        parents: list[list[int]] = [[] for _ in self._names]
+        for parent, child in required:
+            parents[child].append(parent)
+        return Limits(self._names, allowed, tuple(map(tuple, parents)), most, before, tuple(bans))
+
+    def _index(self, name: Any, where: str) -> int:
+        if name not in self._place:
+            raise ConfigurationError(
+                f"constraints: {where} names {name!r}, which is not a feature."
+                f"{nearest(name, self._names)} Features: {listed(self._names)}."
+            )
+        return self._place[name]
+
+    def _sequence(self, where: str, given: Any) -> Sequence[Any]:
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise ConfigurationError(f"constraints: {where}={given!r}. Give a list.")
+        return given
+
+    def _pairs(self, where: str) -> Iterator[tuple[Any, Any]]:
+        """Iterate over the arcs by name, without those that name the class."""
+        for arc in self._sequence(where, getattr(self._given, where)):
+            if isinstance(arc, str) or not isinstance(arc, Sequence) or len(arc) != 2:
+                raise ConfigurationError(
+                    f"constraints: {where} has {arc!r}. Give pairs (parent, child)."
+                )
+            parent, child = arc
+            named = self._target and self._target not in self._place
+            if named and self._target in (parent, child):
+                self._check_class_arc(where, parent, child)
+                continue
+            if parent == child:
+                raise ConfigurationError(
+                    f"constraints: {where} has ({parent!r}, {child!r}): no feature is its own "
+                    "parent. Name two."
+                )
+            yield parent, child
+
+    def _check_class_arc(self, where: str, parent: Any, child: Any) -> None:
+        """Refuse an arc to the class that is required, and one from it that is forbidden.
+
+        The class is the parent of every feature and has none: the opposite is so anyway.
+        """
+        if where == "required" and child == self._target:
+            raise ConfigurationError(
+                f"constraints: required has ({parent!r}, {child!r}), but {child!r} is the class, "
+                "which has no parents here: it is the parent of every feature. Leave the arc out; "
+                f"{parent!r} informs {child!r} all the same."
+            )
+        if where == "forbidden" and parent == self._target:
+            raise ConfigurationError(
+                f"constraints: forbidden has ({parent!r}, {child!r}), but {parent!r} is the class, "
+                "the parent of every feature. Drop the column to leave a feature out."
+            )
+
+    def _arcs(self, where: str) -> list[Arc]:
+        found = [
+            (self._index(parent, where), self._index(child, where))
+            for parent, child in self._pairs(where)
+        ]
+        return list(dict.fromkeys(found))
+
+    def _forbidden(self) -> Iterator[Ban]:
+        for parent, child in self._pairs("forbidden"):
+            everyone = range(len(self._names))
+            above = everyone if parent == ANY else [self._index(parent, "forbidden")]
+            below = everyone if child == ANY else [self._index(child, "forbidden")]
+            arcs = frozenset((p, c) for p in above for c in below if p != c)
+            yield Ban(f"forbidden ({parent!r}, {child!r})", arcs)
+
+    def _orders(self) -> Iterator[Ban]:
+        """Yield one statement per pair of neighbouring groups: what is later is no parent."""
+        tiers = self._sequence("tiers", self._given.tiers)
+        order = self._sequence("order", self._given.order)
+        for where, groups in (
+            ("tiers", [list(self._sequence("tiers", tier)) for tier in tiers]),
+            ("order", [[name] for name in order]),
+        ):
+            placed = [[self._index(name, where) for name in group] for group in groups]
+            flat = [feature for group in placed for feature in group]
+            if len(set(flat)) != len(flat):
+                twice = next(f for f in flat if flat.count(f) > 1)
+                raise ConfigurationError(
+                    f"constraints: {where} names {self._names[twice]!r} twice. Name it once."
+                )
+            arcs = frozenset(
+                (later, earlier)
+                for at, group in enumerate(placed)
+                for above in placed[:at]
+                for later in group
+                for earlier in above
+            )
+            if arcs:
+                yield Ban(where, arcs)
+
+    def _ends(self) -> Iterator[Ban]:
+        everyone = range(len(self._names))
+        for name in self._sequence("roots", self._given.roots):
+            root = self._index(name, "roots")
+            yield Ban(f"roots {name!r}", frozenset((p, root) for p in everyone if p != root))
+        for name in self._sequence("leaves", self._given.leaves):
+            leaf = self._index(name, "leaves")
+            yield Ban(f"leaves {name!r}", frozenset((leaf, c) for c in everyone if c != leaf))
+
+    def _most(self) -> tuple[Ints, list[str]]:
+        given = self._given.max_parents
+        most = np.full(len(self._names), NO_LIMIT, np.int64)
+        texts = [""] * len(self._names)
+        if given is None:
+            return most, texts
+        pairs = given.items() if isinstance(given, Mapping) else ((n, given) for n in self._names)
+        for name, limit in pairs:
+            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+            if not whole or limit < 0:
+                raise ConfigurationError(
+                    f"constraints: max_parents has {limit!r}. Give whole numbers from 0 on."
+                )
+            most[self._index(name, "max_parents")] = limit
+            texts[self._place[name]] = (
+                f"max_parents {{{name!r}: {limit}}}"
+                if isinstance(given, Mapping)
+                else f"max_parents {limit}"
+            )
+        return most, texts
+
+    def _refuse_smallest(
+        self, required: list[Arc], bans: list[Ban], most: Ints, texts: list[str]
+    ) -> None:
+        """Name the smallest set of statements that no structure satisfies.
+
+        The structure of the required arcs alone satisfies all else where anything does. So a
+        contradiction is a required arc with a statement that rules it out, more required
+        parents than a feature may have, or a cycle of required arcs.
+        """
+        found: list[list[str]] = []
+        said = {
+            arc: f"required ({self._names[arc[0]]!r}, {self._names[arc[1]]!r})" for arc in required
+        }
+        for arc in required:
+            found += [[said[arc], ban.text] for ban in bans if arc in ban.arcs]
+        for child, limit in enumerate(most):
+            arcs = [arc for arc in required if arc[1] == child]
+            if len(arcs) > limit:
+                found.append([*(said[arc] for arc in arcs[: limit + 1]), texts[child]])
+        cycle = _shortest_cycle(required)
+        if cycle:
+            found.append([said[arc] for arc in cycle])
+        if found:
+            refuse_contradiction(min(found, key=len))
+
+
+def _shortest_cycle(arcs: Sequence[Arc]) -> list[Arc]:
+    """Return the arcs of a shortest cycle, in their order; empty where there is none."""
+    below: dict[int, list[int]] = {}
+    for parent, child in arcs:
+        below.setdefault(parent, []).append(child)
+    best: list[Arc] = []
+    for start in below:
+        paths = {start: [start]}
+        waiting = [start]
+        for node in waiting:  # breadth first: the list grows while it is read
+            for child in below.get(node, ()):
+                if child == start and (not best or len(paths[node]) < len(best)):
+                    closed = [*paths[node], start]
+                    best = list(pairwise(closed))
+                if child not in paths:
+                    paths[child] = [*paths[node], child]
+                    waiting.append(child)
+    return best
