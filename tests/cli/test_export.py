@@ -54,3 +54,38 @@ def test_export_to_onnx_with_options(folder, tmp_path):
     model = onnx.load(out)
     onnx.checker.check_model(model)
     assert model.opset_import[0].version == 19
+
+
+def test_what_an_export_takes_the_columns_for_is_said(tmp_path, capsys):
+    n = 120
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 2
+    columns = {
+        "age": rng.normal(size=n) + y,
+        "job": rng.choice(["a", "b"], n),
+        "flag": y == rng.integers(0, 2, n),
+        "when": np.arange(n).astype("datetime64[h]") + 50 * y,
+        "price": [f"{1000 + x:,.2f}" for x in 500 * (rng.random(n) + y)],
+        "paid": [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2024" for i in range(n)],
+        "name": [f"row {i}" for i in range(n)],
+    }
+    with pytest.warns(tanager.errors.ColumnWarning):
+        clf = tanager.BayesNetClassifier("naive", "laplace", bins=4).fit(columns, y)
+    tanager.save(clf, tmp_path / "m")
+    assert call("export", tmp_path / "m", "-o", tmp_path / "n.sql") == 0
+    said = capsys.readouterr().out.splitlines()[1:]
+    assert said == [
+        "  numbers: age",
+        "  text: job",
+        "  booleans: flag",
+        "  dates or timestamps, in UTC where they have no offset: when",
+        "  numbers, or text as in training (comma for thousands): price",
+        "  dates or timestamps, in UTC where they have no offset, or text as in training (%d.%m.%Y): paid",  # noqa: E501
+    ]
+    assert call("export", tmp_path / "m", "-o", tmp_path / "n.json") == 0
+    assert (
+        "  numbers, which training had as text (comma for thousands): price"
+        in capsys.readouterr().out
+    )
+    assert call("export", tmp_path / "m", "-o", tmp_path / "n.bif") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1

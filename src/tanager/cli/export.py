@@ -62,6 +62,9 @@ _FORMATS = {
 }
 
 
+_SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a table's columns
+
+
 def export(
     model: Model,
     output: Annotated[
@@ -112,7 +115,8 @@ def export(
 ) -> None:
     """Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.
 
-    Rows get the probabilities that predict gives, unknown values included.
+    Rows get the probabilities that predict gives, unknown values included. Prints what the
+    export takes each column for.
     """
     kind = _choose(output, format_)
     check_output(output, [model], ours=is_export, kind="export of Tanager's", force=force)
@@ -131,9 +135,21 @@ def export(
     _check_options(kind, options)
     from tanager.network import Network
 
-    written = _format(kind).write(Network.load(model), options)
+    network = Network.load(model)
+    written = _format(kind).write(network, options)
     _write(output, written)
     print(f"{output}: {human_size(output.stat().st_size)}")
+    if kind in _SCORERS:
+        _print_columns(network, kind, dialect)
+
+
+def _print_columns(network: Network, kind: str, dialect: str | None) -> None:
+    """Say what the exported program takes the columns for."""
+    from tanager.network.exports.recipe import expected_columns
+
+    reads_text = kind == "sql" and dialect != "case"
+    for expected, names in expected_columns(network, reads_text=reads_text).items():
+        print(f"  {expected}: {', '.join(names)}")
 
 
 def _format(kind: str) -> _Format:

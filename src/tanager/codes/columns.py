@@ -58,12 +58,16 @@ class CategoricalColumn(Frozen):
         The code of "missing", None where missing is unknown.
     ordered : bool
         Whether the values stand in an order that means something.
+    temporal : {"", "date", "time", "duration"}
+        Not empty where the values are texts of instants, in UTC to the microsecond, of times
+        of day, or of durations in seconds.
     """
 
     name: str
     values: pa.Array
     missing_code: int | None
     ordered: bool = False
+    temporal: str = ""
 
     kind = "categorical"
 
@@ -140,6 +144,7 @@ class CategoricalColumn(Frozen):
             "values": self.values.to_pylist(),
             "missing_code": self.missing_code,
             "ordered": self.ordered,
+            **({"temporal": self.temporal} if self.temporal else {}),
         }
 
     def __eq__(self, other: object) -> bool:
@@ -147,6 +152,7 @@ class CategoricalColumn(Frozen):
             self.name == other.name
             and self.missing_code == other.missing_code
             and self.ordered == other.ordered
+            and self.temporal == other.temporal
             and bool(self.values.equals(other.values))
         )
 
@@ -252,7 +258,8 @@ def column_from_dict(data: dict[str, Any]) -> Column:
             str(data["temporal"]),
         )
     values = plain_array(data["values"], FAMILY_TYPES[data["family"]])
-    return CategoricalColumn(data["name"], values, data["missing_code"], bool(data["ordered"]))
+    missing, ordered = data["missing_code"], bool(data["ordered"])
+    return CategoricalColumn(data["name"], values, missing, ordered, str(data.get("temporal", "")))
 
 
 def value_array(values: list[Any]) -> pa.Array:

@@ -122,7 +122,7 @@ def learn_codebook(
     orders = read_orders(table, features, ordered)
     kinds = _kinds(table, features, frozenset(asked), orders)
     categorical = [kind != "number" for kind in kinds]
-    temporal = [temporal_kind(table.schema.field(name).type) for name in features]
+    temporal = [temporal_kind(_value_type(table, name)) for name in features]
     known = Target.of(target, classes, features)
     labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
@@ -153,6 +153,11 @@ def learn_codebook(
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
     return codebook, rows
+
+
+def _value_type(table: Source, name: str) -> pa.DataType:
+    kind = table.schema.field(name).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _empty_features(features: Sequence[str], seen: Seen) -> list[str]:
@@ -307,8 +312,8 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
     own = len(values) if own_code else None
     if facts.order is not None:
         arranged = arrange_values(values, facts.order, facts.name)
-        return CategoricalColumn(facts.name, arranged, own, ordered=True)
-    return CategoricalColumn(facts.name, sort_values(values), own)
+        return CategoricalColumn(facts.name, arranged, own, True, facts.temporal)
+    return CategoricalColumn(facts.name, sort_values(values), own, temporal=facts.temporal)
 
 
 def _asked_categories(features: list[str], asked: Any) -> list[str]:

@@ -14,6 +14,7 @@ from tanager.errors import ColumnWarning, DataError
 __all__ = [
     "AUDITED_DATES",
     "DATE_STYLES",
+    "ISO_DATE",
     "NUMBER_SIGNS",
     "NUMBER_STYLES",
     "STYLES",
@@ -40,7 +41,8 @@ NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     ),
 }
 NUMBER_SIGNS = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # a currency or a percent sign beside a number
-_ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
+ISO_DATE = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
+_OFFSET = r"^.{10}.*(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2})$"
 # The audit looks for the first six; the others must be asked for, since digits alone are
 # more often a number or a code, and 03-04-2020 may be March or April.
 YEAR_FIRST = ("ISO", "%Y/%m/%d")  # no other style reads these texts in another way
@@ -151,7 +153,7 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
 
     if style != "ISO":
         return pc.strptime(texts, format=style, unit="s", error_is_null=True)
-    day = pc.replace_substring_regex(texts, _ISO, r"\1 \2\3")
+    day = pc.replace_substring_regex(texts, ISO_DATE, r"\1 \2\3")
     day = pc.utf8_trim_whitespace(day)
     filled = pc.choose(
         pc.cast(
@@ -166,6 +168,12 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
         pc.binary_join_element_wise(day, "00", ":"),
         day,
     )
-    good = pc.match_substring_regex(texts, _ISO)
+    good = pc.match_substring_regex(texts, ISO_DATE)
     checked = pc.if_else(good, filled, pa.scalar(None, pa.string()))
-    return pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)
+    dates = pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)
+    # 02:00+02:00 is midnight of UTC.
+    sign, hours, minutes = pc.extract_regex(texts, _OFFSET).flatten()
+    ahead = pc.multiply(hours.cast(pa.int64()), 3600)
+    ahead = pc.add(ahead, pc.multiply(minutes.cast(pa.int64()), 60))
+    ahead = pc.if_else(pc.equal(sign, "-"), pc.negate(ahead), ahead)
+    return pc.subtract(dates.cast(pa.int64()), pc.fill_null(ahead, 0)).cast(dates.type)

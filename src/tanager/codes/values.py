@@ -232,18 +232,10 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
 
 def _parse_iso(array: pa.Array, name: str) -> pa.Array:
     """Return texts such as 2026-03-01 as dates; refused where one is no such text."""
-    import pyarrow.compute as pc
-
     dates = parse_texts(array, "date", "ISO")
     if dates.null_count > array.null_count:
         raise _type_error(name, "dates or times", str(array.type))
-    # Training had instants: 02:00+02:00 is midnight of theirs.
-    pattern = r"(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2})\s*$"
-    sign, hours, minutes = pc.extract_regex(array.cast(pa.string()), pattern).flatten()
-    ahead = pc.multiply(hours.cast(pa.int64()), 3600)
-    ahead = pc.add(ahead, pc.multiply(minutes.cast(pa.int64()), 60))
-    ahead = pc.if_else(pc.equal(sign, "-"), pc.negate(ahead), ahead)
-    return pc.subtract(dates.cast(pa.int64()), pc.fill_null(ahead, 0)).cast(dates.type)
+    return dates
 
 
 def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:

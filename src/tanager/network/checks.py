@@ -58,13 +58,13 @@ def _check_column(column: Any) -> None:
     name = column.get("name")
     need(isinstance(name, str), "a column's name is not text")
     kind = column.get("kind")
+    temporal = column.get("temporal", None if kind == "numeric" else "")
+    need(temporal in ("", "date", "time", "duration"), f"{name!r}: 'temporal' is not known")
     if kind == "numeric":
         cuts = as_list(column.get("cuts"), f"the cuts of {name!r}")
         need(all(type(c) is float for c in cuts), f"a cut of {name!r} is not a real number")
         need(all(c - c == 0 for c in cuts), f"a cut of {name!r} is not finite")
         need(all(a < b for a, b in pairwise(cuts)), f"the cuts of {name!r} do not ascend")
-        kinds = ("", "date", "time", "duration")
-        need(column.get("temporal") in kinds, f"{name!r}: 'temporal' is not known")
         n_values = len(cuts) + 1
     elif kind == "categorical":
         n_values = _check_values(column, name)

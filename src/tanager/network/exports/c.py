@@ -93,7 +93,7 @@ def _row(recipe: Recipe) -> str:
     fields = []
     for given, field in zip(recipe.inputs, _fields(recipe), strict=True):
         kind = "const char *" if given.kind == "text" else "double "
-        note = _SECONDS[given.temporal]
+        note = _SECONDS[given.temporal if given.kind == "number" else ""]
         fields.append(f"    {kind}{field}; /* {_literal(given.name)}{note} */")
     labels = ",\n    ".join(_literal(str(label)) for label in recipe.classes)
     return (

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from tanager.codes.reading import ISO_DATE, NUMBER_SIGNS, NUMBER_STYLES, YEAR_FIRST
 from tanager.errors import ConfigurationError
 
 __all__ = ["DIALECTS", "Dialect", "name_quoted"]
@@ -108,6 +109,22 @@ class Dialect:
         """Return a column of durations as seconds."""
         return self.epoch(column)
 
+    def read_number(self, column: str, style: str) -> str:
+        """Return a column of numbers written as text in a style; a blank is missing."""
+        text = f"TRIM(CAST({column} AS {self.text}))"
+        for old, new in NUMBER_STYLES[style][1]:
+            text = f"REPLACE({text}, '{old}', '{new}')"
+        return f"CAST(NULLIF({text}, '') AS {self.double})"
+
+    def read_date(self, column: str, style: str) -> str:  # noqa: ARG002
+        """Return a column of dates written as text in a style as seconds since 1970."""
+        return self.epoch(column)  # standard SQL reads none: they have to come as dates
+
+    def moment(self, column: str, temporal: str) -> str:
+        """Return a column of dates, times of day or durations, as categories, as seconds."""
+        seconds = {"time": self.since_midnight, "duration": self.duration}
+        return seconds.get(temporal, self.epoch)(column)
+
     def top(self, items: Sequence[str]) -> str:
         """Return the largest of some numbers."""
         if len(items) == 1:
@@ -179,23 +196,160 @@ class SQLite(Dialect):
         return f"CAST({column} AS TEXT) COLLATE BINARY"
 
     def epoch(self, column: str) -> str:
-        whole, fine, rough = self._parts(column, "%s", "%f", "%S")
-        return f"({whole} + {fine} - {rough})"
+        return self._instant(column, 19)
 
     def since_midnight(self, column: str) -> str:
-        # As an instant, a time alone is one of the first day of 2000.
-        hour, minute, second = self._parts(column, "%H", "%M", "%f")
-        return f"({hour}*3600 + {minute}*60 + {second})"
+        return self._instant(column, 8, "'1970-01-01 ' || ")
+
+    @staticmethod
+    def _instant(column: str, digits: int, day: str = "", *, fine: bool = True) -> str:
+        """Return a text of `digits` characters, a fraction and an offset as seconds.
+
+        SQLite's own functions round to milliseconds, up past the last second of a year. Whole
+        microseconds divided once are the number that the library has.
+        """
+        fraction = f"substr({column}, {digits + 2})"
+        rest = f"ltrim({fraction}, '0123456789')"
+        has = f"substr({column}, {digits + 1}, 1) = '.'"
+        zone = f"CASE WHEN {has} THEN {rest} ELSE substr({column}, {digits + 1}) END"
+        whole = f"CAST(strftime('%s', {day}substr({column}, 1, {digits}) || {zone}) AS INTEGER)"
+        if not fine:
+            return f"CAST({whole} AS REAL)"
+        micros = f"substr({fraction}, 1, length({fraction}) - length({rest}))||'00000'"
+        micros = f"CASE WHEN {has} THEN CAST(substr({micros}, 1, 6) AS INTEGER) ELSE 0 END"
+        return f"(({whole}*1000000 + {micros}) / 1000000.0)"
+
+    def read_number(self, column: str, style: str) -> str:
+        text = f"trim({column})"
+        for sign in "€$£¥%":
+            text = f"replace({text}, '{sign}', '')"
+        for old, new in NUMBER_STYLES[style][1]:
+            text = f"replace({text}, '{old}', '{new}')"
+        text = f"trim({text})"
+        # There are no regular expressions: what CAST would read in part is missing.
+        good = (
+            f"({text} GLOB '[0-9.]*' OR {text} GLOB '[-+][0-9.]*') AND {text} GLOB '*[0-9]*' "
+            f"AND NOT {text} GLOB '*[^-+.0-9eE]*' AND NOT {text} GLOB '*.*.*' AND "
+            f"({text} GLOB '*[0-9.][eE][-+][0-9]*' OR NOT substr({text}, 2) GLOB '*[-+]*' AND "
+            f"({text} GLOB '*[0-9.][eE][0-9]*' OR NOT {text} GLOB '*[eE]*'))"
+        )
+        return (
+            f"CASE WHEN typeof({column}) <> 'text' THEN CAST({column} AS REAL) "
+            f"WHEN {good} THEN CAST({text} AS REAL) END"
+        )
+
+    def read_date(self, column: str, style: str) -> str:
+        text = f"trim({column})"
+        tries = []
+        for one in dict.fromkeys((style, *YEAR_FIRST)):
+            iso = text
+            if one == "%Y%m%d":
+                iso = f"substr({text}, 1, 4)||'-'||substr({text}, 5, 2)||'-'||substr({text}, 7)"
+            elif one != "ISO":
+                iso = self._joined_date(text, one)
+            seconds = self._instant(iso, 19, fine=False)  # training read text to the second
+            shape = "-".join(("[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2))
+            tries.append(f"CASE WHEN {iso} GLOB '{shape}*' THEN {seconds} END")
+        return f"COALESCE({', '.join(tries)})"
+
+    @staticmethod
+    def _joined_date(text: str, style: str) -> str:
+        """Return a date of three parts with a mark between them as ISO has it."""
+        mark = style[2]
+        rest = f"substr({text}, instr({text}, '{mark}') + 1)"
+        parts = (
+            f"substr({text}, 1, instr({text}, '{mark}') - 1)",
+            f"substr({rest}, 1, instr({rest}, '{mark}') - 1)",
+            f"substr({rest}, instr({rest}, '{mark}') + 1)",
+        )
+        found = dict(zip(style.split(mark), parts, strict=True))
+        day = ", ".join(found[part] for part in ("%Y", "%m", "%d"))
+        return f"printf('%04d-%02d-%02d', {day})"
 
     def duration(self, column: str) -> str:
         return self.to_double(column)  # SQLite has none: they are numbers of seconds
 
-    @staticmethod
-    def _parts(column: str, *marks: str) -> list[str]:
-        return [f"CAST(strftime('{mark}', {column}) AS REAL)" for mark in marks]
+
+class PatternDialect(Dialect):
+    """An engine with regular expressions: texts are read as training read them.
+
+    No pattern has a backslash, which `literal` would take apart.
+    """
+
+    cast = "CAST"
+
+    def is_text(self, column: str) -> str:
+        """Return whether a column holds text."""
+        raise NotImplementedError
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether a text is written so."""
+        raise NotImplementedError
+
+    def try_double(self, text: str) -> str:
+        """Return a text that is written as a number as a double."""
+        return self.to_double(text)
+
+    def parse_date(self, text: str, style: str) -> str:
+        """Return a day that is written in a style other than ISO as seconds since 1970."""
+        raise NotImplementedError
+
+    def remove(self, text: str, pattern: str) -> str:
+        """Return a text without what a pattern finds."""
+        return f"regexp_replace({text}, {self.literal(_bare(pattern))}, '', 'g')"
+
+    def instant(self, text: str) -> str:
+        """Return the text of an instant as seconds; without an offset it is in UTC."""
+        zoned, local = (
+            self.epoch(f"{self.cast}({text} AS {kind})") for kind in ("TIMESTAMPTZ", "TIMESTAMP")
+        )
+        offset = self.matches(f"substr({text}, 11)", "[-+Z]")
+        return f"CASE WHEN {offset} THEN {zoned} ELSE {local} END"
+
+    def moment(self, column: str, temporal: str) -> str:
+        # By way of text, which says the offset: a session's time zone must not matter.
+        if temporal == "date":
+            return self.instant(self.to_text(column))
+        if temporal == "time":
+            return self.since_midnight(f"{self.cast}({self.to_text(column)} AS TIME)")
+        return self.duration(column)
+
+    def read_number(self, column: str, style: str) -> str:
+        pattern, changes = NUMBER_STYLES[style]
+        text = self.remove(self._trimmed(column), NUMBER_SIGNS)
+        bare = text
+        for old, new in changes:
+            bare = f"replace({bare}, '{old}', '{new}')"
+        read = f"CASE WHEN {self.matches(text, pattern)} THEN {self.try_double(bare)} END"
+        return f"CASE WHEN {self.is_text(column)} THEN {read} ELSE {self.try_double(column)} END"
+
+    def read_date(self, column: str, style: str) -> str:
+        text, tries = self._trimmed(column), []
+        for one in dict.fromkeys((style, *YEAR_FIRST)):
+            if one == "ISO":  # training read text to the second
+                pattern, seconds = ISO_DATE, self.instant(self.remove(text, "[.][0-9]+"))
+            else:
+                short = one.replace("%d", "[0-9]{1,2}").replace("%m", "[0-9]{1,2}")
+                pattern = f"^{short.replace('%Y', '[0-9]{4}').replace('.', '[.]')}$"
+                seconds = self.parse_date(text, one)
+            tries.append(f"CASE WHEN {self.matches(text, pattern)} THEN {seconds} END")
+        typed = self.instant(self.to_text(column))
+        return (
+            f"CASE WHEN {self.is_text(column)} THEN COALESCE({', '.join(tries)}) ELSE {typed} END"
+        )
+
+    def _trimmed(self, column: str) -> str:
+        return self.remove(self.to_text(column), r"^\s+|\s+$")
 
 
-class Postgres(Dialect):
+def _bare(pattern: str) -> str:
+    """Return a pattern without a backslash."""
+    for short, long in ((r"\d", "[0-9]"), (r"\s", "[[:space:]]"), (r"\.", "[.]")):
+        pattern = pattern.replace(short, long)
+    return pattern
+
+
+class Postgres(PatternDialect):
     """PostgreSQL 12 or later."""
 
     text = "TEXT"
@@ -217,6 +371,16 @@ class Postgres(Dialect):
     def to_double(self, column: str) -> str:
         return f"NULLIF(CAST({column} AS {self.double}), 'NaN')"
 
+    def is_text(self, column: str) -> str:
+        return f"pg_typeof({column})::text IN ('text', 'character varying', 'character')"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"{text} ~ {self.literal(_bare(pattern))}"
+
+    def parse_date(self, text: str, style: str) -> str:
+        named = style.replace("%Y", "YYYY").replace("%m", "MM").replace("%d", "DD")
+        return self.epoch(f"to_date({text}, '{named}')")
+
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
         # An array without NULLs is indexed at once; past its end the answer is NULL.
         shown = ["NaN" if x is None else self.constant(x) for x in numbers]
@@ -235,10 +399,11 @@ class Postgres(Dialect):
         return f"{name}[{at + 1}]"
 
 
-class DuckDB(Dialect):
+class DuckDB(PatternDialect):
     """DuckDB 1.0 or later."""
 
     double = "DOUBLE"
+    cast = "TRY_CAST"
     has_lists = True
     max_terms = 1 << 20  # about 20 MB of text
 
@@ -253,6 +418,19 @@ class DuckDB(Dialect):
 
     def to_double(self, column: str) -> str:
         return f"NULLIF(CAST({column} AS DOUBLE), 'NaN'::DOUBLE)"
+
+    def try_double(self, text: str) -> str:
+        number = f"TRY_CAST({text} AS DOUBLE)"
+        return f"CASE WHEN isfinite({number}) THEN {number} END"
+
+    def is_text(self, column: str) -> str:
+        return f"typeof({column}) = 'VARCHAR' OR typeof({column}) LIKE 'ENUM%'"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"regexp_matches({text}, {self.literal(_bare(pattern))})"
+
+    def parse_date(self, text: str, style: str) -> str:
+        return self.epoch(f"try_strptime({text}, '{style}')")
 
     def epoch(self, column: str) -> str:
         return f"CAST(epoch({column}) AS DOUBLE)"

@@ -22,6 +22,7 @@ summed out step by step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,14 +43,16 @@ from tanager.parameters.tables import GroupedTable
 if TYPE_CHECKING:
     from tanager.codes import Groups
     from tanager.codes.columns import Column
+    from tanager.codes.reading import Reading
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
 
-__all__ = ["Family", "Input", "Recipe", "Step", "make_recipe"]
+__all__ = ["Family", "Input", "Recipe", "Step", "expected_columns", "make_recipe"]
 
 Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
 
+_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 MAX_CELLS = 1 << 22  # of all tables spelled out: about 80 MB of text
 
 
@@ -74,9 +77,12 @@ class Input:
     labels : tuple of str
         What people call each code.
     temporal : {'', 'date', 'time', 'duration'}
-        Not empty where the numbers are seconds, as in `NumericColumn`.
+        Not empty where the numbers are seconds, as in `NumericColumn`, or the categories
+        texts of instants, as in `CategoricalColumn`.
     groups : tuple of int, or None
         The group of each code; None where every code is a group of its own.
+    reading : Reading or None
+        How training read numbers or dates from text; None where it read the column as it is.
     """
 
     name: str
@@ -88,6 +94,7 @@ class Input:
     labels: tuple[str, ...]
     temporal: str = ""
     groups: Codes | None = None
+    reading: Reading | None = None
 
     @property
     def n_groups(self) -> int:
@@ -275,7 +282,11 @@ def make_recipe(network: Network) -> Recipe:
     features = [structure.selected[at] for at in structure.topological_order()]
     order = tuple(place[feature] for feature in features if feature in place)
     inputs = tuple(
-        _describe(codebook.columns[feature], None if coarse is None else coarse.views[feature])
+        _describe(
+            codebook.columns[feature],
+            None if coarse is None else coarse.views[feature],
+            codebook.readings.get(codebook.columns[feature].name),
+        )
         for feature in used
     )
     return Recipe(
@@ -348,6 +359,43 @@ def _refine(views: list[Codes | None], n_groups: int) -> Codes:
     return tuple(known.setdefault(key, len(known)) for key in keys)
 
 
+_EXPECTED = {
+    "number": "numbers",
+    "real": "numbers",
+    "integer": "whole numbers",
+    "boolean": "booleans",
+    "text": "text",
+    "null": "anything: no row had a value",
+    "date": "dates or timestamps, in UTC where they have no offset",
+    "time": "times of day",
+    "duration": "durations, or seconds where the engine has none",
+}
+
+
+def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[str]]:
+    """Return the columns that a scorer reads, by what it takes them for.
+
+    `reads_text` says whether it reads numbers and dates from text as training did.
+    """
+    codebook, found = network.codebook, dict[str, list[str]]()
+    for name in network.structure.features:
+        if codebook.leaves_out(name):
+            continue
+        given = _describe(
+            codebook.columns[codebook.domain.names.index(name)], None, codebook.readings.get(name)
+        )
+        expected = _EXPECTED[given.temporal or given.kind]
+        if given.reading is not None:
+            style = "" if given.reading.style == "plain" else f" ({given.reading.style})"
+            expected += (
+                f", or text as in training{style}"
+                if reads_text
+                else f", which training had as text{style}"
+            )
+        found.setdefault(expected, []).append(name)
+    return found
+
+
 def _left_out(network: Network) -> set[int]:
     """Return features with one value for every row, whatever the row has.
 
@@ -397,16 +445,19 @@ def _check_tables(
         )
 
 
-def _describe(column: Column, view: Groups | None) -> Input:
-    labels, temporal = tuple(column.labels()), ""
+def _describe(column: Column, view: Groups | None, reading: Reading | None) -> Input:
+    labels, temporal = tuple(column.labels()), column.temporal
     groups = None if view is None else tuple(view.tolist())
     if groups == tuple(range(column.arity)):
         groups = None
-    kind, cuts, values = column.family, (), ()
+    kind, cuts = column.family, ()
+    values: tuple[Any, ...] = ()
     if isinstance(column, NumericColumn):
-        kind, cuts, temporal = "number", tuple(column.cuts.tolist()), column.temporal
+        kind, cuts = "number", tuple(column.cuts.tolist())
     else:
         values = tuple(column.values.to_pylist())
-    return Input(
-        column.name, kind, cuts, values, column.null_code, column.arity, labels, temporal, groups
-    )
+        if kind == "text" and not temporal and all(map(_INSTANT.fullmatch, values)):
+            # A file of 0.1.0 does not say so.
+            temporal = "date" if all(" " in text for text in values) else "time"
+    coding = cuts, values, column.null_code, column.arity, labels, temporal, groups, reading
+    return Input(column.name, kind, *coding)

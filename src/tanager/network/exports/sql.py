@@ -19,7 +19,6 @@ The last SELECT divides the weights by their sum.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,6 @@ _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
 _ROW = "tanager_row"  # what the statement calls a row of the table
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
-_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 
 
 def to_sql(
@@ -289,11 +287,16 @@ class _Writer:
 
     def _raw(self, given: Input) -> str:
         dialect, column = self.dialect, _column(given.name)
-        if given.kind in ("text", "boolean"):
-            return dialect.to_text(column)
+        if given.reading is not None:
+            read = dialect.read_date if given.reading.kind == "date" else dialect.read_number
+            return read(column, given.reading.style)
+        if given.temporal and given.kind == "text":
+            return dialect.moment(column, given.temporal)
         if given.temporal:
             seconds = {"time": dialect.since_midnight, "duration": dialect.duration}
             return seconds.get(given.temporal, dialect.epoch)(column)
+        if given.kind in ("text", "boolean"):
+            return dialect.to_text(column)
         if given.kind == "integer" and any(abs(v) > _SAFE_INTEGER for v in given.values):
             return column  # as doubles such numbers would fall together
         return dialect.to_double(column) if given.kind != "null" else column
@@ -304,11 +307,13 @@ class _Writer:
         if given.kind == "number":
             return f"CASE {cases[0]} ELSE {self._interval(value, given.cuts)} END"
         for code, known in enumerate(given.values):
-            if given.kind == "text":
+            if given.temporal:
+                seconds = dialect.number(_seconds_of(known, given.temporal))
+                cases.append(f"WHEN {value} = {seconds} THEN {code}")
+            elif given.kind == "text":
                 if "\x00" in known and not dialect.holds_nul:
                     continue
-                tests = [f"{value} = {dialect.literal(text)}" for text in _spellings(known)]
-                cases.append(f"WHEN {' OR '.join(tests)} THEN {code}")
+                cases.append(f"WHEN {value} = {dialect.literal(known)} THEN {code}")
             elif given.kind == "boolean":
                 words = ", ".join(f"'{word}'" for word in (_TRUE if known else _FALSE))
                 cases.append(f"WHEN LOWER({value}) IN ({words}) THEN {code}")
@@ -371,14 +376,13 @@ class _Writer:
         return found if family.log_within is None else f"{found} + a{at}_{c}"
 
 
-def _spellings(text: str) -> list[str]:
-    """Return how engines write a text: of a date or time that is a category, in fewer digits too.
+def _seconds_of(text: str, temporal: str) -> float:
+    """Return the seconds of a category that is an instant, a time of day or a duration.
 
-    >>> _spellings("2026-01-31 00:00:00.000000")
-    ['2026-01-31 00:00:00.000000', '2026-01-31 00:00:00', '2026-01-31']
+    >>> _seconds_of("1970-01-02 00:00:00.250000", "date"), _seconds_of("00:01:30.000000", "time")
+    (86400.25, 90.0)
     """
-    if not _INSTANT.fullmatch(text):
-        return [text]
-    short = text.rstrip("0").removesuffix(".")
-    day, _, clock = short.partition(" ")
-    return list(dict.fromkeys([text, short, day if clock == "00:00:00" else short]))
+    if temporal == "duration":
+        return float(text)
+    instant = text.replace(" ", "T") if temporal == "date" else f"1970-01-01T{text}"
+    return int(np.datetime64(instant, "us").astype(np.int64)) / 10**6
