@@ -54,7 +54,9 @@ def dump_option(value: Any, name: str, other: Unknown) -> Any:
     if isinstance(value, set | frozenset):
         return {"$set": sorted((dump(item) for item in value), key=json.dumps)}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
-        return {"$array": dump(value.tolist()), "dtype": value.dtype.str}
+        # Texts of one width are as wide as the longest, which a forged file could say of any.
+        kind = "|O" if value.dtype.kind == "U" else value.dtype.newbyteorder("=").str
+        return {"$array": dump(value.tolist()), "dtype": kind}
     if isinstance(value, Mapping):
         return {"$map": [[dump(key), dump(item)] for key, item in value.items()]}
     place = _public_name(type(value))
