@@ -7,7 +7,7 @@ ends in one hint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 __all__ = [
@@ -25,7 +25,18 @@ __all__ = [
 
 
 class TanagerError(ValueError):
-    """Base of every error that Tanager raises on purpose."""
+    """Base of every error that Tanager raises on purpose.
+
+    Attributes
+    ----------
+    parameter : str or None
+        The parameter that it's about, by its name in Python, so that a front end can name its
+        own option instead.
+    """
+
+    def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class DataError(TanagerError):
@@ -53,7 +64,17 @@ class ApproximationWarning(UserWarning):
 
 
 class ColumnWarning(UserWarning):
-    """A column is not what it seems: it is read otherwise, left out, or says nothing."""
+    """A column is not what it seems: it is read otherwise, left out, or says nothing.
+
+    Attributes
+    ----------
+    findings : sequence of mapping
+        Of the audit, where it's about them.
+    """
+
+    def __init__(self, message: str = "", findings: Sequence[Mapping[str, object]] = ()) -> None:
+        super().__init__(message)
+        self.findings = findings
 
 
 def listed(names: Iterable[object], most: int = 20) -> str:

@@ -143,7 +143,8 @@ class Registry(Generic[Learner]):
         if isinstance(given, type) and issubclass(given, self._load(self._base)):
             name = given.__name__
             return ConfigurationError(
-                f"{choice}={name} is a class, not a learner. Write {choice}={name}()."
+                f"{choice}={name} is a class, not a learner. Write {choice}={name}().",
+                parameter=choice,
             )
         text = given if isinstance(given, str) else ""
         known = [*(name for name in self._besides if name != text), *self]
@@ -152,7 +153,8 @@ class Registry(Generic[Learner]):
         hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(
             f"{choice}={_brief(given)} is not known.{hint} Give one of {allowed}, one with options "
-            f"such as {self._example!r}, or a learner from {self._package}."
+            f"such as {self._example!r}, or a learner from {self._package}.",
+            parameter=choice,
         )
 
 

@@ -16,7 +16,7 @@ import tanager
         ("n.bif", "network"),
         ("n.xml", "<?xml"),
         ("n.dot", "digraph"),
-        ("n.sql", "-- A Bayesian network classifier, written by Tanager.\nWITH"),
+        ("n.sql", "WITH"),
         ("n.json", '{"format":"tanager-scorer"'),
         ("n.js", "(() => {"),
         ("n.mjs", "/* Tanager's scorer"),

@@ -102,7 +102,7 @@ def test_the_order_of_categories_is_said_on_the_command_line(tmp_path, said):
     lines = [f"{size},{'yes' if size == 'L' else 'no'}" for size in sizes]
     (tmp_path / "t.csv").write_text("\n".join(["size,y", *lines]) + "\n")
     fit = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-o", str(tmp_path / "m.tanager")]
-    learners = ["-s", "naive", "-p", "laplace"]
+    learners = ["--force", "-s", "naive", "-p", "laplace"]
     assert call(*fit, *learners, "--ordered", "size=S,M,L") == 0
     column = tanager.load(tmp_path / "m.tanager").network_.codebook.columns[0]
     assert (column.labels(), column.n_ordered) == (["S", "M", "L"], 3)
@@ -116,7 +116,8 @@ def test_monotone_effects_are_asked_for_on_the_command_line(tmp_path, said):
     age = rng.integers(20, 60, 80)
     lines = [f"{a},{'yes' if rng.random() < 0.5 else 'no'}" for a in age]
     (tmp_path / "t.csv").write_text("\n".join(["age,y", *lines]) + "\n")
-    fit = ["fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m.tanager", "--monotonic"]
+    fit = ["fit", tmp_path / "t.csv", "-t", "y", "-o", tmp_path / "m.tanager", "--force"]
+    fit.append("--monotonic")
     assert call(*fit, "age=+1") == 0
     chances = tanager.load(tmp_path / "m.tanager").predict_proba(np.arange(20.0, 60)[:, None])
     assert np.diff(chances[:, 1]).min() > -1e-12

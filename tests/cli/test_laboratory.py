@@ -105,7 +105,7 @@ def test_the_run_file_of_an_experiment_file_takes_no_foreign_place(tables):
         """)
     foreign = '{"mine": 1}\nunfinished'
     (tables / "e.run.jsonl").write_text(foreign)
-    with pytest.raises(ConfigurationError, match=r"e\.run\.jsonl exists and is no run file"):
+    with pytest.raises(DataError, match=r"e\.run\.jsonl is no run file"):
         invoke("compare", "e.toml")
     assert (tables / "e.run.jsonl").read_text() == foreign
 

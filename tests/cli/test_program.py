@@ -33,15 +33,15 @@ from tanager.progress import LongWork
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "tan/bar"],
-            "tanager: --with tan/bar: parameters 'bar' is not known. Give one of",
+            "tanager: --with tan/bar: parameters='bar' is not known. Give one of",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "foo/bar"],
-            "tanager: --with foo/bar: parameters 'bar' is not known",
+            "tanager: --with foo/bar: parameters='bar' is not known",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "foo/hdp"],
-            "tanager: --with foo/hdp: structure 'foo' is not known",
+            "tanager: --with foo/hdp: structure='foo' is not known",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "kdb(q=1)/hdp"],
@@ -59,7 +59,7 @@ from tanager.progress import LongWork
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),
         (["export", "{m}", "-o", "{tmp}/g.json", "--dialect", "duckdb"], "--dialect has no"),
         (["export", "{m}", "-o", "{tmp}/g.bif", "--complete-rows"], "--complete-rows has no"),
-        (["export", "{m}", "-o", "{tmp}/g.h", "--name", "1x"], "name='1x'"),
+        (["export", "{m}", "-o", "{tmp}/g.h", "--name", "1x"], "--name '1x'"),
         (["explain", "{m}", "{t}", "--class", "none"], "'none'"),
         (["explain", "{m}", "{t}", "--row", "-1"], "counted from 0"),
         (["show", "{m}", "--table", "nix"], "'nix'"),
@@ -99,8 +99,11 @@ from tanager.progress import LongWork
             ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--engine", "dask", "--jobs", "4"],
             "Leave out --jobs",
         ),
-        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--seed", "-1"], "a whole number from 0.\n"),
-        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "of threads, or -1 for one a"),
+        (
+            ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--seed", "-1"],
+            "--seed -1. Allowed: a whole number",
+        ),
+        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "--jobs 0 has no meaning"),
         (["predict", "{tmp}/nowhere", "{t}"], "does not exist"),
     ],
 )
@@ -120,7 +123,7 @@ def test_a_pair_of_an_experiment_file_is_told_as_it_stands_there(folder, tmp_pat
         f'classifiers = ["tan/bar"]\n[datasets.t]\npath = "{folder}/t.csv"\ntarget = "risk"\n'
     )
     assert call("compare", place, "--run", tmp_path / "run.jsonl") == 2
-    assert f"{place}: classifier tan/bar: parameters 'bar' is not known" in said().err
+    assert f"{place}: classifier tan/bar: parameters='bar' is not known" in said().err
 
 
 def test_a_reader_that_has_enough_is_no_failure(folder):

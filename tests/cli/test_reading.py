@@ -43,6 +43,7 @@ def fit(tmp_path, *arguments, code=0):
         "laplace",
         "-o",
         str(model),
+        "--force",
     ]
     assert run(line) == code
     return model
@@ -210,7 +211,7 @@ def test_dates_in_doubt_are_asked_for_and_then_read(messy, tmp_path, capfd):
         line += ["-o", str(tmp_path / "o.html")] if command == "report" else []
         assert run(line) == 0
     assert run(["predict", str(model), str(messy)]) == 1
-    assert "Name texts that mean missing (--na-values)" in capfd.readouterr().err
+    assert "--na-values: Column" in capfd.readouterr().err
     assert run(["predict", str(model), str(messy), "--dates", "day"]) == 2
     assert "The model remembers how its columns are read" in capfd.readouterr().err
 

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 
 FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.S | re.M)
@@ -37,6 +38,8 @@ PACKAGES = {
     ),
 }
 OPTIONAL = ("duckdb", "networkx", "pandas", "polars", "xgboost", "lightgbm", "jax", "torch")
+
+STAGED: set[str] = set()  # files that pages take for granted, and some write themselves
 
 # Blocks that cannot run here, by a line of theirs, with the reason.
 NOT_RUN = {
@@ -149,6 +152,10 @@ def run_lines(code: str) -> None:
         if not line.startswith("tanager ") or any(mark in line for mark in NOT_RUN):
             continue
         arguments = shlex.split(line, comments=True)[1:]
+        for option, name in pairwise(arguments):
+            if option in ("-o", "--output", "--html") and name in STAGED:
+                Path(name).unlink()  # its place is free where a reader follows the page
+                STAGED.remove(name)
         code = run(arguments)
         assert code == 0, f"exit code {code} of: {line}"
 
@@ -192,6 +199,7 @@ def set_stage(folder: Path) -> dict:
     save(BayesNetClassifier("tan", "hdp").fit(folder / "train.csv", "label"), "model.tanager")
     bank = pq.read_table(folder / "bank.parquet").drop_columns(["id"])
     save(BayesNetClassifier("naive", "m-estimate").fit(bank, "subscribed"), "bank.tanager")
+    STAGED.update(path.name for path in folder.iterdir())
     X, y = rng.normal(size=(80, 3)), rng.integers(0, 2, 80)
     X[:, 0] += y
     clf = BayesNetClassifier("tan", "hdp").fit(X, y)

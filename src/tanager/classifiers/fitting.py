@@ -106,7 +106,8 @@ def _signs(
     """Return along which features classes rise or fall."""
     if options["monotonic"] and not isinstance(learner, GroupedLearner):
         raise ConfigurationError(
-            f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'."
+            f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'.",
+            parameter="monotonic",
         )
     return read_signs(options["monotonic"], codebook)
 

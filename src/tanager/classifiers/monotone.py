@@ -32,7 +32,8 @@ def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
         if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
             raise ConfigurationError(
                 f"monotonic={text!r}. Allowed: a column, an equals sign, and +1 or -1, such as "
-                "age=+1; or classes with their signs, such as age=low:-1,high:+1."
+                "age=+1; or classes with their signs, such as age=low:-1,high:+1.",
+                parameter="monotonic",
             )
         by_class = {label: signs[sign] for label, colon, sign in parts if colon}
         found[name] = by_class or signs[parts[0][2]]
@@ -45,7 +46,8 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
         return {}
     if not isinstance(monotonic, Mapping):
         raise ConfigurationError(
-            f"monotonic={monotonic!r}. Allowed: a mapping from a feature to +1 or -1, or None."
+            f"monotonic={monotonic!r}. Allowed: a mapping from a feature to +1 or -1, or None.",
+            parameter="monotonic",
         )
     found = {}
     for key, asked in monotonic.items():
@@ -54,12 +56,14 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
         if n_ordered == 0:
             raise ConfigurationError(
                 f"monotonic names {name!r}, whose values have no order. Numbers, dates, booleans "
-                f"and ordered categories have. Say the order with ordered={{{name!r}: [...]}}."
+                f"and ordered categories have. Say the order with ordered={{{name!r}: [...]}}.",
+                parameter="monotonic",
             )
         if n_ordered > MOST_VALUES:
             raise ConfigurationError(
                 f"monotonic names {name!r}, which has {n_ordered:,} ordered values. Allowed: at "
-                f"most {MOST_VALUES}. Use fewer bins, or join values."
+                f"most {MOST_VALUES}. Use fewer bins, or join values.",
+                parameter="monotonic",
             )
         signs = _class_signs(name, asked, codebook.classes)
         if n_ordered > 1 and len(signs) > 1:
@@ -75,7 +79,8 @@ def _class_signs(name: str, asked: Any, classes: NDArray[Any]) -> NDArray[np.int
         if len(classes) > 2:
             raise ConfigurationError(
                 f"monotonic[{name!r}] is {asked!r}, but there are {len(classes)} classes. Say "
-                f"which one rises or falls: {{{name!r}: {{{classes.tolist()[0]!r}: {asked!r}}}}}."
+                f"which one rises or falls: {{{name!r}: {{{classes.tolist()[0]!r}: {asked!r}}}}}.",
+                parameter="monotonic",
             )
         signs[-1] = asked
         return signs
@@ -85,13 +90,15 @@ def _class_signs(name: str, asked: Any, classes: NDArray[Any]) -> NDArray[np.int
         if not place:
             raise ConfigurationError(
                 f"monotonic[{name!r}] names the class {label!r}. The classes are: "
-                f"{listed(classes.tolist())}."
+                f"{listed(classes.tolist())}.",
+                parameter="monotonic",
             )
         signs[place[0]] = sign
     if not signs.any() or (signs > 0).sum() > 1 or (signs < 0).sum() > 1:
         raise ConfigurationError(
             f"monotonic[{name!r}] is {dict(asked)!r}. Allowed: one class that rises (+1), one that "
-            "falls (-1), or both. Where one probability rises, others must fall."
+            "falls (-1), or both. Where one probability rises, others must fall.",
+            parameter="monotonic",
         )
     return signs
 
@@ -100,5 +107,6 @@ def _check_sign(name: str, sign: Any) -> None:
     if isinstance(sign, bool) or not (isinstance(sign, int | float | np.number) and abs(sign) == 1):
         raise ConfigurationError(
             f"monotonic[{name!r}] is {sign!r}. Allowed: +1 (rises), -1 (falls), or with more than "
-            "two classes a mapping from a class to one of them."
+            "two classes a mapping from a class to one of them.",
+            parameter="monotonic",
         )

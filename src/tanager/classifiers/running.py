@@ -37,7 +37,8 @@ def open_context(
         except ValueError as error:
             raise ConfigurationError(
                 f"random_state={random_state!r}. Allowed: a whole number from 0, a "
-                "numpy.random.RandomState, or None for a fixed seed."
+                "numpy.random.RandomState, or None for a fixed seed.",
+                parameter="random_state",
             ) from error
         seed = np.random.SeedSequence(generator.randint(2**31))
     limit = read_memory_limit(memory_limit)

@@ -20,7 +20,7 @@ import typer
 import typer.core
 
 from tanager import __version__
-from tanager.cli.words import in_options
+from tanager.cli.options import AUDIT_REMEDY, written_here
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
 from tanager.plugins import describe_plugin, load_plugin, plugin_names
@@ -165,7 +165,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _notes() -> Iterator[None]:
     """Say what the library logs as warnings of it are said."""
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: _say(in_options(f"note: {record.getMessage()}"))  # type: ignore[method-assign]
+    handler.emit = lambda record: _say(f"note: {_log_text(record)}")  # type: ignore[method-assign]
     log = logging.getLogger("tanager")
     log.addHandler(handler)
     try:
@@ -174,10 +174,22 @@ def _notes() -> Iterator[None]:
         log.removeHandler(handler)
 
 
+def _log_text(record: logging.LogRecord) -> str:
+    """Return what the library logs; that work takes long, without how Python would show it."""
+    if record.name == "tanager.progress" and record.args:
+        return f"{next(iter(record.args))}."
+    return record.getMessage()
+
+
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
     """Say a warning of Tanager's in one line; others as Python does."""
     if category.__module__.partition(".")[0] == "tanager":
-        _say(in_options(f"note: {message}"))
+        findings = getattr(message, "findings", ())
+        if findings:
+            from tanager.classifiers.audit import tell_findings
+
+            message = tell_findings(findings, AUDIT_REMEDY)
+        _say(f"note: {message}")
     else:
         filename, line = place[0], place[1]
         print(warnings.formatwarning(message, category, filename, line), end="", file=sys.stderr)
@@ -215,7 +227,7 @@ def _tell(error: BaseException) -> int:
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, TanagerError):
-        _say(in_options(str(error)))
+        _say(written_here(error))
         return USAGE if isinstance(error, ConfigurationError) else FAILED
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

@@ -10,7 +10,7 @@ import typer
 from tanager.atomic import replacing
 from tanager.cli.console import human_size
 from tanager.cli.options import Model, given_flags
-from tanager.cli.safety import Force, check_output, is_picture
+from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
 __all__ = ["draw", "save_figure"]
@@ -45,7 +45,7 @@ def draw(
             "--leaves is of the network; a table has none. Leave out --leaves, or --table."
         )
     _check_ending(output)
-    check_output(output, [model], ours=is_picture, kind="picture of Tanager's", force=force)
+    check_output(output, [model], force=force)
     from tanager.network import Network
 
     network = Network.load(model)

@@ -19,7 +19,7 @@ from tanager.cli.options import (
     open_data,
     read_class,
 )
-from tanager.cli.safety import Force, check_output, is_picture
+from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def explain(
 ) -> None:
     """Explain one row: how each feature moves the odds between two classes."""
     inputs: list[str | Path] = [model, *data]
-    check_output(output, inputs, ours=is_picture, kind="picture of Tanager's", force=force)
+    check_output(output, inputs, force=force)
     from tanager.network import Network
     from tanager.network.explanation import explain_row
 

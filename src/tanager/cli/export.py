@@ -10,7 +10,7 @@ import typer
 
 from tanager.cli.console import human_size
 from tanager.cli.options import Model
-from tanager.cli.safety import SIGNED_SQL, Force, check_output, is_export
+from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 from tanager.plugins import load_plugin, plugin_names
 
@@ -44,7 +44,7 @@ _FORMATS = {
     "sql": _Format(
         (".sql",),
         ("dialect", "table", "keep", "contributions", "unknowns"),
-        lambda network, options: SIGNED_SQL + network.to_sql(**options),
+        lambda network, options: network.to_sql(**options),
     ),
     "onnx": _Format(
         (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text"), _onnx
@@ -119,7 +119,7 @@ def export(
     export takes each column for.
     """
     kind = _choose(output, format_)
-    check_output(output, [model], ours=is_export, kind="export of Tanager's", force=force)
+    check_output(output, [model], force=force)
     given = {
         "dialect": dialect,
         "table": table.split(".") if table else None,

@@ -37,7 +37,7 @@ from tanager.cli.options import (
     read_bins,
     read_categorical,
 )
-from tanager.cli.safety import Force, check_output, is_model
+from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
 __all__ = ["fit"]
@@ -119,7 +119,7 @@ def fit(
     The table may be larger than memory: files are streamed. Text, booleans and
     dictionary columns are categories; numbers are cut into intervals.
     """
-    check_output(output, data, ours=is_model, kind="model file", force=force)
+    check_output(output, data, force=force)
     if engine == "dask" and given_flags(context, "jobs"):
         raise ConfigurationError(
             "--jobs is the threads of --engine local; a cluster has its workers. Leave out --jobs."

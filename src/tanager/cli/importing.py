@@ -9,7 +9,7 @@ import typer
 
 from tanager.cli.console import human_size, print_json
 from tanager.cli.options import Json
-from tanager.cli.safety import Force, check_output, is_model
+from tanager.cli.safety import Force, check_output
 
 __all__ = ["import_network"]
 
@@ -41,7 +41,7 @@ def import_network(
 
     The joint distribution is kept exactly; columns that a table lacks are summed out.
     """
-    check_output(output, [network], ours=is_model, kind="model file", force=force)
+    check_output(output, [network], force=force)
     from tanager.classifiers import read_network, save
 
     estimator = read_network(network, target=target, hidden=hidden or (), format=format_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from tanager.cli.live import live_progress
 from tanager.cli.options import (
+    AUDIT_REMEDY,
     Audit,
     Balanced,
     Bins,
@@ -31,7 +31,7 @@ from tanager.cli.options import (
     given_flags,
     read_bins,
 )
-from tanager.cli.safety import Force, check_output, is_cells, is_page, is_run
+from tanager.cli.safety import Force, check_output, refuse_input
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "evaluate"]
 
+REMEDY = (
+    "To take a column as categories, give it as --categorical. All findings: tanager audit DATA."
+)
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")
@@ -252,8 +255,7 @@ def _check_pairs(experiment: Experiment, where: str) -> None:
             if contender.is_pair:
                 contender.check()
         except ConfigurationError as error:
-            text = re.sub(r"^(structure|parameters)=", r"\1 ", str(error))
-            raise ConfigurationError(f"{where} {contender.use}: {text}") from error
+            raise ConfigurationError(f"{where} {contender.use}: {error}") from error
 
 
 def _columns(*said: list[str] | None) -> dict[str, Any]:
@@ -279,15 +281,17 @@ def _check_outputs(
     inputs: list[Path], run: Path | None, output: Path | None, html: Path | None, *, force: bool
 ) -> None:
     """Refuse what would write over the tables, or over a foreign file."""
-    check_output(output, inputs, ours=is_cells, kind="table of cells", force=force)
-    check_output(html, inputs, ours=is_page, kind="report", force=force, option="--html")
+    check_output(output, inputs, force=force)
+    check_output(html, inputs, force=force, option="--html")
     if html is not None:
         from tanager.report.page import page_environment
 
         page_environment()  # what the page needs is missed before the work, not after it
-    if run is not None and run.parent.is_dir():  # its folders are made where they are not
-        # Never by force: a run file is added to, and a foreign one would be damaged.
-        check_output(run, inputs, ours=is_run, kind="run file", option="--run")
+    if run is not None and run.exists():  # it is added to, and a foreign file refused
+        from tanager.evaluation.runs import RunFile
+
+        refuse_input(run, inputs, "--run")
+        RunFile(run).check()
 
 
 def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:
@@ -301,7 +305,7 @@ def _note_columns(experiment: Experiment, *, can_be_off: bool) -> None:
 
     experiment.check()
     for dataset in experiment.datasets:
-        text = tell_findings(dataset.findings(), can_be_off=can_be_off)
+        text = tell_findings(dataset.findings(), AUDIT_REMEDY if can_be_off else REMEDY)
         if text:
             warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.errors import ConfigurationError, DataError, TanagerError, listed, nearest
 
 if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Source
 
 __all__ = [
+    "AUDIT_REMEDY",
     "COLUMNS",
     "RUNNING",
     "Audit",
@@ -42,6 +43,7 @@ __all__ = [
     "read_bins",
     "read_categorical",
     "read_class",
+    "written_here",
 ]
 
 # The boxes in which a command's help has its options.
@@ -177,6 +179,37 @@ Audit = Annotated[
         help="Read dates and numbers written as text; leave out ids.", rich_help_panel=LEARNING
     ),
 ]
+
+
+# Parameters of the library whose options are called otherwise here.
+OPTIONS = {
+    "categorical_features": "--categorical",
+    "loadable_rows": "--rows",
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+    "unknowns": "--complete-rows",
+}
+AUDIT_REMEDY = (
+    "To take a column as categories, give it as --categorical; to take all as they are, pass "
+    "--no-audit. All findings: tanager audit DATA."
+)
+
+
+def written_here(error: TanagerError) -> str:
+    """Return an error's message with the option in place of the parameter that it's about.
+
+    >>> written_here(ConfigurationError("n_jobs=0 has no meaning.", parameter="n_jobs"))
+    '--jobs 0 has no meaning.'
+    """
+    name, text = error.parameter, str(error)
+    if name is None:
+        return text
+    option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    rest = text.removeprefix(name)
+    if rest == text:
+        return f"{option}: {text}"
+    return f"{option} {rest[1:]}" if rest.startswith("=") else f"{option}{rest}"
 
 
 def given_flags(context: typer.Context, *names: str) -> list[str]:

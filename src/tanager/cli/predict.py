@@ -23,7 +23,7 @@ from tanager.cli.options import (
     Threads,
     open_data,
 )
-from tanager.cli.safety import Force, check_output, is_prediction
+from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def predict(
     else:
         check_ending(place)
         inputs: list[str | Path] = [model, *data]
-        kind = "table of predictions with their probabilities"
-        check_output(place, inputs, ours=is_prediction, kind=kind, force=force)
+        check_output(place, inputs, force=force)
     if place is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()

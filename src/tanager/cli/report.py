@@ -10,7 +10,7 @@ import typer
 
 from tanager.cli.console import human_size
 from tanager.cli.options import Decimal, Drop, Encoding, NaValues, given_flags, open_data
-from tanager.cli.safety import Force, check_output, is_page, is_run
+from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -83,18 +83,13 @@ def report(
 
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
     check_ending(html, "--output")
-    check_output(html, inputs, ours=is_page, kind="report", force=force)
+    check_output(html, inputs, force=force)
     if not _is_model(subject):
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]
         if strange:
             raise ConfigurationError(
                 f"{subject} is no model file. The page of a comparison takes its run file alone: "
                 f"leave out {', '.join(strange)}."
-            )
-        if not is_run(subject):
-            raise ConfigurationError(
-                f"{subject} is neither a model file nor the run file of a comparison. Models are "
-                "written by tanager fit, run files by tanager compare --run."
             )
         from tanager.evaluation import Results
         from tanager.report import write_report

@@ -43,7 +43,8 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
         if style is not None and style not in DATE_STYLES:
             raise ConfigurationError(
                 f"dates: column {name!r} is said to be written as {style!r}. "
-                f"Allowed: {', '.join(DATE_STYLES)}."
+                f"Allowed: {', '.join(DATE_STYLES)}.",
+                parameter="dates",
             )
     return styles
 
@@ -55,7 +56,8 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
         if name not in features:
             raise ConfigurationError(
                 f"dates names {name!r}, which is not a feature. The features are: "
-                f"{listed(features)}."
+                f"{listed(features)}.",
+                parameter="dates",
             )
         kind = table.schema.field(name).type
         if is_temporal(kind):
@@ -63,7 +65,8 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
         if not is_text(kind):
             raise DataError(
                 f"dates names {name!r}, which holds {kind} and no text. Convert it to dates "
-                "or to text first."
+                "or to text first.",
+                parameter="dates",
             )
         readings[name] = Reading("date", _find_style(name, sample_texts(table, name), style))
     return readings
@@ -79,12 +82,14 @@ def _find_style(name: str, texts: pa.Array, asked: str | None) -> str:
             f"dates names {name!r}, and no text of it, such as {texts[0].as_py()!r}, is a date "
             f"written as {' or '.join(styles)}. Name the style, or take the column as it is."
             if len(texts)
-            else f"dates names {name!r}, which has no value."
+            else f"dates names {name!r}, which has no value.",
+            parameter="dates",
         )
     best = [style for style, n in known.items() if n == most]
     if len(best) > 1:
         raise ConfigurationError(
             f"dates: {name!r} may be written as {' or as '.join(best)}. Say which: "
-            f"'{name}={best[0]}'."
+            f"'{name}={best[0]}'.",
+            parameter="dates",
         )
     return best[0]

@@ -109,7 +109,8 @@ def learn_codebook(
     """
     if missing not in ("value", "marginalize"):
         raise ConfigurationError(
-            f"missing={missing!r} is not known. Allowed: 'value', 'marginalize'."
+            f"missing={missing!r} is not known. Allowed: 'value', 'marginalize'.",
+            parameter="missing",
         )
     check_bins(bins)
     table = open_source(source)
@@ -325,7 +326,8 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
             return features
         raise ConfigurationError(
             f"categorical_features={asked!r} is not known. Allowed: 'from_dtype', 'all', a boolean "
-            "mask, a list of column names or of indices."
+            "mask, a list of column names or of indices.",
+            parameter="categorical_features",
         )
     given = np.asarray(asked)
     if given.dtype.kind == "b":

@@ -37,7 +37,8 @@ def feature_index(features: Sequence[str], one: Any, where: str) -> int:
         return one % len(features)
     raise ConfigurationError(
         f"{where} names {one!r}, which is not a feature. "
-        f"The features are: {', '.join(features[:30])}."
+        f"The features are: {', '.join(features[:30])}.",
+        parameter=where,
     )
 
 
@@ -53,7 +54,8 @@ def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
         if not equals or not name or "," not in values:
             raise ConfigurationError(
                 f"ordered={text!r}. Allowed: a column, an equals sign and its values from the "
-                "first to the last with commas between them, such as size=S,M,L."
+                "first to the last with commas between them, such as size=S,M,L.",
+                parameter="ordered",
             )
         found[name] = [value.strip() for value in values.split(",")]
     return found
@@ -73,7 +75,8 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
     if not isinstance(asked, Mapping):
         raise ConfigurationError(
             f"ordered={asked!r}. Allowed: a mapping from a feature to its values from the first "
-            "to the last, such as {'size': ['S', 'M', 'L']}, or None."
+            "to the last, such as {'size': ['S', 'M', 'L']}, or None.",
+            parameter="ordered",
         )
     found = {}
     for key, values in asked.items():
@@ -84,19 +87,22 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
         if len(given) < 2 or len(set(given)) < len(given) or any(v is None for v in given):
             raise ConfigurationError(
                 f"ordered[{name!r}] is {values!r}. Allowed: a list of at least two different "
-                "values, from the first to the last; missing values need no place in it."
+                "values, from the first to the last; missing values need no place in it.",
+                parameter="ordered",
             )
         if is_temporal(table.schema.field(name).type):
             raise ConfigurationError(
                 f"ordered names {name!r}, a column of dates or times, which have an order of "
-                "their own. Leave it out."
+                "their own. Leave it out.",
+                parameter="ordered",
             )
         try:
             found[at] = value_array(given)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(
                 f"ordered[{name!r}] mixes values of several types: {given!r}. Give texts, numbers "
-                "or booleans, as the column has them."
+                "or booleans, as the column has them.",
+                parameter="ordered",
             ) from error
     return found
 
@@ -143,7 +149,8 @@ def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
     except DataError as error:
         raise ConfigurationError(
             f"ordered[{name!r}] is {listed(order.to_pylist())}, but the column holds "
-            f"{_WORDS[family]}. List the values as the column has them."
+            f"{_WORDS[family]}. List the values as the column has them.",
+            parameter="ordered",
         ) from error
     place = {value: at for at, value in enumerate(known.to_pylist()) if value is not None}
     seen = values.to_pylist()

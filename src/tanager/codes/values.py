@@ -226,7 +226,8 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
         raise DataError(
             f"Column {name!r} held numbers or booleans in training and holds text now: "
             f"{abridged(str(error), 200)}. "
-            "Name texts that mean missing (na_values), convert the column back, or fit again."
+            "Name the texts that mean missing, convert the column back, or fit again.",
+            parameter="na_values",
         ) from error
 
 

@@ -49,7 +49,8 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
     if n_rows is not None and weights.shape[0] != n_rows:
         raise DataError(
             f"sample_weight has {weights.shape[0]} entries where the table has {n_rows} rows. "
-            "Pass one weight a row."
+            "Pass one weight a row.",
+            parameter="sample_weight",
         )
     check_weights(weights, 0)
     if not weights.any():

@@ -393,7 +393,9 @@ def _resolve_client(client: Any) -> Client:
     try:
         import distributed
     except ImportError as error:
-        raise ConfigurationError(f"engine='dask' needs Dask's distributed. {INSTALL}") from error
+        raise ConfigurationError(
+            f"engine='dask' needs Dask's distributed. {INSTALL}", parameter="engine"
+        ) from error
     if client is None:
         try:
             client = distributed.get_client()

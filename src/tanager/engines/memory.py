@@ -44,7 +44,8 @@ def read_memory_limit(given: str | int | None) -> int:
             return int(float(found[1]) * UNITS[found[2].upper()])
     raise ConfigurationError(
         f"memory_limit={given!r}. Allowed: a number of bytes, a text such as '4GB', '512MiB' or "
-        "'1.5TB', or None for half of the free memory."
+        "'1.5TB', or None for half of the free memory.",
+        parameter="memory_limit",
     )
 
 

@@ -151,6 +151,7 @@ def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
     if not all(hasattr(engine, name) for name in ("run", "map", "keep")):
         raise ConfigurationError(
             f"engine={engine!r} is not known. Allowed: 'local', 'dask', a distributed.Client, or "
-            "an object with the methods `run`, `map` and `keep` of tanager.engines.Engine."
+            "an object with the methods `run`, `map` and `keep` of tanager.engines.Engine.",
+            parameter="engine",
         )
     return engine

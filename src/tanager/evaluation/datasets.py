@@ -141,7 +141,8 @@ class Dataset:
                 raise ConfigurationError(
                     f"monotonic names the class {strange[0]!r} along {name!r}. Write the column, "
                     f"a class and its sign, such as {name}={classes[-1]}:+1. The classes of "
-                    f"dataset {self.name!r} are: {listed(classes)}."
+                    f"dataset {self.name!r} are: {listed(classes)}.",
+                    parameter="monotonic",
                 )
             known = {place[label]: sign for label, sign in asked.items() if label in place}
             if known and len(present) > 1:
@@ -165,7 +166,8 @@ class Dataset:
             hint = "Name the target." if missing[0] == self.target else "Check the spelling."
             raise DataError(
                 f"dataset {self.name!r} has no column {missing[0]!r}. {hint} "
-                f"Its columns: {listed(names)}."
+                f"Its columns: {listed(names)}.",
+                parameter="target" if missing[0] == self.target else None,
             )
 
     def load(self) -> Loaded:

@@ -108,7 +108,9 @@ class Experiment:
         if self.bins != "auto":
             check_bins(self.bins)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ConfigurationError(f"seed={self.seed!r}. Allowed: whole numbers from 0.")
+            raise ConfigurationError(
+                f"seed={self.seed!r}. Allowed: whole numbers from 0.", parameter="seed"
+            )
         for kind, names in (
             ("dataset", [d.name for d in self.datasets]),
             ("classifier", [c.name for c in contenders]),
@@ -179,7 +181,8 @@ class Experiment:
             if dataset.monotonic and not takes_signs:
                 raise ConfigurationError(
                     f"monotonic={dataset.monotonic[0]!r} has no meaning for any of the "
-                    "classifiers. Use parameters='layered'."
+                    "classifiers. Use parameters='layered'.",
+                    parameter="monotonic",
                 )
             n_rows = dataset.check()
             if dataset.train_rows is None:

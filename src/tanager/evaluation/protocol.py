@@ -116,7 +116,8 @@ class CrossValidation:
         """Refuse a table of too few rows."""
         if n_rows < self.folds:
             raise ConfigurationError(
-                f"folds={self.folds} needs as many rows; the table has {n_rows}. Use fewer folds."
+                f"folds={self.folds} needs as many rows; the table has {n_rows}. Use fewer folds.",
+                parameter="folds",
             )
 
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:

@@ -16,6 +16,7 @@ from tanager.errors import DataError
 __all__ = ["FORMAT", "RunFile"]
 
 FORMAT = "tanager-run-1"
+_START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # of every run file
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class RunFile:
 
     def __enter__(self) -> RunFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.check()
         self._file = destination(self.path).open("a+b")
         self._lock()
         self._cut_torn_line()
@@ -88,6 +90,18 @@ class RunFile:
         if whole < len(content):
             _log.warning("%s: cut off a line that a kill left unfinished", self.path.name)
             self._file.truncate(whole)
+
+    def check(self) -> None:
+        """Refuse a file that is there and is no run file: adding to it would damage it."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            start = file.read(len(_START))
+        if not _START.startswith(start):
+            raise DataError(
+                f"{self.path.name} is no run file: those are written by tanager compare --run or "
+                "Experiment.run(path). Give another name."
+            )
 
     def begin(self, description: dict[str, Any]) -> None:
         """Write the description of the experiment, unless the last one says the same."""

@@ -129,7 +129,8 @@ def open_table(
     if absent:
         raise ConfigurationError(
             f"drop names {listed(absent)}, which the table does not have. "
-            f"Its columns are: {listed(source.names)}."
+            f"Its columns are: {listed(source.names)}.",
+            parameter="drop",
         )
     kept = [name for name in source.names if name not in left_out]
     return source if len(kept) == len(source.names) else open_source(source, columns=kept)

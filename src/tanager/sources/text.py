@@ -62,17 +62,20 @@ class TextStyle:
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
             raise ConfigurationError(
-                f"decimal={self.decimal!r} is not known. Allowed: '.' and ','."
+                f"decimal={self.decimal!r} is not known. Allowed: '.' and ','.", parameter="decimal"
             )
         try:
             io.TextIOWrapper(io.BytesIO(), encoding=codecs.lookup(self.encoding).name)
         except (LookupError, ValueError, TypeError) as error:  # also of codecs that give no text
             raise ConfigurationError(
-                f"encoding={self.encoding!r} is not known. Try 'utf-8', 'latin-1' or 'cp1252'."
+                f"encoding={self.encoding!r} is not known. Try 'utf-8', 'latin-1' or 'cp1252'.",
+                parameter="encoding",
             ) from error
         strange = [text for text in self.na_values if not _is_text(text)]
         if strange:
-            raise ConfigurationError(f"na_values has {strange[0]!r}. Allowed: texts.")
+            raise ConfigurationError(
+                f"na_values has {strange[0]!r}. Allowed: texts.", parameter="na_values"
+            )
 
 
 def _is_text(value: object) -> bool:

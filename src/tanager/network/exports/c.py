@@ -44,7 +44,7 @@ def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> s
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ConfigurationError(
-            f"name={name!r} is no name in C. Use letters, digits and underscores."
+            f"name={name!r} is no name in C. Use letters, digits and underscores.", parameter="name"
         )
     recipe = make_recipe(network)
     spread = unknowns and any(family.parents for family in recipe.families)
@@ -231,7 +231,8 @@ def _check_stack(recipe: Recipe, remedy: str) -> None:
     if total > MAX_STACK_CELLS:
         raise MemoryBoundError(
             f"Summing out unknown features takes {total:,} numbers on the stack, beyond the bound "
-            f"of {MAX_STACK_CELLS:,}. {remedy}"
+            f"of {MAX_STACK_CELLS:,}. {remedy}",
+            parameter="unknowns",
         )
 
 

@@ -258,7 +258,8 @@ class Recipe:
             names = ", ".join(repr(self.inputs[i].name) for i in together)
             raise MemoryBoundError(
                 f"Rows with unknown values cannot be scored there: {names} would have to be summed "
-                f"out together, {n_cells:,} cells, beyond the bound of {max_cells:,}. {remedy}"
+                f"out together, {n_cells:,} cells, beyond the bound of {max_cells:,}. {remedy}",
+                parameter="unknowns",
             )
 
 

@@ -79,7 +79,8 @@ def to_sql(
     """
     if dialect not in DIALECTS:
         raise ConfigurationError(
-            f"dialect={dialect!r} is not known. Allowed: {', '.join(DIALECTS)}."
+            f"dialect={dialect!r} is not known. Allowed: {', '.join(DIALECTS)}.",
+            parameter="dialect",
         )
     recipe, engine = make_recipe(network), DIALECTS[dialect]()
     if unknowns:
@@ -143,7 +144,8 @@ def _check(recipe: Recipe, dialect: Dialect) -> None:
         raise MemoryBoundError(
             f"Summing out unknown features takes {n_terms:,} terms, beyond the bound of "
             f"{dialect.max_terms:,} that this dialect plans in good time. {remedy} DuckDB and "
-            f"PostgreSQL take up to {DuckDB.max_terms:,}; ONNX, C and JavaScript take any."
+            f"PostgreSQL take up to {DuckDB.max_terms:,}; ONNX, C and JavaScript take any.",
+            parameter="unknowns",
         )
 
 

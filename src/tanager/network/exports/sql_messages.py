@@ -183,7 +183,8 @@ class Messages:
                 raise MemoryBoundError(
                     f"Summing out unknown features takes {len(shown):,} columns at a time in this "
                     f"dialect, beyond the bound of {self.dialect.max_columns:,}. Export with "
-                    "unknowns=False, or use another dialect or a structure with fewer parents."
+                    "unknowns=False, or use another dialect or a structure with fewer parents.",
+                    parameter="unknowns",
                 )
             how, listed = self.dialect.materialized, ",\n ".join(shown)
             written.append(f"{stage.name} AS {how}(SELECT\n {listed}\n FROM {source})")

@@ -185,10 +185,13 @@ def render_model_report(
 
 def _check_counts(loadable_rows: int, folds: int | None, max_rows: int) -> None:
     if loadable_rows < 0:
-        raise ConfigurationError(f"loadable_rows={loadable_rows}. Allowed: 0 or more.")
+        raise ConfigurationError(
+            f"loadable_rows={loadable_rows}. Allowed: 0 or more.", parameter="loadable_rows"
+        )
     if folds is not None and (folds < 0 or folds == 1):
         raise ConfigurationError(
-            f"folds={folds}. Allowed: 2 or more, or 0 to measure on the rows of the fit themselves."
+            f"folds={folds}. Allowed: 2 or more, or 0 to measure on the training rows themselves.",
+            parameter="folds",
         )
     if max_rows < 1:
         raise ConfigurationError(f"max_rows={max_rows}. Allowed: 1 or more.")
