@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Self
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["Classifier", "Estimator", "join_scikit_learn"]
+__all__ = ["Classifier", "Estimator", "join_scikit_learn", "with_callbacks"]
 
 
 class _Ground:
@@ -106,10 +108,43 @@ def join_scikit_learn() -> None:
         return
     assert base is not None
     Estimator.__bases__ = (base.BaseEstimator,)
-    Classifier.__bases__ = (base.ClassifierMixin, Estimator)
+    Classifier.__bases__ = (*_callback_support(), base.ClassifierMixin, Estimator)
     waiting = [Estimator]
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
         # What scikit-learn does when one of its classes is extended: `set_fit_request`, ...
         base.BaseEstimator.__init_subclass__.__func__(kind)
+
+
+def _callback_support() -> tuple[Any, ...]:
+    """Return what gives an estimator `set_callbacks`, from the version that has it (1.9)."""
+    try:
+        from sklearn.callback import CallbackSupportMixin
+    except ImportError:
+        return ()
+    return (CallbackSupportMixin,)
+
+
+def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `fit` tell scikit-learn's callbacks that it begins and ends, where it has them."""
+
+    @wraps(fit)
+    def told(self: Any, X: Any, y: Any = None, *more: Any, **options: Any) -> Any:
+        if not hasattr(self, "_init_callback_context"):
+            return fit(self, X, y, *more, **options)
+        from sklearn import callback
+
+        def run(estimator: Any) -> Any:
+            context = estimator._init_callback_context()
+            context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+            fitted = fit(estimator, X, y, *more, **options)
+            found = {key: value for key, value in vars(fitted).items() if key.endswith("_")}
+            context.call_on_fit_task_end(
+                estimator=estimator, X=X, y=y, reconstruction_attributes=found
+            )
+            return fitted
+
+        return callback.with_callbacks(run)(self)
+
+    return told

@@ -71,6 +71,16 @@ class CategoricalColumn(Frozen):
 
     kind = "categorical"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Arrow's arrays are rebuilt from plain values: not every serialiser makes them right.
+        values = {"family": self.family, "values": self.values.to_pylist()}
+        return {**super().__getstate__(), **values}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        facts = dict(state)
+        kind = FAMILY_TYPES[facts.pop("family")]
+        self.__dict__.update({**facts, "values": plain_array(facts["values"], kind)})
+
     @property
     def n_ordered(self) -> int:
         """How many codes, from the first, stand in order; false comes before true."""

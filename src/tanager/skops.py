@@ -1,0 +1,54 @@
+"""skops: which types of a persisted classifier to trust."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tanager.options import MODULES
+
+__all__ = ["trusted_types"]
+
+# What a fitted classifier consists of, besides learners and losses.
+PARTS = (
+    "classifiers.bayesnet.BayesNetClassifier",
+    "classifiers.info.Info",
+    "classifiers.kept_counts.Asked",
+    "classifiers.kept_counts.KeptCounts",
+    "codes.codebook.Codebook",
+    "codes.columns.CategoricalColumn",
+    "codes.columns.NumericColumn",
+    "codes.reading.Reading",
+    "codes.rows.Domain",
+    "counts.families.FamilyCounts",
+    "counts.tree.Contexts",
+    "network.history.Edit",
+    "network.network.Network",
+    "parameters.tables.DenseTable",
+    "parameters.tables.GroupedTable",
+    "parameters.tables.Tables",
+    "parameters.tables.TreeTable",
+    "structure.structure.Structure",
+)
+
+
+def trusted_types() -> list[str]:
+    """Return the names of Tanager's types that ``skops.io.load`` may make.
+
+    Model files (`tanager.save`) are the safer way: their content is checked when it is loaded.
+    skops is for a classifier within a pipeline or a search of scikit-learn's. Types of other
+    packages are yours to judge: ``skops.io.get_untrusted_types`` lists all.
+
+    Examples
+    --------
+    >>> from tanager.skops import trusted_types
+    >>> "tanager.structure.tan.TAN" in trusted_types()
+    True
+    """
+    names = {f"tanager.{part}" for part in PARTS}
+    for module in MODULES:
+        home = import_module(f"tanager.{module}")
+        for name in home.__all__:
+            kind = getattr(home, name)
+            if isinstance(kind, type):
+                names.add(f"{kind.__module__}.{kind.__qualname__}")
+    return sorted(names)
