@@ -135,7 +135,7 @@ def test_pairs_in_several_passes_give_the_same_information(monkeypatch):
     rows = make_rows(8, 500, n_features=5)
     once = Counts(rows, FitContext()).cmi()
     monkeypatch.setattr(pairs, "PASS_CELLS", 40)
-    assert len(pairs.pair_groups(rows.domain)[0]) > 1
+    assert len(pairs.pair_tiles(rows.domain)[0]) > 1
     assert np.array_equal(Counts(rows, FitContext()).cmi(), once)
 
 

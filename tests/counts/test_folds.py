@@ -41,7 +41,7 @@ def test_a_fold_left_out_equals_counts_of_the_other_rows(weighted, dense_cells, 
 def test_wide_pairs_know_folds_too(monkeypatch):
     monkeypatch.setattr(pairs, "PAIR_CELLS", 30)
     rows = make_rows(22, 400, n_features=4, top=9)
-    assert pairs.pair_groups(PLAN.domain(rows.domain))[1]
+    assert pairs.pair_tiles(PLAN.domain(rows.domain))[1]
     counts = Counts(rows, FitContext(), PLAN)
     fold = folds_of(PLAN.seed, np.arange(400), PLAN.n_folds)
     for left_out in range(PLAN.n_folds):

@@ -11,10 +11,11 @@ import pytest
 
 import tanager
 from tanager.codes import Domain, Rows
-from tanager.counts import build_trees, families
+from tanager.counts import Counts, build_trees, families
 from tanager.engines import FitContext, LocalEngine, context
-from tanager.engines.keeping import Store
-from tanager.structure import Fixed
+from tanager.engines.keeping import Store, release, scratch_array
+from tanager.errors import MemoryBoundError
+from tanager.structure import KDB, TAN, FitPlan, Fixed, SelectiveKDB
 
 
 @pytest.fixture
@@ -52,6 +53,47 @@ def test_the_model_does_not_depend_on_the_limit(structure, parameters, tmp_path,
         passes.append(engine.n_passes)
     assert files[0].read_bytes() == files[1].read_bytes()
     assert passes[1] > passes[0]
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        TAN(),
+        TAN(adjusted=True),
+        TAN("ear"),
+        KDB(k=2),
+        KDB(k=2, adjusted=True),
+        SelectiveKDB(max_k=2),
+    ],
+    ids=repr,
+)
+def test_a_matrix_of_pairs_beyond_the_limit_lies_in_a_file(learner, no_least):
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 3, (70, 400), np.uint8)
+    codes[1:] = np.where(rng.random((69, 400)) < 0.3, codes[:-1], codes[1:])
+    domain = Domain(tuple(f"x{i}" for i in range(70)), np.full(70, 3), 2)
+    rows = Rows.in_memory(domain, codes, rng.integers(0, 2, 400, np.uint16))
+    found = []
+    for limit, kind in ((1 << 30, np.ndarray), (100_000, np.memmap)):
+        plan = FitPlan(FitContext(LocalEngine(2), memory_limit=limit))
+        counts = Counts(rows, plan.context)
+        assert type(counts.cmi()) is kind
+        found.append((learner.learn(counts, plan), np.array(counts.cmi())))
+    assert found[0][0] == found[1][0]
+    assert np.array_equal(found[0][1], found[1][1])
+
+
+def test_a_scratch_array_is_zeros_wherever_it_lies(tmp_path, monkeypatch):
+    for limit, kind in ((1 << 20, np.ndarray), (0, np.memmap)):
+        array = scratch_array((300, 70), limit)
+        assert type(array) is kind
+        assert not array.any()
+        array[3:5] = 1.0
+        release(array)
+        assert array.sum() == 140
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(MemoryBoundError, match="TMPDIR"):
+        scratch_array((300, 70), 0)
 
 
 def count_with(limit: int) -> tuple[float, list[object]]:

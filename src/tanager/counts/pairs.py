@@ -12,7 +12,15 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
 
-__all__ = ["PairCells", "PairCounts", "PairPass", "WidePairPass", "pair_groups", "wide_groups"]
+__all__ = [
+    "PairCells",
+    "PairCounts",
+    "PairPass",
+    "WidePairPass",
+    "pair_tiles",
+    "tile_pairs",
+    "wide_groups",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,23 +104,49 @@ class PairCells(NamedTuple):
         return np.bincount(cell, self.counts)[cell].astype(np.float64)
 
 
-def pair_groups(
+def pair_tiles(
     domain: Domain, limit: int | None = None, among: Ints | None = None
 ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
-    """Split all pairs i < j into groups that one pass gathers densely, and the wide rest.
+    """Split all pairs i < j into tiles that one pass gathers densely, and the wide rest.
 
-    `limit` is in bytes, for the counts of one thread. `among` are the features, ascending,
-    whose pairs are wanted; None is all.
+    A tile is two blocks of features, see `tile_pairs`: features are read, and scores
+    written, in few places at a time. `limit` is in bytes, for the counts of one thread.
+    `among` are the features, ascending, whose pairs are wanted; None is all.
     """
     pass_cells = PASS_CELLS if limit is None else min(PASS_CELLS, max(1, limit // 8))
     features = np.arange(domain.n_features) if among is None else np.asarray(among, np.int64)
-    left, right = (features[places] for places in np.triu_indices(len(features), 1))
-    cells = domain.arities[left] * domain.arities[right] * domain.n_classes
-    dense = cells <= PAIR_CELLS
-    wide = [(int(i), int(j)) for i, j in zip(left[~dense], right[~dense], strict=True)]
-    left, right, cells = left[dense], right[dense], cells[dense]
-    group = (np.cumsum(cells) - 1) // pass_cells if cells.size else np.zeros(0, np.int64)
-    return [(left[group == g], right[group == g]) for g in np.unique(group)], wide
+    arities = domain.arities[features]
+    wide = [
+        (int(features[at]), int(features[other]))
+        for at in np.flatnonzero(_is_wide(domain, arities, arities.max(initial=1)))
+        for other in at + 1 + np.flatnonzero(_is_wide(domain, arities[at + 1 :], arities[at]))
+    ]
+    all_cells = (int(arities.sum()) ** 2 - int((arities**2).sum())) // 2 * domain.n_classes
+    if not wide and all_cells <= pass_cells:
+        return [(features, features)] if len(features) > 1 else [], wide
+    edge = int((pass_cells / domain.n_classes) ** 0.5)  # the values of a block
+    starts, held = list[int](), 0
+    for at, arity in enumerate(arities.tolist()):
+        full = held > 0 and held + arity > edge
+        held = arity if full else held + arity
+        starts += [at] if full else []
+    blocks = np.split(features, starts)
+    return [(a, b) for at, a in enumerate(blocks) for b in blocks[at:]], wide
+
+
+def tile_pairs(domain: Domain, first: Ints, second: Ints) -> tuple[Ints, Ints]:
+    """Return the pairs i < j of a tile that are not wide: within a block, or between two."""
+    if first is second:
+        left, right = (first[places] for places in np.triu_indices(len(first), 1))
+    else:
+        left, right = np.repeat(first, len(second)), np.tile(second, len(first))
+    dense = ~_is_wide(domain, domain.arities[left], domain.arities[right])
+    return (left, right) if dense.all() else (left[dense], right[dense])
+
+
+def _is_wide(domain: Domain, left: Ints, right: Ints) -> NDArray[np.bool_]:
+    """Return whether so many values together are too many cells to be held densely."""
+    return np.asarray(left * right * domain.n_classes > PAIR_CELLS)
 
 
 def wide_groups(

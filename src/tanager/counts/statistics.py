@@ -20,13 +20,15 @@ from tanager.counts.pairs import (
     PairCounts,
     PairPass,
     WidePairPass,
-    pair_groups,
+    pair_tiles,
+    tile_pairs,
     wide_groups,
 )
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.counts.scores import ConditionalInformation, PairScore
 from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
+from tanager.engines.keeping import release, scratch_array
 
 __all__ = ["Counts"]
 
@@ -120,53 +122,56 @@ class Counts:
         return np.array([_information(joint) for joint in self.values]).round(DECIMALS)
 
     def cmi(self, among: Ints | None = None) -> Floats:
-        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric.
+        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric, to be read.
 
         `among`: of these features alone, ascending; only their pairs are counted.
         """
-        if among is not None:
-            found = self.score_pairs(ConditionalInformation(), among)
-            return found.round(DECIMALS, out=found)
-        return self._cmi.copy()
+        return self._cmi if among is None else self.score_pairs(ConditionalInformation(), among)
 
     @cached_property
     def _cmi(self) -> Floats:
         varying = np.flatnonzero(self.domain.arities > 1)
         n = self.domain.n_features
         if 2 * len(varying) >= n:
-            found = self.score_pairs(ConditionalInformation())
-            return found.round(DECIMALS, out=found)
-        # A feature of one value says nothing of another, and wide tables have many such.
-        matrix = np.zeros((n, n))
-        matrix[np.ix_(varying, varying)] = self.cmi(varying)
+            matrix = self.score_pairs(ConditionalInformation())
+        else:
+            # A feature of one value says nothing of another, and wide tables have many such.
+            matrix = scratch_array((n, n), self.context.work_limit)
+            matrix[np.ix_(varying, varying)] = self.cmi(varying)
+        matrix.flags.writeable = False
         return matrix
 
-    def score_pairs(self, score: PairScore, among: Ints | None = None) -> Floats:
+    def score_pairs(
+        self, score: PairScore, among: Ints | None = None, decimals: int | None = DECIMALS
+    ) -> Floats:
         """Return a score of every ordered pair i, j, shape (n_features, n_features).
 
         Zero on the diagonal. Pairs of few values come from dense counts, the
-        others from the cells seen; both in as few passes as memory allows.
-        `among` is as in `cmi`.
+        others from the cells seen; both in as few passes as memory allows. Beyond
+        the memory limit the matrix itself is in a temporary file.
+        `among` is as in `cmi`; `decimals` is what scores are rounded to.
         """
         n = self.domain.n_features if among is None else len(among)
         place = np.arange(self.domain.n_features)
         if among is not None:
             place[among] = np.arange(n)
-        matrix = np.zeros((n, n))
+        matrix = scratch_array((n, n), self.context.work_limit)
         for pairs in self._gathered.each_pairs(among):
             flat = self._select(pairs.flat.reshape(-1, pairs.domain.n_classes)).ravel()
             start = pairs.start // (pairs.domain.n_classes // self.domain.n_classes)
             here = PairCounts(pairs.left, pairs.right, start, flat, self.domain)
-            found = score.joints(here)
+            found = _rounded(score.joints(here), decimals)
             size, left, right = pairs.left.shape[0], place[pairs.left], place[pairs.right]
             matrix[left, right] = found[:size]
             matrix[right, left] = found[:size] if score.symmetric else found[size:]
+            release(matrix)
         for (i, j), cells in self._gathered.each_wide(among):
             if self.folds is not None:
                 cells = cells.without_fold(self.domain.n_classes, self._left_out)
+            both = [cells] if score.symmetric else [cells, cells.swapped()]
+            found = _rounded(np.array([score.cells(one) for one in both]), decimals)
             i, j = int(place[i]), int(place[j])
-            matrix[i, j] = score.cells(cells)
-            matrix[j, i] = matrix[i, j] if score.symmetric else score.cells(cells.swapped())
+            matrix[i, j], matrix[j, i] = found[0], found[-1]
         return matrix
 
     def pair(self, i: int, j: int) -> Floats:
@@ -235,22 +240,25 @@ class _Gathered:
         found: tuple[Floats, list[Floats]] = self._run(_SinglePass(self._domain), "value counts")
         return found
 
-    def _pair_groups(
+    def _pair_tiles(
         self, among: Ints | None
     ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
         # Each thread has counts of its own, and one more holds their sum.
         n_copies = int(getattr(self._context.engine, "n_jobs", 1)) + 1
-        return pair_groups(self._domain, self._context.work_limit // n_copies, among)
+        return pair_tiles(self._domain, self._context.work_limit // n_copies, among)
 
     def each_pairs(self, among: Ints | None = None) -> Iterator[PairCounts]:
-        """Iterate over the dense pairs, a pass for each group; kept where one pass holds all."""
+        """Iterate over the dense pairs, a pass for each tile; kept where one pass holds all."""
         if self._pairs is not None and among is None:
             yield self._pairs
             return
-        groups, wide = self._pair_groups(among)
-        for left, right in groups:
+        tiles, wide = self._pair_tiles(among)
+        for tile in tiles:
+            left, right = tile_pairs(self._domain, *tile)
+            if not len(left):
+                continue
             pairs = self._with_singles(PairPass(self._domain, left, right))
-            if len(groups) == 1 and not wide and among is None:
+            if len(tiles) == 1 and not wide and among is None:
                 self._pairs = pairs
             yield pairs
 
@@ -266,7 +274,7 @@ class _Gathered:
     def each_wide(self, among: Ints | None = None) -> Iterator[tuple[tuple[int, int], PairCells]]:
         """Iterate over the wide pairs and their cells, a pass for each group."""
         limit = self._context.work_limit
-        for group in wide_groups(self._pair_groups(among)[1], self.rows.n_rows, limit):
+        for group in wide_groups(self._pair_tiles(among)[1], self.rows.n_rows, limit):
             yield from zip(
                 group, self._run(WidePairPass(self._domain, group), "pair counts"), strict=True
             )
@@ -336,6 +344,10 @@ class _SinglePass:
         classes, flat = state
         values = [flat[a:b].reshape(-1, self.domain.n_classes) for a, b in pairwise(self.start)]
         return classes, values
+
+
+def _rounded(scores: Floats, decimals: int | None) -> Floats:
+    return scores if decimals is None else scores.round(decimals)
 
 
 def _information(joint: Floats) -> float:

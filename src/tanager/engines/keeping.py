@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import tempfile
 import threading
 import weakref
@@ -14,7 +15,7 @@ import numpy as np
 
 from tanager.errors import MemoryBoundError
 
-__all__ = ["KeptChunk", "Store"]
+__all__ = ["KeptChunk", "Store", "release", "scratch_array"]
 
 _ALIGNMENT = 64  # bytes; arrays in the file begin at multiples of it
 
@@ -155,3 +156,32 @@ class Store:
         if hasattr(mmap, "MADV_DONTNEED") and mapped is not None and place.n_bytes:
             start = place.offset // mmap.PAGESIZE * mmap.PAGESIZE
             mapped.madvise(mmap.MADV_DONTNEED, start, place.offset + place.n_bytes - start)
+
+
+def scratch_array(shape: tuple[int, ...], limit: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return zeros: in memory up to a limit in bytes, else in a temporary file without a name."""
+    n_bytes = 8 * int(np.prod(shape))
+    if n_bytes <= limit:
+        return np.zeros(shape)
+    try:
+        with tempfile.TemporaryFile(prefix="tanager-") as file:
+            # A full disk is told here: later it would be a signal that ends the process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+            else:
+                for low in range(0, n_bytes, 1 << 20):
+                    file.write(bytes(min(1 << 20, n_bytes - low)))
+            return np.memmap(file, np.float64, "r+", shape=shape)
+    except OSError as error:
+        raise MemoryBoundError(
+            f"An array of {n_bytes / 2**20:,.0f} MiB is beyond the {limit / 2**20:,.0f} MiB that "
+            f"it may take, and the temporary folder {tempfile.gettempdir()} cannot take it: "
+            f"{error}. Free some room there, set TMPDIR to a folder with more, or raise "
+            "memory_limit."
+        ) from error
+
+
+def release(array: np.ndarray[Any, Any]) -> None:
+    """Let the system take back the memory of a scratch array that lies in a file."""
+    if isinstance(array, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+        array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

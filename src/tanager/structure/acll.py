@@ -105,7 +105,7 @@ class ACLL(StructureLearner):
         )
         beta = constants.beta
         alone = _score_families([joint[None] for joint in counts.values], beta, floor)
-        scores = counts.score_pairs(_EdgeScore(beta, floor))
+        scores = counts.score_pairs(_EdgeScore(beta, floor), decimals=None)
         gains = scores - alone  # [parent, child]
         if plan.limits is None:
             parents = maximum_arborescence(gains)

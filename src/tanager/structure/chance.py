@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -10,12 +10,14 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.counts.statistics import DECIMALS
+from tanager.engines.keeping import release, scratch_array
 
 __all__ = ["adjusted_cmi", "adjusted_mi", "chance_cmi", "chance_mi"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+BLOCK_CELLS = 1 << 22  # of a matrix over pairs that are worked on at a time: 32 MiB
 EXACT = 16  # up to which the smaller count of a cell is summed exactly
 MOST = 1024  # distinct counts; where there are more, they are rounded
 MOST_FACTORIALS = 1 << 20  # that are kept in a table
@@ -42,10 +44,13 @@ def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
     N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
     comparison", JMLR 11 (2010), equation 24.
     """
-    found = counts.cmi(among)
-    found -= chance_cmi(counts, among)
-    np.maximum(found, 0.0, out=found)
-    return found.round(DECIMALS, out=found)
+    plain = counts.cmi(among)
+    found = scratch_array(plain.shape, counts.context.work_limit)
+    for rows, chance in _chance_cmi(counts, among):
+        found[rows] = np.maximum(plain[rows] - chance, 0.0).round(DECIMALS)
+        release(plain)
+        release(found)
+    return found
 
 
 def adjusted_mi(counts: Counts) -> Floats:
@@ -55,18 +60,29 @@ def adjusted_mi(counts: Counts) -> Floats:
 
 def chance_cmi(counts: Counts, among: Ints | None = None) -> Floats:
     """Return the mean plug-in I(X_i; X_j | Y) of columns shuffled within the classes."""
+    chance = np.concatenate([block for _, block in _chance_cmi(counts, among)])
+    np.fill_diagonal(chance, 0.0)
+    return chance
+
+
+def _chance_cmi(counts: Counts, among: Ints | None) -> Iterator[tuple[slice, Floats]]:
+    """Yield some rows of `chance_cmi` at a time, but for its diagonal."""
     values = counts.values if among is None else [counts.values[feature] for feature in among]
-    n = len(values)
-    total = float(counts.classes.sum())
-    excess = np.zeros((n, n))
+    n, total = len(values), float(counts.classes.sum())
+    parts = []
     for label, n_class in enumerate(counts.classes):
         if n_class > 0:
             levels, many = _levels([_sizes(joint[:, label]) for joint in values])
-            excess += many @ _excess(levels, levels, float(n_class)) @ many.T
-    np.fill_diagonal(excess, 0.0)
-    # Rounded as all information: a sum in another order must not break a tie.
-    excess /= max(total, 1e-300)
-    return excess.round(DECIMALS, out=excess)
+            parts.append((many, _excess(levels, levels, float(n_class))))
+    step = max(1, BLOCK_CELLS // max(n, 1))
+    for low in range(0, n, step):
+        rows = slice(low, low + step)
+        excess = np.zeros((min(step, n - low), n))
+        for many, one in parts:
+            excess += many[rows] @ one @ many.T
+        # Rounded as all information: a sum in another order must not break a tie.
+        excess /= max(total, 1e-300)
+        yield rows, excess.round(DECIMALS, out=excess)
 
 
 def chance_mi(counts: Counts) -> Floats:

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.counts import Counts, PairCells, PairCounts
-from tanager.counts.statistics import DECIMALS
 
 __all__ = ["explaining_away_residual"]
 
@@ -21,7 +20,7 @@ def explaining_away_residual(counts: Counts) -> Floats:
     ----------
     J. Bilmes, "Dynamic Bayesian multinets", UAI 2000.
     """
-    return counts.score_pairs(_Residual()).round(DECIMALS)
+    return counts.score_pairs(_Residual())
 
 
 class _Residual:

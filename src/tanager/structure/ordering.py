@@ -124,7 +124,7 @@ def order_by_single_condition(counts: Counts) -> Ints:
     Equation 6; the first is the one most informative by itself. From the pair
     counts: one pass over the rows.
     """
-    given = counts.score_pairs(_ClassInformation()).round(DECIMALS)
+    given = counts.score_pairs(_ClassInformation())
     n = counts.domain.n_features
     best = counts.mi()
     outside = np.ones(n, bool)

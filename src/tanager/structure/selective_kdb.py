@@ -109,7 +109,7 @@ class SelectiveKDB(StructureLearner):
         self._check()
         n_features = counts.domain.n_features
         max_k = min(int(self.max_k), max(n_features - 1, 0))
-        information = np.zeros((n_features, n_features))
+        information = np.broadcast_to(0.0, (n_features, n_features))
         if max_k:
             information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
         limits = plan.limits or Limits.none(counts.domain.names)

@@ -50,7 +50,8 @@ class TAN(StructureLearner):
     Notes
     -----
     One pass over the rows; time :math:`O(N n^2)`, memory the counts of all
-    pairs, :math:`O(n^2 v^2 C)`. Information is rounded to ten decimals. Of equal
+    pairs, :math:`O(n^2 v^2 C)`; beyond the memory limit more passes, and the
+    information of all pairs in a temporary file. Information is rounded to ten decimals. Of equal
     features and edges the one whose features say more about the class wins, then
     the earlier column (with ``adjusted=True`` the name that comes first); with
     ``root="first"`` the first column.
@@ -136,28 +137,33 @@ class TAN(StructureLearner):
 
 def _tree_in_order(weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the parents in the tree that is found when the features stand in `order`."""
-    found = maximum_spanning_tree(np.ascontiguousarray(weights[np.ix_(order, order)]))
+    found = maximum_spanning_tree(weights, order)
     parents = np.full(order.shape[0], -1, np.int64)
     has = found >= 0
     parents[order[has]] = order[found[has]]
     return parents
 
 
-def maximum_spanning_tree(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def maximum_spanning_tree(
+    weights: NDArray[np.float64], order: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """Return each node's parent in the maximum spanning tree rooted at node 0.
 
     Prim's algorithm on a symmetric matrix; of equal weights the lowest node,
-    and the earliest attachment, win. The root's parent is -1.
+    and the earliest attachment, win. The root's parent is -1. Node i is row and
+    column ``order[i]``.
     """
     n = weights.shape[0]
+    order = np.arange(n) if order is None else order
     parents = np.full(n, -1, np.int64)
     best = np.full(n, -np.inf)
     outside = np.ones(n, np.bool_)
     node = 0
     for _ in range(n - 1):
         outside[node] = False
-        closer = outside & (weights[node] > best)
-        best[closer] = weights[node][closer]
+        row = weights[order[node]][order]
+        closer = outside & (row > best)
+        best[closer] = row[closer]
         parents[closer] = node
         node = int(np.argmax(np.where(outside, best, -np.inf)))
     return parents
