@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
+from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.learner import StructureLearner
@@ -135,6 +136,7 @@ def dependence_parents(
             *required,
             *(int(p) for p in best if information[feature, p] > above),
         )
+        release(information)
     return parents
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
+from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
 from tanager.structure.arborescence import maximum_branching
 from tanager.structure.chance import adjusted_cmi
@@ -103,11 +104,10 @@ class TAN(StructureLearner):
             parents = maximum_spanning_tree(information)
         else:
             parents = _tree_in_order(information, feature_order(counts, adjusted=adjusted))
+        edges = _edge_weights(information, parents)
         if adjusted and plan.limits is None:
-            worth = information[np.arange(len(parents)), parents] > 0
-            parents = np.where(worth, parents, -1)
-        edges = [information[i, p] for i, p in enumerate(parents) if p >= 0]
-        context.record("structure")["tree_weight"] = float(sum(edges))
+            parents = np.where(edges > 0, parents, -1)
+        context.record("structure")["tree_weight"] = float(sum(edges[parents >= 0]))
         return Structure.from_parents(
             counts.domain.names, [() if p < 0 else (int(p),) for p in parents]
         )
@@ -133,6 +133,15 @@ class TAN(StructureLearner):
         has = found >= 0
         parents[order[has]] = order[found[has]]
         return parents
+
+
+def _edge_weights(weights: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the weight of the edge between each node and its parent; 0 for a root."""
+    edges = np.zeros(len(parents))
+    for node in np.flatnonzero(parents >= 0):
+        edges[node] = weights[node, parents[node]]
+        release(weights)
+    return edges
 
 
 def _tree_in_order(weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -166,4 +175,5 @@ def maximum_spanning_tree(
         best[closer] = row[closer]
         parents[closer] = node
         node = int(np.argmax(np.where(outside, best, -np.inf)))
+        release(weights)
     return parents
