@@ -173,6 +173,7 @@ def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list
 def _ranked(weights: Floats, limits: Limits) -> Floats:
     """Return weights [child, parent]: required parents above all others, those not allowed out."""
     ranked = np.where(limits.allowed & (limits.most > 0)[:, None], weights, -np.inf)
+    np.fill_diagonal(ranked, -np.inf)
     lift = float(np.abs(weights).sum()) + 1.0
     for child, required in enumerate(limits.required):
         ranked[child, list(required)] += lift

@@ -36,7 +36,7 @@ class Limits:
     ----------
     names : tuple of str
     allowed : ndarray of bool, shape (n, n)
-        Whether the column's feature may be a parent of the row's.
+        Whether the column's feature may be a parent of the row's; the diagonal says nothing.
     required : tuple of tuple of int
         The parents that each feature must have.
     most : ndarray of int64, shape (n,)
@@ -56,9 +56,8 @@ class Limits:
     def none(cls, names: Sequence[str]) -> Limits:
         """Return limits that allow everything."""
         n = len(names)
-        free = ~np.eye(n, dtype=np.bool_)
-        most = np.full(n, NO_LIMIT, np.int64)
-        return cls(tuple(names), free, ((),) * n, most, np.zeros((n, n), np.bool_))
+        every, no = (np.broadcast_to(np.bool_(flag), (n, n)) for flag in (True, False))
+        return cls(tuple(names), every, ((),) * n, np.full(n, NO_LIMIT, np.int64), no)
 
     @property
     def n_required(self) -> int:
@@ -101,6 +100,8 @@ class Limits:
 
         Among the features that may come next, the first in the order given does.
         """
+        if not (self.n_required or self.before.any()):
+            return np.array(order, np.int64)
         waiting = [int(feature) for feature in order]
         result: list[int] = []
         while waiting:
