@@ -12,8 +12,6 @@
     K(solve_fixed_point) K(expect_tables)                                                     \
     /* codes.c */                                                                             \
     K(mark_present) K(count_cells) K(encode_matrix) K(split_by_mdl)                           \
-    /* scores.c */                                                                            \
-    K(evaluate_scores)                                                                        \
     /* leave_one_out.c */                                                                     \
     K(score_odds) K(score_posteriors)                                                         \
     /* loglinear.c */                                                                         \

@@ -9,22 +9,27 @@
 #define ROW_BLOCK 128
 #define STRIP 8            /* columns that are summed at a time, in registers */
 #define MOST_LOST 1000.0   /* nats of one row: sums of more would not be exact */
+#define FINER 1024.0       /* steps of the fine grid of the loss in one of the slopes */
+#define COARSE 1048576.0   /* and in one of its coarse grid */
 #define MOST_KNOWN 32      /* steps that the optimiser remembers */
 
 typedef struct {
-    int64_t n_rows, n_tables, n; /* n: columns of scores */
-    const uint16_t *cells;       /* (n_rows, n_tables), counted from starts */
-    const int64_t *starts;       /* (n_tables,) */
-    const uint16_t *labels;      /* (n_rows,) */
-    const double *weights;       /* NULL: every row weighs one */
-    const uint8_t *folds;        /* NULL: all rows count */
-    int64_t fold, inside;        /* the rows of one fold count, or those of the others */
-    const double *scores;        /* (n_cells, n) */
-    double scale, loss_scale, *loss, *slopes;
+    int64_t n_rows, n_tables, n_wide, n; /* n: columns of scores */
+    const uint16_t *cells;               /* (n_rows, n_tables), counted from starts */
+    const int64_t *starts;               /* (n_tables,) */
+    const int32_t *wide;                 /* (n_rows, n_wide), cells themselves */
+    const uint16_t *labels;              /* (n_rows,) */
+    const double *weights;               /* NULL: every row weighs one */
+    const uint8_t *folds;                /* NULL: all rows are of one fold */
+    const int64_t *sets;                 /* (n_folds,), the set that a fold reads; -1: none */
+    int64_t size, squared;               /* numbers of one set; whether errors are squared */
+    const double *scores;                /* (n_sets, n_cells, n) */
+    double scale, *loss, *slopes;
 } Sum;
 
 typedef struct {
-    int64_t row[ROW_BLOCK]; /* the rows that count */
+    int64_t row[ROW_BLOCK];   /* the rows that count */
+    int64_t shift[ROW_BLOCK]; /* where the set that each reads begins */
     double top[ROW_BLOCK], own[ROW_BLOCK], norm[ROW_BLOCK], weight[ROW_BLOCK], lost[ROW_BLOCK];
     double *total; /* (ROW_BLOCK, n) */
 } Block;
@@ -32,29 +37,39 @@ typedef struct {
 /* The nearest whole number, of values below 2^51 in size. */
 INLINE double whole(double value) { return (value + ROUNDER) - ROUNDER; }
 
-/* Find the block's rows that count, and their weights; returns how many. */
+/* Find the block's rows that count, the sets they read and their weights; returns how many. */
 static int64_t choose_rows(const Sum *sum, int64_t first, Block *block)
 {
     int64_t size = least(ROW_BLOCK, sum->n_rows - first), n = 0;
     for (int64_t r = first; r < first + size; r++) {
+        int64_t set = sum->sets[sum->folds ? sum->folds[r] : 0];
         block->row[n] = r;
-        n += !sum->folds || (sum->folds[r] == sum->fold) == sum->inside;
+        block->shift[n] = set * sum->size;
+        n += set >= 0;
     }
     for (int64_t k = 0; k < n; k++)
         block->weight[k] = sum->weights ? sum->weights[block->row[k]] : 1.0;
     return n;
 }
 
-/* Some columns of one row's scores. `width` is known to the compiler. */
-INLINE void gather_strip(const Sum *sum, const uint16_t *cell, int64_t column, int width,
+/* Some columns of one row's scores, of the set that starts at `shift`. `width` is known to
+ * the compiler. */
+INLINE void gather_strip(const Sum *sum, int64_t row, int64_t shift, int64_t column, int width,
                          double *out)
 {
     double total[STRIP];
-    const double *scores = sum->scores + column;
+    const uint16_t *cell = sum->cells + row * sum->n_tables;
+    const int32_t *wide = sum->wide + row * sum->n_wide;
+    const double *scores = sum->scores + shift + column;
     for (int c = 0; c < width; c++)
         total[c] = scores[c];
     for (int64_t t = 0; t < sum->n_tables; t++) {
         const double *add = scores + (sum->starts[t] + cell[t]) * sum->n;
+        for (int c = 0; c < width; c++)
+            total[c] += add[c];
+    }
+    for (int64_t t = 0; t < sum->n_wide; t++) {
+        const double *add = scores + wide[t] * sum->n;
         for (int c = 0; c < width; c++)
             total[c] += add[c];
     }
@@ -63,10 +78,12 @@ INLINE void gather_strip(const Sum *sum, const uint16_t *cell, int64_t column, i
 }
 
 /* Add some columns of one row's slopes. */
-INLINE void scatter_strip(const Sum *sum, const uint16_t *cell, int64_t column, int width,
+INLINE void scatter_strip(const Sum *sum, int64_t row, int64_t shift, int64_t column, int width,
                           const double *slope)
 {
-    double mine[STRIP], *slopes = sum->slopes + column;
+    double mine[STRIP], *slopes = sum->slopes + shift + column;
+    const uint16_t *cell = sum->cells + row * sum->n_tables;
+    const int32_t *wide = sum->wide + row * sum->n_wide;
     for (int c = 0; c < width; c++)
         slopes[c] += mine[c] = slope[column + c];
     for (int64_t t = 0; t < sum->n_tables; t++) {
@@ -74,29 +91,36 @@ INLINE void scatter_strip(const Sum *sum, const uint16_t *cell, int64_t column, 
         for (int c = 0; c < width; c++)
             to[c] += mine[c];
     }
+    for (int64_t t = 0; t < sum->n_wide; t++) {
+        double *to = slopes + wide[t] * sum->n;
+        for (int c = 0; c < width; c++)
+            to[c] += mine[c];
+    }
 }
 
-#define IN_STRIPS(work, row)                                                                  \
+#define IN_STRIPS(work, row, shift, numbers)                                                  \
     {                                                                                         \
         int64_t column = 0;                                                                   \
         for (; column + STRIP <= sum->n; column += STRIP)                                     \
-            work(sum, cell, column, STRIP, row);                                              \
+            work(sum, row, shift, column, STRIP, numbers);                                    \
         switch (sum->n - column) {                                                            \
-        case 7: work(sum, cell, column, 7, row); break;                                       \
-        case 6: work(sum, cell, column, 6, row); break;                                       \
-        case 5: work(sum, cell, column, 5, row); break;                                       \
-        case 4: work(sum, cell, column, 4, row); break;                                       \
-        case 3: work(sum, cell, column, 3, row); break;                                       \
-        case 2: work(sum, cell, column, 2, row); break;                                       \
-        case 1: work(sum, cell, column, 1, row); break;                                       \
+        case 7: work(sum, row, shift, column, 7, numbers); break;                             \
+        case 6: work(sum, row, shift, column, 6, numbers); break;                             \
+        case 5: work(sum, row, shift, column, 5, numbers); break;                             \
+        case 4: work(sum, row, shift, column, 4, numbers); break;                             \
+        case 3: work(sum, row, shift, column, 3, numbers); break;                             \
+        case 2: work(sum, row, shift, column, 2, numbers); break;                             \
+        case 1: work(sum, row, shift, column, 1, numbers); break;                             \
         }                                                                                     \
     }
 
 /* One column: four sums at a time, since each waits for its last addition. */
-INLINE double gather_one(const Sum *sum, const uint16_t *cell)
+INLINE double gather_one(const Sum *sum, int64_t row, int64_t shift)
 {
     const int64_t *starts = sum->starts;
-    const double *scores = sum->scores;
+    const uint16_t *cell = sum->cells + row * sum->n_tables;
+    const int32_t *wide = sum->wide + row * sum->n_wide;
+    const double *scores = sum->scores + shift;
     double a = scores[0], b = 0.0, c = 0.0, d = 0.0;
     int64_t t = 0;
     for (; t + 4 <= sum->n_tables; t += 4) {
@@ -107,33 +131,64 @@ INLINE double gather_one(const Sum *sum, const uint16_t *cell)
     }
     for (; t < sum->n_tables; t++)
         a += scores[starts[t] + cell[t]];
+    for (t = 0; t < sum->n_wide; t++)
+        b += scores[wide[t]];
     return (a + b) + (c + d);
 }
 
-/* Two classes: one column, the score of the second less that of the first. */
+/* Two classes: one column, the score of the second less that of the first. The squared error
+ * of the posterior is twice that of either class. */
 WIDE(void, evaluate_two, (const Sum *sum, Block *block, int64_t size), (sum, block, size))
 {
     double *total = block->total, *small = block->norm, *slope = block->top;
     for (int64_t r = 0; r < size; r++)
-        total[r] = gather_one(sum, sum->cells + block->row[r] * sum->n_tables);
+        total[r] = gather_one(sum, block->row[r], block->shift[r]);
     for (int64_t r = 0; r < size; r++)
         block->own[r] = 2.0 * sum->labels[block->row[r]] - 1.0; /* the side of the row's class */
     for (int64_t r = 0; r < size; r++)
         total[r] *= block->own[r];
     for (int64_t r = 0; r < size; r++)
         small[r] = exponential(-fabs(total[r]));
+    if (sum->squared)
+        for (int64_t r = 0; r < size; r++) {
+            double miss = (total[r] < 0 ? 1.0 : small[r]) / (1.0 + small[r]);
+            double hit = (total[r] < 0 ? small[r] : 1.0) / (1.0 + small[r]);
+            block->lost[r] = 2.0 * miss * miss;
+            slope[r] = 4.0 * miss * miss * hit;
+        }
+    else
+        for (int64_t r = 0; r < size; r++) {
+            block->lost[r] = logarithm_1p(small[r]) + high(-total[r], 0.0);
+            slope[r] = (total[r] < 0 ? 1.0 : small[r]) / (1.0 + small[r]);
+        }
     for (int64_t r = 0; r < size; r++)
-        block->lost[r] = logarithm_1p(small[r]) + high(-total[r], 0.0);
-    for (int64_t r = 0; r < size; r++) {
-        double miss = (total[r] < 0 ? 1.0 : small[r]) / (1.0 + small[r]);
-        slope[r] = whole(-block->own[r] * miss * block->weight[r] * sum->scale);
-    }
+        slope[r] = whole(-block->own[r] * slope[r] * block->weight[r] * sum->scale);
     for (int64_t r = 0; r < size; r++) {
         const uint16_t *cell = sum->cells + block->row[r] * sum->n_tables;
-        sum->slopes[0] += slope[r];
+        const int32_t *wide = sum->wide + block->row[r] * sum->n_wide;
+        double *slopes = sum->slopes + block->shift[r];
+        slopes[0] += slope[r];
         for (int64_t t = 0; t < sum->n_tables; t++)
-            sum->slopes[sum->starts[t] + cell[t]] += slope[r];
+            slopes[sum->starts[t] + cell[t]] += slope[r];
+        for (int64_t t = 0; t < sum->n_wide; t++)
+            slopes[wide[t]] += slope[r];
     }
+}
+
+/* Turn a row's posteriors times `norm` into the slopes of its squared error; returns that. */
+static double square_error(double *row, int64_t n, int64_t label, double norm)
+{
+    double others = 0.0, lost = 0.0, mean = 0.0;
+    for (int64_t c = 0; c < n; c++)
+        others += c == label ? 0.0 : row[c];
+    for (int64_t c = 0; c < n; c++) {
+        double miss = (c == label ? -others : row[c]) / norm;
+        lost += miss * miss;
+        mean += miss * row[c] / norm;
+    }
+    for (int64_t c = 0; c < n; c++)
+        row[c] *= 2.0 * ((c == label ? -others : row[c]) / norm - mean);
+    return lost;
 }
 
 /* More classes: one column each. */
@@ -141,10 +196,8 @@ WIDE(void, evaluate_many, (const Sum *sum, Block *block, int64_t size), (sum, bl
 {
     int64_t n = sum->n;
     double *total = block->total;
-    for (int64_t r = 0; r < size; r++) {
-        const uint16_t *cell = sum->cells + block->row[r] * sum->n_tables;
-        IN_STRIPS(gather_strip, total + r * n)
-    }
+    for (int64_t r = 0; r < size; r++)
+        IN_STRIPS(gather_strip, block->row[r], block->shift[r], total + r * n)
     for (int64_t r = 0; r < size; r++) {
         double *row = total + r * n, top = row[0];
         for (int64_t c = 1; c < n; c++)
@@ -161,28 +214,36 @@ WIDE(void, evaluate_many, (const Sum *sum, Block *block, int64_t size), (sum, bl
             norm += total[r * n + c];
         block->norm[r] = norm;
     }
-    for (int64_t r = 0; r < size; r++)
-        block->lost[r] = logarithm_1p(high(block->norm[r] - 1.0, 0.0)) - block->own[r];
+    for (int64_t r = 0; r < size; r++) {
+        int64_t label = sum->labels[block->row[r]];
+        if (sum->squared)
+            block->lost[r] = square_error(total + r * n, n, label, block->norm[r]);
+        else {
+            block->lost[r] = logarithm_1p(high(block->norm[r] - 1.0, 0.0)) - block->own[r];
+            total[r * n + label] -= block->norm[r];
+        }
+    }
     for (int64_t r = 0; r < size; r++) {
         double *row = total + r * n, scale = block->weight[r] * sum->scale;
-        row[sum->labels[block->row[r]]] -= block->norm[r];
         for (int64_t c = 0; c < n; c++)
             row[c] = whole(row[c] / block->norm[r] * scale);
     }
-    for (int64_t r = 0; r < size; r++) {
-        const uint16_t *cell = sum->cells + block->row[r] * sum->n_tables;
-        IN_STRIPS(scatter_strip, total + r * n)
-    }
+    for (int64_t r = 0; r < size; r++)
+        IN_STRIPS(scatter_strip, block->row[r], block->shift[r], total + r * n)
 }
 
-/* Add the loss of some rows to loss (1,) and its derivatives by the scores to slopes, both
- * in whole multiples of one over their scale. Only rows of the fold count, or, where inside
- * is 0, those of all others; all rows where folds are empty. */
+/* Add the loss of some rows to loss, in whole multiples of COARSE / (FINER scale) and of
+ * 1 / (FINER scale), and its derivatives by the scores to slopes, in multiples of 1 / scale. A
+ * row of fold f reads the set sets[f] of the scores, and does not count where that is -1; all
+ * rows are of fold 0 where folds are empty. */
 static int64_t run_evaluate_sums(Argument *arguments)
 {
-    Sum sum = {LENGTH(0, 0), LENGTH(0, 1), LENGTH(7, 1), SHORTS(0), LONGS(1), SHORTS(2),
-               SIZE(3) ? DOUBLES(3) : NULL, SIZE(4) ? BYTES(4) : NULL, NUMBER(5), NUMBER(6),
-               DOUBLES(7), REAL(8), REAL(9), DOUBLES(10), DOUBLES(11)};
+    Sum sum = {.n_rows = LENGTH(0, 0), .n_tables = LENGTH(0, 1), .n_wide = LENGTH(2, 1),
+               .n = LENGTH(7, 2), .cells = SHORTS(0), .starts = LONGS(1), .wide = INTS(2),
+               .labels = SHORTS(3), .weights = SIZE(4) ? DOUBLES(4) : NULL,
+               .folds = SIZE(5) ? BYTES(5) : NULL, .sets = LONGS(6),
+               .size = LENGTH(7, 1) * LENGTH(7, 2), .squared = NUMBER(8), .scores = DOUBLES(7),
+               .scale = REAL(9), .loss = DOUBLES(10), .slopes = DOUBLES(11)};
     Block block;
     block.total = malloc(sizeof(double) * ROW_BLOCK * (size_t)sum.n);
     if (!block.total)
@@ -193,8 +254,12 @@ static int64_t run_evaluate_sums(Argument *arguments)
             evaluate_two(&sum, &block, size);
         else
             evaluate_many(&sum, &block, size);
-        for (int64_t r = 0; r < size; r++)
-            sum.loss[0] += whole(low(block.lost[r], MOST_LOST) * block.weight[r] * sum.loss_scale);
+        for (int64_t r = 0; r < size; r++) {
+            double lost = low(block.lost[r], MOST_LOST) * block.weight[r] * sum.scale * FINER;
+            double coarse = whole(lost / COARSE);
+            sum.loss[0] += coarse;
+            sum.loss[1] += whole(lost - coarse * COARSE);
+        }
     }
     free(block.total);
     return 0;
@@ -202,36 +267,38 @@ static int64_t run_evaluate_sums(Argument *arguments)
 KERNEL(evaluate_sums,
        "cells: uint16[n_rows, n_tables]\n"
        "starts: int64[n_tables] below n_cells\n"
+       "wide: int32[n_rows, n_wide] below n_cells\n"
        "labels: uint16[n_rows] below n_scores + 1\n"
        "weights: float64[n_rows] or empty\n"
-       "folds: uint8[n_rows] or empty\n"
-       "fold: int\n"
-       "inside: int\n"
-       "scores: float64[n_cells, n_scores]\n"
+       "folds: uint8[n_rows] below n_folds or empty\n"
+       "sets: int64[n_folds]\n"
+       "scores: float64[n_sets, n_cells, n_scores]\n"
+       "squared: int below 2\n"
        "scale: float\n"
-       "loss_scale: float\n"
-       "loss: float64[1] written\n"
-       "slopes: float64[n_cells, n_scores] written")
+       "loss: float64[2] written\n"
+       "slopes: float64[n_sets, n_cells, n_scores] written\n"
+       "sets + 1 <= n_sets")
 
 /* Write the sum of each row's scores to out (n_rows, n_columns). */
 static int64_t run_add_sums(Argument *arguments)
 {
-    Sum all = {.n_rows = LENGTH(0, 0), .n_tables = LENGTH(0, 1), .n = LENGTH(2, 1),
-               .cells = SHORTS(0), .starts = LONGS(1), .scores = DOUBLES(2)};
+    Sum all = {.n_rows = LENGTH(0, 0), .n_tables = LENGTH(0, 1), .n_wide = LENGTH(2, 1),
+               .n = LENGTH(3, 1), .cells = SHORTS(0), .starts = LONGS(1), .wide = INTS(2),
+               .scores = DOUBLES(3)};
     const Sum *sum = &all;
     for (int64_t r = 0; r < sum->n_rows; r++) {
-        const uint16_t *cell = sum->cells + r * sum->n_tables;
-        double *out = DOUBLES(3) + r * sum->n;
+        double *out = DOUBLES(4) + r * sum->n;
         if (sum->n == 1)
-            *out = gather_one(sum, cell);
+            *out = gather_one(sum, r, 0);
         else
-            IN_STRIPS(gather_strip, out)
+            IN_STRIPS(gather_strip, r, 0, out)
     }
     return 0;
 }
 KERNEL(add_sums,
        "cells: uint16[n_rows, n_tables]\n"
        "starts: int64[n_tables] below n_cells\n"
+       "wide: int32[n_rows, n_wide] below n_cells\n"
        "scores: float64[n_cells, n_scores]\n"
        "out: float64[n_rows, n_scores] written")
 

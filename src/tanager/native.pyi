@@ -158,23 +158,6 @@ def split_by_mdl(
     values: Floats, labels: Shorts, weights: Floats, n_classes: int, cuts: Ints
 ) -> int: ...
 
-# scores.c
-def evaluate_scores(
-    joint: Shorts,
-    slots: Int32s,
-    labels: Shorts,
-    weights: Floats,
-    folds: Bytes,
-    starts: Ints,
-    tables: Ints,
-    flat: Floats,
-    n_slots: int,
-    kind: int,
-    scale: float,
-    loss: Ints,
-    gradient: Ints,
-) -> int: ...
-
 # leave_one_out.c
 def score_odds(
     codes: Codes,
@@ -218,18 +201,18 @@ def score_posteriors(
 def evaluate_sums(
     cells: Shorts,
     starts: Ints,
+    wide: Int32s,
     labels: Shorts,
     weights: Floats,
     folds: Bytes,
-    fold: int,
-    inside: int,
+    sets: Ints,
     scores: Floats,
+    squared: int,
     scale: float,
-    loss_scale: float,
     loss: Floats,
     slopes: Floats,
 ) -> int: ...
-def add_sums(cells: Shorts, starts: Ints, scores: Floats, out: Floats) -> int: ...
+def add_sums(cells: Shorts, starts: Ints, wide: Int32s, scores: Floats, out: Floats) -> int: ...
 def locate_rows(
     codes: Codes,
     features: Ints,

@@ -12,7 +12,7 @@ from tanager.codes import Domain, Fold, Rows
 from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear import (
     Columns,
-    LocatedTable,
+    LocatedTerms,
     Settings,
     Terms,
     basis,
@@ -40,7 +40,7 @@ def make_terms(domain, codes, labels, families=FAMILIES, weights=None, fold=None
     """Return terms and located rows; options are those of `Rows.in_memory`."""
     rows = Rows.in_memory(domain, codes, labels, weights, **options)
     terms = Terms(families, Columns.of(domain), rows, FitContext())
-    return terms, LocatedTable(terms, rows, FitContext(engine=LocalEngine(2)), fold)
+    return terms, LocatedTerms(terms, rows, FitContext(engine=LocalEngine(2)), fold)
 
 
 def shares_of(labels, n_classes):
@@ -142,7 +142,7 @@ def test_a_pair_of_ordered_features_has_a_basis_along_either_side():
     read = expected.reshape(4, 6, 3)[codes[2], codes[1]]
     np.testing.assert_allclose(rows.log_joint(free), read, atol=1e-12)
     unknown = Rows.in_memory(domain, np.array([[0], [6], [1]], np.uint8), labels[:1])
-    place = terms.joint.places.locate(unknown.gather().codes)
+    place, _ = terms.joint.places.locate(unknown.gather().codes)
     assert not terms.scores(free)[terms.starts[0] + place].any()
 
 
@@ -276,7 +276,7 @@ def test_what_a_fit_knows_of_the_loss_holds_for_other_strengths():
     shares, few = shares_of(labels, 3), Settings(12, 0.0)
     fit = fit_scores(terms, rows, [1.0, 1.0, 1.0], shares, settings=few)
     # Of the loss alone: without a prior, by the parameters as they are.
-    steps, changes = fit.bends.under(np.zeros((terms.n_cells, 1)), np.ones(fit.free.shape))
+    steps, changes = fit.curvature.under(np.zeros((terms.n_cells, 1)), np.ones(fit.free.shape))
     before = rows.evaluate(fit.free - steps[-1].reshape(fit.free.shape))[1].ravel()
     after = rows.evaluate(fit.free)[1].ravel()  # the last step ended here
     np.testing.assert_allclose(changes[-1], after - before, atol=1e-7)

@@ -8,7 +8,7 @@ from scipy.optimize import Bounds, minimize
 
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext
-from tanager.loglinear import Columns, LocatedTable, Settings, Terms, by_class, fit_scores, joining
+from tanager.loglinear import Columns, LocatedTerms, Settings, Terms, by_class, fit_scores, joining
 from tanager.loglinear.curves import basis
 from tanager.loglinear.objective import CLASS_PRECISION
 from tanager.loglinear.steps import can_hold, column_bounds, corner_matrix, step_matrix
@@ -27,7 +27,7 @@ def make_problem(n_classes: int, signs, n_rows: int = 80):
     rows = Rows.in_memory(domain, codes, labels)
     known = {1: np.array(signs, np.int8)}
     terms = Terms(FAMILIES, Columns.of(domain), rows, FitContext(), known)
-    return terms, LocatedTable(terms, rows, FitContext()), codes, labels
+    return terms, LocatedTerms(terms, rows, FitContext()), codes, labels
 
 
 @pytest.fixture(params=[False, True], ids=["each for itself", "joined"])

@@ -9,13 +9,13 @@ from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.curves import basis
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.objective import Fit, Settings, fit_scores
-from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.rows import LocatedTerms
 from tanager.loglinear.steps import Signs, can_hold
 
 __all__ = [
     "Columns",
     "Fit",
-    "LocatedTable",
+    "LocatedTerms",
     "Settings",
     "Signs",
     "Terms",

@@ -97,7 +97,11 @@ class Terms:
         self._lay_out(columns)
         self.mass[0] = rows.total_weight
         self.steps = self._find_steps() if self._signs else None
-        self.joint = Joint(self.families, columns, tables, weighed, self)
+        if len(tables) == len(self.families):
+            own = [self.places(at) for at in range(len(self.families))]
+            self.joint = Joint.alone(self.families, columns, self.starts, own, self.n_cells)
+        else:
+            self.joint = Joint.summed(self.families, columns, tables, weighed, self)
 
     def _lay_out(self, columns: Columns) -> None:
         """Give every family its cells."""
@@ -198,6 +202,11 @@ class Terms:
         padded = np.full([arity + 1 for arity in shape], self._blank_place(at))
         padded[tuple(slice(arity) for arity in shape)] = self._places[at].reshape(shape)
         return padded.ravel()
+
+    def find(self, at: int, digits: Sequence[Ints]) -> Ints:
+        """Return the cells of joint values of a family; a digit past its arity is unknown."""
+        radices = [arity + 1 for arity in self.shape(at)]
+        return np.asarray(self.starts[at] + self.places(at)[np.ravel_multi_index(digits, radices)])
 
     def _blank_place(self, at: int) -> int:
         """Return a cell of zero of a family, counted from its start."""

@@ -9,9 +9,9 @@ the sums; what is learned stays the families' own scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,7 @@ from tanager.codes import Chunk, Codes, Domain, Groups, Rows
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
-if TYPE_CHECKING:
-    from tanager.loglinear.cells import Terms
-
-__all__ = ["Columns", "Joint", "Places", "join_families", "join_sets", "weigh_joints"]
+__all__ = ["Columns", "Joint", "Places", "Wide", "join_families", "join_sets", "weigh_joints"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -198,32 +195,43 @@ class _WeighPass:
         return [state[low:high].reshape(size) for low, high, size in parts]
 
 
+class Wide(Protocol):
+    """Tables of more cells than a short integer counts; picklable."""
+
+    def locate(self, codes: Codes) -> NDArray[np.int32]:
+        """Return each row's cell of each of these tables, (n_rows, n_wide)."""
+
+
 class Places(NamedTuple):
     """Where rows stand in each table: picklable, for who reads the rows."""
 
     sums: _Sums
     places: NDArray[np.uint16]
     place_start: Ints
+    wide: Wide | None = None
 
-    def locate(self, codes: Codes) -> NDArray[np.uint16]:
-        """Return each row's cell of each table, counted from its start, (n_rows, n_tables)."""
-        out = np.empty((codes.shape[1], len(self.place_start)), np.uint16)
+    def locate(self, codes: Codes) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
+        """Return each row's cell of each table: counted from its start, and of the wide ones."""
+        n_rows = codes.shape[1]
+        out = np.empty((n_rows, len(self.place_start)), np.uint16)
         native.locate_rows(codes, *self.sums[:4], self.places, self.place_start, out)
-        return out
+        if self.wide is None:
+            return out, np.zeros((n_rows, 0), np.int32)
+        return out, self.wide.locate(codes)
+
+
+class CellFinder(Protocol):
+    """Where the scores of families stand."""
+
+    @property
+    def n_cells(self) -> int: ...
+
+    def find(self, at: int, digits: Sequence[Ints]) -> Ints:
+        """Return the cells of joint values of a family; a digit past its arity is unknown."""
 
 
 class Joint:
-    """The tables that rows read.
-
-    Parameters
-    ----------
-    families : sequence of tuple of int
-    columns : Columns
-    tables : sequence of JoinedTable
-    weighed : sequence of ndarray
-        The weight of each joint value.
-    terms : Terms
-        Whose cells are laid out.
+    """The tables that rows read, each with the scores of one family or the sums of several.
 
     Attributes
     ----------
@@ -233,55 +241,80 @@ class Joint:
     places : Places
     """
 
-    def __init__(
-        self,
+    def __init__(self, starts: Ints, n_cells: int, places: Places, matrix: Any = None) -> None:
+        self.starts = starts
+        self.n_cells = n_cells
+        self.places = places
+        # Which cells of the families each cell of the tables sums up; None: the same.
+        self._matrix = matrix
+        self._back = None if matrix is None else matrix.T.tocsr()
+
+    @classmethod
+    def alone(
+        cls,
+        families: Sequence[tuple[int, ...]],
+        columns: Columns,
+        starts: Ints,
+        places: Sequence[Ints],
+        n_cells: int,
+    ) -> Joint:
+        """Return tables that are the families' own cells, by each one's start and places."""
+        return cls(starts, n_cells, _places(families, columns, places))
+
+    @classmethod
+    def summed(
+        cls,
         families: Sequence[tuple[int, ...]],
         columns: Columns,
         tables: Sequence[JoinedTable],
         weighed: Sequence[Floats],
-        terms: Terms,
-    ) -> None:
-        places = []
-        self._matrix: Any = None
-        self._back: Any = None
-        if len(tables) == len(families):
-            self.starts, self.n_cells = terms.starts, terms.n_cells
-            places = [terms.places(at) for at in range(len(families))]
-        else:
-            sources, cells, start = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], 1
-            starts = []
-            for (members, inside), mass in zip(tables, weighed, strict=True):
-                seen = np.flatnonzero(mass)
-                place = np.zeros(mass.size, np.int64)
-                place[seen] = np.arange(len(seen))
-                places.append(place)
-                starts.append(start)
-                digits = np.unravel_index(seen, mass.shape)
-                for at in inside:
-                    mine = [digits[members.index(column)] for column in families[at]]
-                    radices = [int(columns.arities[column]) + 1 for column in families[at]]
-                    joint = np.ravel_multi_index(mine, radices)
-                    sources.append(start + np.arange(len(seen)))
-                    cells.append(terms.starts[at] + terms.places(at)[joint])
-                start += max(len(seen), 1)
-            self.starts, self.n_cells = np.array(starts, np.int64), start
-            self._connect(np.concatenate(sources), np.concatenate(cells), terms.n_cells)
-        lengths = np.cumsum([0, *map(len, places)]).astype(np.int64)
-        sums = _Sums.of([members for members, _ in tables], columns)
-        flat = np.concatenate([np.zeros(0, np.int64), *places]).astype(np.uint16)
-        self.places = Places(sums, flat, lengths[:-1])
+        cells: CellFinder,
+        wide: Sequence[Ints] = (),
+        locator: Callable[[Sequence[int]], Wide] | None = None,
+    ) -> Joint:
+        """Return tables of the joint values that rows have.
 
-    def _connect(self, sources: Ints, cells: Ints, n_cells: int) -> None:
+        `wide` are the families' cells of tables apart, which a `locator` of their starts finds.
+        """
         from scipy.sparse import csr_array
 
-        ones = np.ones(len(sources))
-        self._matrix = csr_array((ones, (sources, cells)), shape=(self.n_cells, n_cells))
-        self._back = self._matrix.T.tocsr()
+        sources, found = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+        places, starts, start = [], [], 1
+        for (members, inside), mass in zip(tables, weighed, strict=True):
+            seen = np.flatnonzero(mass)
+            place = np.zeros(mass.size, np.int64)
+            place[seen] = np.arange(len(seen))
+            places.append(place)
+            starts.append(start)
+            digits = np.unravel_index(seen, mass.shape)
+            for at in inside:
+                mine = [digits[members.index(column)] for column in families[at]]
+                sources.append(start + np.arange(len(seen)))
+                found.append(cells.find(at, mine))
+            start += max(len(seen), 1)
+        wide_starts = []
+        for own in wide:
+            wide_starts.append(start)
+            sources.append(start + np.arange(len(own)))
+            found.append(own)
+            start += len(own)
+        both = np.concatenate(sources), np.concatenate(found)
+        matrix = csr_array((np.ones(len(both[0])), both), shape=(start, cells.n_cells))
+        where = _places([members for members, _ in tables], columns, places)
+        if locator is not None and wide_starts:
+            where = where._replace(wide=locator(wide_starts))
+        return cls(np.array(starts, np.int64), start, where, matrix)
 
     def expand(self, scores: Floats) -> Floats:
         """Return what rows read, from the families' scores (n_family_cells, n_columns)."""
         return scores if self._matrix is None else np.asarray(self._matrix @ scores)
 
     def pull(self, slopes: Floats) -> Floats:
-        """Return the transpose of `expand`; of whole numbers, exact."""
+        """Return the transpose of `expand`."""
         return slopes if self._back is None else np.asarray(self._back @ slopes)
+
+
+def _places(tables: Sequence[tuple[int, ...]], columns: Columns, places: Sequence[Ints]) -> Places:
+    lengths = np.cumsum([0, *map(len, places)]).astype(np.int64)
+    flat = np.concatenate([np.zeros(0, np.int64), *places]).astype(np.uint16)
+    return Places(_Sums.of(tables, columns), flat, lengths[:-1])

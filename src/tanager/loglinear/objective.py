@@ -1,25 +1,102 @@
-"""The fit: scores that make the rows' classes most probable, under a ridge."""
+"""The objective of every batch fit, and the fit of terms: scores under a ridge by layers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.optimiser import Curvature, minimise
-from tanager.loglinear.rows import LocatedTable
-from tanager.loglinear.steps import minimise_within
+from tanager.loglinear.optimiser import REMEMBERED, Curvature, minimise, minimise_by
+from tanager.loglinear.penalty import Penalty
+from tanager.loglinear.rows import LocatedTerms
 from tanager.threads import one_blas_thread
 
-__all__ = ["Fit", "Settings", "fit_scores"]
+__all__ = ["Fit", "Objective", "Settings", "fit_scores"]
 
 Floats = NDArray[np.float64]
 
 LEAST_SHARE = 1e-9  # of a class without rows
 CLASS_PRECISION = 1e-4  # of the class node, around the classes' shares: so an optimum exists
+
+
+class Objective:
+    r"""The penalised loss of a vector of free parameters, with its gradient.
+
+    .. math:: F(z) = \sum_i w_i \, \ell(s_i(\sigma z), y_i) + R(z), \qquad
+              R(z) = \tfrac12 \sum_j \lambda_j \delta_j^2
+              + \tfrac{\tau}{2} \sum_{(a, b)} (\delta_a - \delta_b)^2, \quad \delta = z - c
+
+    .. math:: \nabla F = \sigma J^\top \sum_i w_i \, \partial \ell / \partial s_i + \nabla R
+
+    How z becomes the rows' scores :math:`s_i`, and the derivatives by scores those by z:
+
+    ========  ==============================  ===========================================
+    array     shape                           by
+    ========  ==============================  ===========================================
+    z         (n_free,)                       the optimiser
+    scores    (n_sets, n_cells, n_columns)    a parametrisation: `Terms` (free, smooth, or
+                                              monotone), `Direct`, `Extended`, `Weighted`
+    tables    (n_sets, n_tables, n_columns)   `Joint`: sums of families that are read at once
+    s         (n_rows, n_columns)             `LocatedTable`: one cell of every table a row
+    ========  ==============================  ===========================================
+
+    all of float64 and C-contiguous. There is one column per class, or a single one for two
+    classes. The loss is a pass over the rows; everything else is as large as the parameters.
+
+    Parameters
+    ----------
+    loss : callable
+        From parameters (n_free,) to the loss of the rows and its gradient.
+    penalty : Penalty or None
+        Of z.
+    scale : ndarray of float64, shape (n_free,), or None
+        :math:`\sigma`: the loss's parameters in units of z; about one over the square root of
+        the second derivatives, so that no direction is much steeper than another.
+    frozen : ndarray of bool, shape (n_free,), or None
+        Parameters that keep their first value.
+
+    Attributes
+    ----------
+    passes : int
+        Evaluations so far.
+    latest : float
+        The last loss, without the penalty.
+    """
+
+    def __init__(
+        self,
+        loss: Callable[[Floats], tuple[float, Floats]],
+        penalty: Penalty | None = None,
+        *,
+        scale: Floats | None = None,
+        frozen: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self._loss = loss
+        self._penalty = penalty
+        self._scale = scale
+        self._frozen = frozen
+        self.passes = 0
+        self.latest = np.nan
+
+    def __call__(self, free: Floats) -> tuple[float, Floats]:
+        """Return value and gradient."""
+        self.passes += 1
+        if self._scale is None:
+            value, gradient = self._loss(free)
+        else:
+            value, gradient = self._loss(free * self._scale)
+            gradient = gradient * self._scale
+        self.latest = value
+        if self._penalty is not None:
+            extra, pull = self._penalty.value(free)
+            value += extra
+            gradient = gradient + pull
+        if self._frozen is not None:
+            gradient = np.where(self._frozen, 0.0, gradient)
+        return value, gradient
 
 
 class Settings(NamedTuple):
@@ -33,7 +110,7 @@ class Settings(NamedTuple):
         return Settings(2 * self.max_iter, self.tol / 30)
 
 
-class Bends(NamedTuple):
+class ScaledCurvature(NamedTuple):
     """The curvature of an objective by scaled parameters, with its prior and the scale.
 
     Attributes
@@ -69,7 +146,7 @@ class Fit(NamedTuple):
     passes : int
         Evaluations of the objective, each one pass over the rows.
     converged : bool
-    bends : Bends or None
+    curvature : ScaledCurvature or None
         What was found about the second derivatives.
     """
 
@@ -78,13 +155,13 @@ class Fit(NamedTuple):
     iterations: int
     passes: int
     converged: bool
-    bends: Bends | None = None
+    curvature: ScaledCurvature | None = None
 
 
 @one_blas_thread()
 def fit_scores(
     terms: Terms,
-    rows: LocatedTable,
+    rows: LocatedTerms,
     strengths: Sequence[float],
     class_shares: Floats,
     *,
@@ -96,7 +173,7 @@ def fit_scores(
     Parameters
     ----------
     terms : Terms
-    rows : LocatedTable
+    rows : LocatedTerms
     strengths : sequence of float
         Precision of the Gaussian prior of the layers with 0, 1, ... parents.
     class_shares : ndarray of float64, shape (n_classes,)
@@ -120,41 +197,45 @@ def fit_scores(
     # Two classes share one column, each half of it: the same prior on both halves.
     precision = known[terms.depths + 1][:, None] * (0.5 if terms.n_columns == 1 else 1.0)
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
-    weighed = precision * scale * scale
     centre = np.zeros(shape)
     centre[0] = _class_node(class_shares, terms.n_columns)
+    spread = np.broadcast_to(precision, shape).ravel()
+    penalty = Penalty(spread, centre.ravel()).scaled(scale.ravel())
 
-    def objective(scaled: Floats) -> tuple[float, Floats]:
-        given = scaled.reshape(shape)
-        loss, slopes = rows.evaluate(given * scale)
-        slopes *= scale
-        away = given - centre / scale
-        pull = weighed * away
-        slopes += pull
-        return loss + 0.5 * float(np.vdot(pull, away)), slopes.ravel()
+    def loss(free: Floats) -> tuple[float, Floats]:
+        value, slopes = rows.evaluate(free.reshape(shape))
+        return value, slopes.ravel()
 
-    bends = None
+    objective = Objective(loss, penalty, scale=scale.ravel())
+    curvature = None
     if isinstance(start, Fit):
-        bends = start.bends
+        curvature = start.curvature
         start = start.free
-    first = (centre if start is None else start) / scale
-    # A step that is safe for one table is too long for the sum of many.
-    first_step = 1.0 / (1.0 + len(terms.families)) ** 0.5
+    first = ((centre if start is None else start) / scale).ravel()
     if terms.steps is None:
         found = minimise(
             objective,
-            first.ravel(),
+            first,
             **settings._asdict(),
-            first_step=first_step,
-            curvature=None if bends is None else bends.under(precision, scale),
+            # A step that is safe for one table is too long for the sum of many.
+            first_step=1.0 / (1.0 + len(terms.families)) ** 0.5,
+            curvature=None if curvature is None else curvature.under(precision, scale),
         )
     else:
         # The bounds are zero or infinite, and so are those of scaled parameters.
-        bounds = terms.steps.low, terms.steps.high
-        found = minimise_within(objective, first.ravel(), *bounds, **settings._asdict())
+        bounds = terms.steps.low.ravel(), terms.steps.high.ravel()
+        found = minimise_by(
+            "lbfgs",
+            objective,
+            first,
+            **settings._asdict(),
+            gradient_tol=1e-6,
+            corrections=REMEMBERED,
+            bounds=bounds,
+        )
     free = found.at.reshape(shape) * scale
-    bends = None if found.curvature is None else Bends(found.curvature, precision, scale)
-    return Fit(free, found.value, found.iterations, found.evaluations, found.converged, bends)
+    kept = None if found.curvature is None else ScaledCurvature(found.curvature, precision, scale)
+    return Fit(free, found.value, found.iterations, found.evaluations, found.converged, kept)
 
 
 def _class_node(class_shares: Floats, n_columns: int) -> Floats:

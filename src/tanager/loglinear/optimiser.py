@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
 
-__all__ = ["Curvature", "Descent", "minimise"]
+__all__ = ["METHODS", "Curvature", "Descent", "minimise", "minimise_by"]
 
 Floats = NDArray[np.float64]
 
@@ -47,6 +47,8 @@ class Descent(NamedTuple):
     converged : bool
         Whether the improvement became small, or all that the gradient promises did, before
         the iterations ended.
+    reason : str
+        Why it stopped.
     curvature : Curvature or None
         What was found on the way.
     """
@@ -56,6 +58,7 @@ class Descent(NamedTuple):
     iterations: int
     evaluations: int
     converged: bool
+    reason: str = ""
     curvature: Curvature | None = None
 
 
@@ -109,7 +112,7 @@ def minimise(
     evaluations = 1
 
     def stopped(iterations: int, converged: bool) -> Descent:
-        return Descent(at, value, iterations, evaluations, converged, memory.curvature())
+        return Descent(at, value, iterations, evaluations, converged, "", memory.curvature())
 
     def is_small(promised: float) -> bool:
         return isfinite(value) and promised <= max(tol, ROUNDING) * max(abs(value), 1.0)
@@ -144,6 +147,111 @@ def minimise(
         if gained <= tol * size and is_small(memory.promise(gradient)):
             return stopped(iteration + 1, True)
     return stopped(max_iter, False)
+
+
+METHODS = ("lbfgs", "cg", "gradient")
+
+
+def minimise_by(
+    method: str,
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    *,
+    max_iter: int,
+    tol: float,
+    gradient_tol: float = 0.0,
+    corrections: int = 5,
+    bounds: tuple[Floats, Floats] | None = None,
+    report: Callable[[float], None] = lambda _: None,
+) -> Descent:
+    """Minimise a function by a named method: for the papers' traces, and within bounds.
+
+    Parameters
+    ----------
+    method : {"lbfgs", "cg", "gradient"}
+        SciPy's L-BFGS-B, its nonlinear conjugate gradients, or plain steps along the gradient,
+        each as long as the last or twice that, halved until the value falls as promised.
+    objective, start, max_iter
+        As in `minimise`.
+    tol : float
+        Stops where an iteration improves the value by less than this times the
+        larger of it and one.
+    gradient_tol : float
+        Stops where no component of the gradient is larger.
+    corrections : int
+        Steps that L-BFGS-B remembers.
+    bounds : (ndarray, ndarray) or None
+        Least and greatest values; for "lbfgs".
+    report : callable
+        Told the value after each iteration.
+
+    References
+    ----------
+    Byrd, Lu, Nocedal and Zhu (1995), DOI 10.1137/0916069: L-BFGS-B. Polak and Ribière (1969):
+    conjugate gradients.
+    """
+    if method == "gradient":
+        return _follow_gradient(objective, start, max_iter, tol, report)
+    from scipy.optimize import Bounds, minimize
+
+    values: list[float] = []
+
+    def after(intermediate_result: Any) -> None:
+        values.append(float(intermediate_result.fun))
+        report(values[-1])
+        # L-BFGS-B has this rule of its own.
+        if method == "cg" and len(values) > 1:
+            gained, size = values[-2] - values[-1], max(*map(abs, values[-2:]), 1.0)
+            if gained <= tol * size:
+                raise StopIteration
+
+    options: dict[str, Any] = {"maxiter": max_iter, "gtol": gradient_tol}
+    if method == "lbfgs":
+        options |= {"maxcor": corrections, "ftol": tol, "maxfun": 20 * max_iter + 20}
+    found: Any = minimize(
+        objective,
+        start,
+        jac=True,
+        method={"lbfgs": "L-BFGS-B", "cg": "CG"}[method],
+        bounds=None if bounds is None else Bounds(*bounds),
+        callback=after,
+        options=options,
+    )
+    # A line search that finds nothing lower stops at a minimum to machine precision.
+    converged = bool(found.status != 1)
+    at, value = np.asarray(found.x, np.float64), float(found.fun)
+    return Descent(at, value, int(found.nit), int(found.nfev), converged, str(found.message))
+
+
+def _follow_gradient(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
+    max_iter: int,
+    tol: float,
+    report: Callable[[float], None],
+) -> Descent:
+    """Take steps along the gradient."""
+    at, (value, gradient) = start, objective(start)
+    length, evaluations = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 1
+    for iteration in range(max_iter):
+        steepness = float(np.dot(gradient, gradient))
+        for _ in range(MOST_TRIES):
+            there = at - length * gradient
+            new_value, new_gradient = objective(there)
+            evaluations += 1
+            if new_value <= value - ENOUGH * length * steepness:
+                break
+            length *= 0.5
+        else:
+            return Descent(at, value, iteration, evaluations, True, "no step is better")
+        gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
+        at, value, gradient = there, new_value, new_gradient
+        report(value)
+        length *= 2.0
+        if gained <= tol * size:
+            reason = "relative improvement of at most tol"
+            return Descent(at, value, iteration + 1, evaluations, True, reason)
+    return Descent(at, value, max_iter, evaluations, False, "max_iter iterations")
 
 
 class _Memory:

@@ -16,7 +16,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.objective import Settings, fit_scores
-from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.rows import LocatedTerms
 
 __all__ = ["Residuals", "cut_pairs", "find_residuals", "refine_groups"]
 
@@ -79,7 +79,7 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
     terms = Terms(alone, Columns.of(domain), rows, here)
     seed = context.row_seed(FOLDS_KEY)
     folds = [Fold(seed, N_FOLDS, fold, inside=False) for fold in range(N_FOLDS)]
-    located = LocatedTable(terms, rows, here, folds[0])
+    located = LocatedTerms(terms, rows, here, folds[0])
     shares = np.bincount(chunk.labels, chunk.weights, domain.n_classes) / rows.total_weight
     said = np.zeros((rows.n_rows, domain.n_classes))
     for fold in folds:

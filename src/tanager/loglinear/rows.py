@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,27 @@ from tanager.codes import Chunk, Rows
 from tanager.codes.hashing import Fold, folds_of
 from tanager.engines import FitContext, LocalEngine, Piece
 from tanager.loglinear.cells import Terms, by_class
-from tanager.loglinear.joining import Places
+from tanager.loglinear.joining import Joint, Places
 from tanager.progress import Progress
 
-__all__ = ["LocatedRows", "LocatedTable"]
+__all__ = ["LocatedRows", "LocatedTable", "LocatedTerms"]
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 NO_FOLDS = np.zeros(0, np.uint8)
+ALL_ROWS = np.zeros(1, np.int64)
+FINER, COARSE = 2.0**10, 2.0**20  # of the loss's two grids; as in loglinear.c
+
+
+class Folds(Protocol):
+    """How rows are dealt into folds."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def n_folds(self) -> int: ...
 
 
 class LocatedRows(NamedTuple):
@@ -33,6 +46,8 @@ class LocatedRows(NamedTuple):
     ----------
     cells : (n_rows, n_tables) of uint16
         Counted from the tables' starts.
+    wide : (n_rows, n_wide) of int32
+        Cells themselves, of tables too large for that.
     labels : (n_rows,)
     weights : (n_rows,), or empty where every weight is one
     folds : (n_rows,) of uint8, or empty where there are none
@@ -41,6 +56,7 @@ class LocatedRows(NamedTuple):
     """
 
     cells: NDArray[np.uint16]
+    wide: NDArray[np.int32]
     labels: NDArray[np.uint16]
     weights: Floats
     folds: NDArray[np.uint8]
@@ -53,71 +69,135 @@ class LocatedRows(NamedTuple):
 
 
 class LocatedTable:
-    """All rows as cells of some terms, located once and kept where they are.
+    r"""All rows as cells of tables, located once and kept where they are.
+
+    Row i of fold f reads the set of tables sets[f], one cell of every table, and has the scores
+    :math:`s_{ic} = \sum_t T[\mathrm{sets}[f], \mathrm{cell}_{it}, c]`. Of two classes there is
+    one column, the second's score less the first's. Two verbs know nothing of what the numbers
+    mean:
+
+    ========  ==========================================================================
+    `sums`    the loss :math:`\sum_i w_i \ell(s_i, y_i)` and its derivatives by the tables
+    `totals`  the scores :math:`s_{ic}` of rows
+    ========  ==========================================================================
+
+    with :math:`\ell` either :math:`-\log P(y_i \mid x_i)` or the squared error of the posterior,
+    :math:`\sum_c (P(c \mid x_i) - [y_i = c])^2`, of :math:`P = \mathrm{softmax}(s)`.
+
+    Parameters
+    ----------
+    joint : Joint
+        The tables.
+    rows : Rows
+    context : FitContext
+        Its engine locates and keeps the rows.
+    folds : Folds or None
+        How rows are dealt into folds; None: all are of one.
+
+    Attributes
+    ----------
+    n_rows : int
+
+    Notes
+    -----
+    Each row's numbers are rounded to a grid on which all their sums are exact, so that a result
+    depends neither on chunks nor on threads.
+    """
+
+    def __init__(
+        self, joint: Joint, rows: Rows, context: FitContext, folds: Folds | None = None
+    ) -> None:
+        self.n_rows = rows.n_rows
+        self._joint = joint
+        self._engine = context.engine
+        # No sum over rows is more than 2^52 steps of the grid.
+        top = ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0
+        self._scale = 2.0 ** (50 - top)
+        self._pieces = self._engine.keep(
+            _Locator(joint.places, folds),
+            rows.pieces(),
+            context.rows_limit,
+            Progress(),
+            "locate rows",
+        )
+        # Of few rows a pass takes no longer than an engine to begin one.
+        here = isinstance(self._engine, LocalEngine) and len(self._pieces) == 1
+        self._alone = next(iter(self._pieces[0].chunks())) if here else None
+
+    def pieces(self) -> Sequence[Piece[LocatedRows]]:
+        """Return the addresses of the rows."""
+        return self._pieces
+
+    def sums(
+        self, tables: Floats, sets: Ints = ALL_ROWS, *, squared: bool = False
+    ) -> tuple[float, Floats]:
+        """Return the loss of the rows that count, and its derivatives by the tables.
+
+        Parameters
+        ----------
+        tables : ndarray of float64, shape (n_sets, n_table_cells, n_columns)
+        sets : ndarray of int64, shape (n_folds,)
+            The set that each fold's rows read; -1 leaves a fold out.
+        squared : bool
+            Whether the loss is the squared error of the posterior.
+        """
+        pass_ = _SumPass(tables, self._joint.starts, sets, squared, self._scale)
+        if self._alone is None:
+            loss, slopes = self._engine.run(pass_, self, Progress(), "parameters")
+        else:
+            loss, slopes = pass_.update(pass_.zero(), self._alone)
+        lost = float(loss[0] * COARSE + loss[1]) / (FINER * self._scale)
+        return lost, slopes / self._scale
+
+    def totals(self, tables: Floats, fold: Fold | None = None) -> Floats:
+        """Return the scores of rows, (n_rows, n_columns), in memory: of all, or of one side.
+
+        `tables` are (n_table_cells, n_columns).
+        """
+        pass_ = _ScorePass(tables, self._joint.starts, fold)
+        return self._engine.run(pass_, self, Progress(), "held-out rows")
+
+
+class LocatedTerms(LocatedTable):
+    """Rows as cells of some terms, of which those of a fold are learned from.
 
     Parameters
     ----------
     terms : Terms
     rows : Rows
     context : FitContext
-        Its engine locates and keeps the rows.
     fold : Fold or None
         The rows to learn from; None is all. Those of the other side are kept
         too, to be asked about.
-
-    Attributes
-    ----------
-    n_rows : int
     """
 
     def __init__(
         self, terms: Terms, rows: Rows, context: FitContext, fold: Fold | None = None
     ) -> None:
-        self.n_rows = rows.n_rows
+        super().__init__(terms.joint, rows, context, fold)
         self._terms = terms
         self._fold = fold
-        self._engine = context.engine
-        # No sum over rows is more than 2^51 steps of the grid, so all sums are exact.
-        top = ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0
-        self._scales = 2.0 ** (50 - top), 2.0 ** (40 - top)
-        locator = _Locator(terms.joint.places, fold)
-        self._pieces = self._engine.keep(
-            locator, rows.pieces(), context.memory_limit, Progress(), "locate rows"
-        )
-        # Of few rows a pass takes no longer than an engine to begin one.
-        here = isinstance(self._engine, LocalEngine) and len(self._pieces) == 1
-        self._alone = next(iter(self._pieces[0].chunks())) if here else None
 
-    def other(self, fold: Fold) -> LocatedTable:
+    def other(self, fold: Fold) -> LocatedTerms:
         """Return the same rows, to learn from another of their folds."""
         view = copy(self)
         view._fold = fold
         return view
 
-    def pieces(self) -> Sequence[Piece[LocatedRows]]:
-        """Return the addresses of the rows."""
-        return self._pieces
-
     def evaluate(self, free: Floats) -> tuple[float, Floats]:
         """Return the loss of the rows to learn from, and its derivatives by the parameters."""
-        tables = self._terms.expand(free)
-        pass_ = _SumPass(tables, self._terms.joint.starts, self._fold, self._scales)
-        if self._alone is None:
-            loss, slopes = self._engine.run(pass_, self, Progress(), "parameters")
-        else:
-            loss, slopes = pass_.update(pass_.zero(), self._alone)
-        slopes = self._terms.pull(slopes)
-        slopes /= self._scales[0]
-        return float(loss[0]) / self._scales[1], slopes
+        fold, sets = self._fold, ALL_ROWS
+        if fold is not None:
+            sets = np.where((np.arange(fold.n_folds) == fold.fold) == fold.inside, 0, -1)
+        loss, slopes = self.sums(self._terms.expand(free)[None], sets)
+        return loss, self._terms.pull(slopes[0])
 
     def log_joint(self, free: Floats, *, left_out: bool = False) -> Floats:
         """Return the sum of each row's scores, (n_rows, n_classes), less what all classes share.
 
         Of all rows, or of those that are left out of learning; in memory.
         """
-        fold = self._fold if left_out else None
-        pass_ = _ScorePass(self._terms.expand(free), self._terms.joint.starts, fold)
-        return by_class(self._engine.run(pass_, self, Progress(), "held-out rows"))
+        return by_class(self.totals(self._terms.expand(free), self._fold if left_out else None))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +205,15 @@ class _Locator:
     """How rows are located."""
 
     places: Places
-    fold: Fold | None
+    folds: Folds | None
 
     def __call__(self, piece: Piece[Chunk]) -> Iterator[LocatedRows]:
         for chunk in piece.chunks():
             folds, weights = NO_FOLDS, chunk.weights
-            if self.fold is not None:
-                folds = folds_of(self.fold.seed, chunk.indices, self.fold.n_folds)
+            if self.folds is not None:
+                folds = folds_of(self.folds.seed, chunk.indices, self.folds.n_folds)
             yield LocatedRows(
-                self.places.locate(chunk.codes),
+                *self.places.locate(chunk.codes),
                 chunk.labels,
                 np.zeros(0) if weights is None else weights,
                 folds,
@@ -142,8 +222,8 @@ class _Locator:
 
 
 class _Sums(NamedTuple):
-    loss: Floats  # (1,), in steps of the grid
-    slopes: Floats  # (n_table_cells, n_columns), in steps of the grid
+    loss: Floats  # (2,), in steps of the coarse and of the fine grid
+    slopes: Floats  # (n_sets, n_table_cells, n_columns), in steps of the fine grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,25 +231,26 @@ class _SumPass:
     """Sums the loss of rows and its derivatives; exact, since all numbers are whole."""
 
     tables: Floats
-    starts: NDArray[np.int64]
-    fold: Fold | None
-    scales: tuple[float, float]
+    starts: Ints
+    sets: Ints
+    squared: bool
+    scale: float
 
     def zero(self) -> _Sums:
-        return _Sums(np.zeros(1), np.zeros(self.tables.shape))
+        return _Sums(np.zeros(2), np.zeros(self.tables.shape))
 
     def update(self, state: _Sums, chunk: LocatedRows) -> _Sums:
-        fold = self.fold
         native.evaluate_sums(
             chunk.cells,
             self.starts,
+            chunk.wide,
             chunk.labels,
             chunk.weights,
-            NO_FOLDS if fold is None else chunk.folds,
-            0 if fold is None else fold.fold,
-            1 if fold is None else int(fold.inside),
+            chunk.folds,
+            self.sets if chunk.folds.size else self.sets[:1],
             self.tables,
-            *self.scales,
+            int(self.squared),
+            self.scale,
             *state,
         )
         return state
@@ -195,11 +276,12 @@ class _ScorePass:
     def update(
         self, state: list[tuple[int, Floats]], chunk: LocatedRows
     ) -> list[tuple[int, Floats]]:
-        cells = chunk.cells
+        cells, wide = chunk.cells, chunk.wide
         if self.fold is not None:
-            cells = cells[(chunk.folds == self.fold.fold) != self.fold.inside]
+            outside = (chunk.folds == self.fold.fold) != self.fold.inside
+            cells, wide = cells[outside], wide[outside]
         out = np.empty((cells.shape[0], self.tables.shape[1]))
-        native.add_sums(np.ascontiguousarray(cells), self.starts, self.tables, out)
+        native.add_sums(cells, self.starts, wide, self.tables, out)
         state.append((chunk.start, out))
         return state
 

@@ -23,7 +23,7 @@ that falls, those of all others are zero.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.curves import basis_variances
-from tanager.loglinear.optimiser import REMEMBERED, Descent
 
 __all__ = [
     "Signs",
@@ -41,7 +40,6 @@ __all__ = [
     "column_bounds",
     "corner_matrix",
     "fill_order",
-    "minimise_within",
     "signed_axes",
     "step_matrix",
 ]
@@ -237,30 +235,3 @@ class TableSteps:
         """Turn second derivatives by scores, (n_cells,), into those by parameters, in place."""
         for cells, matrix in self._parts:
             mass[cells] = mass[cells] @ (matrix * matrix)
-
-
-def minimise_within(
-    objective: Callable[[Floats], tuple[float, Floats]],
-    start: Floats,
-    low: Floats,
-    high: Floats,
-    *,
-    max_iter: int,
-    tol: float,
-) -> Descent:
-    """Minimise a convex function of a vector within bounds, as `minimise` does without.
-
-    SciPy's L-BFGS-B: Byrd, Lu, Nocedal and Zhu (1995), DOI 10.1137/0916069.
-    """
-    from scipy.optimize import Bounds, minimize
-
-    options = {"maxiter": max_iter, "ftol": tol, "gtol": 1e-6, "maxcor": REMEMBERED}
-    bounds = Bounds(low.ravel(), high.ravel())
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return Descent(
-        np.asarray(found.x, np.float64),
-        float(found.fun),
-        int(found.nit),
-        int(found.nfev),
-        bool(found.status == 0),
-    )

@@ -363,3 +363,26 @@ def test_many_features_of_one_value():
 def test_registry():
     assert isinstance(resolve_parameters("discriminative"), Discriminative)
     assert isinstance(resolve_parameters("dfe"), DFE)
+
+
+@pytest.mark.parametrize("optimiser", ["cg", "gradient"])
+@pytest.mark.parametrize("options", [{"form": "direct"}, {"form": "weighted", "level": 1}])
+def test_every_optimiser_reaches_the_same_minimum(optimiser, options):
+    rows = make_rows(3, 200)
+    structure = make_structure(rows, "tree")
+    known = {**options, "l2": 1.0, "crossfit": 0}
+    _, best = learn(Discriminative(**known, tol=1e-12), rows, structure)
+    _, found = learn(Discriminative(**known, optimiser=optimiser, tol=1e-12), rows, structure)
+    assert found["converged"]
+    assert found["objective"][-1] == pytest.approx(best["objective"][-1], rel=1e-6)
+    assert (np.diff(found["objective"]) <= 0).all()
+    assert len(found["objective"]) == found["iterations"] + 1
+
+
+def test_steps_along_the_gradient_end_with_their_budget():
+    rows = make_rows(3, 200)
+    learner = Discriminative(optimiser="gradient", max_iter=20, tol=0.0)
+    with pytest.warns(UserWarning, match="did not converge in 20"):
+        _, info = learn(learner, rows, make_structure(rows, "tree"))
+    assert info["iterations"] == 20
+    assert info["objective"][-1] < info["objective"][0]

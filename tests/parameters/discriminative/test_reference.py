@@ -48,7 +48,9 @@ def test_first_iterations(shared, name, init, form):
         assert info["loss"][0] == pytest.approx(run["0"], rel=1e-9)
         for iteration, nll in run.items():
             if int(iteration) <= 10:
-                assert info["loss"][int(iteration)] == pytest.approx(nll, rel=1e-6)
+                # Slopes are sums on a grid of 2^-37 here: a billionth of a nat is below it.
+                found_nll = info["loss"][int(iteration)]
+                assert found_nll == pytest.approx(nll, rel=1e-6, abs=1e-8)
 
 
 @pytest.mark.parametrize("form", ["d", "e", "w"])

@@ -13,9 +13,10 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.loglinear import by_class
+from tanager.loglinear.strengths import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.learner import _input_shares, _pool, _within
-from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth, climb
+from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
 from tanager.parameters.layered.part import Part, _shorten
 from tanager.parameters.layered.shares import PRECISION
 from tanager.parameters.registry import resolve_parameters

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters.discriminative.objective import OBJECTIVES
-from tanager.parameters.discriminative.problem import Problem, Strengths
-from tanager.parameters.discriminative.strength import Trial, choose_strengths
+from tanager.loglinear.optimiser import METHODS
+from tanager.parameters.discriminative.problem import Problem, Strengths, choose_strengths
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import UNSEEN, fill_tables, to_network
 from tanager.parameters.tables import Tables
@@ -27,7 +26,8 @@ ALLOWED: dict[str, tuple[object, ...]] = {
     "level": (1, 2, 3, 4),
     "init": ("generative", "zero"),
     "towards": ("generative", "zero"),
-    "objective": tuple(OBJECTIVES),
+    "objective": ("cll", "mse"),
+    "optimiser": METHODS,
     "unseen": UNSEEN,
 }
 
@@ -85,6 +85,9 @@ class Discriminative(ParameterLearner):
         trained for the same value under the longest prefix of the parents with
         which it was seen, the generative tables' answer, or nothing. Cells that
         share their weights with others (levels 1 to 3) need no such rule.
+    optimiser : {"lbfgs", "cg", "gradient"}
+        L-BFGS-B; conjugate gradients, as in the papers that stop them early
+        (``max_iter=20``); or steps along the gradient.
     max_iter : int
         Budget of iterations; a ConvergenceWarning where it ends.
     tol : float
@@ -143,6 +146,7 @@ class Discriminative(ParameterLearner):
         objective: str = "cll",
         fit_prior: bool = True,
         unseen: str = "coarser",
+        optimiser: str = "lbfgs",
         max_iter: int = 10_000,
         tol: float = 2.2e-9,
     ) -> None:
@@ -159,6 +163,7 @@ class Discriminative(ParameterLearner):
         self.objective = objective
         self.fit_prior = fit_prior
         self.unseen = unseen
+        self.optimiser = optimiser
         self.max_iter = max_iter
         self.tol = tol
 
@@ -169,7 +174,7 @@ class Discriminative(ParameterLearner):
         problem = Problem.of(self, structure, counts, plan)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        tables = self.solve(problem, choose_strengths(Trial(problem)), plan.context)
+        tables = self.solve(problem, choose_strengths(problem), plan.context)
         if tables.normalized or not structure.is_moral():
             return tables
         return to_network(structure, tables, problem.base)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +15,18 @@ from tanager.codes import Rows
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
-from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted
-from tanager.parameters.discriminative.objective import (
-    Objective,
-    ObjectivePass,
-    Penalty,
-    Solution,
-    minimise,
-)
-from tanager.parameters.discriminative.rows import PackedTable, Packing
-from tanager.parameters.discriminative.smoothness import (
-    SmoothPenalty,
-    by_class,
-    cell_pairs,
-    reached,
-    value_pairs,
-)
-from tanager.parameters.folds import N_FOLDS, with_folds
+from tanager.loglinear.forms import Direct, Extended, Form, FormLoss, Weighted
+from tanager.loglinear.joining import Joint
+from tanager.loglinear.objective import Objective
+from tanager.loglinear.optimiser import Descent, minimise_by
+from tanager.loglinear.penalty import Penalty, reached
+from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.strengths import climb, strengths
+from tanager.parameters.discriminative.cells import join_layout
+from tanager.parameters.folds import N_FOLDS, judging_folds, with_folds
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout
-from tanager.parameters.scores.layout import MAX_NUMBER
+from tanager.parameters.scores.layout import MAX_NUMBER, by_class, cell_pairs, value_pairs
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
@@ -40,12 +34,13 @@ from tanager.structure import FitPlan, Structure
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
 
-__all__ = ["Problem", "Strengths"]
+__all__ = ["Problem", "Solution", "Strengths", "choose_strengths"]
 
 Floats = NDArray[np.float64]
 FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
+GRID = strengths(-5, 7)  # that are tried
 FOLDS_KEY = 6_001  # names the random stream of the folds
 
 
@@ -194,10 +189,14 @@ class Problem:
         )
 
     @cached_property
-    def packed(self) -> PackedTable:
-        """The rows as slot numbers, with folds where they are used."""
-        packing = Packing(self.layout, self.trees, self.rows)
-        return PackedTable(self.rows, packing, self.context, self.counts.folds)
+    def joint(self) -> Joint:
+        """The tables that rows read."""
+        return join_layout(self.layout, self.rows, self.context)
+
+    @cached_property
+    def located(self) -> LocatedTable:
+        """The rows as cells of those tables, with folds where they are used."""
+        return LocatedTable(self.joint, self.rows, self.context, self.counts.folds)
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""
@@ -225,13 +224,13 @@ class Problem:
         untouched = options.form == "direct" and options.init == options.towards == "zero"
         return not (untouched and options.fit_prior)
 
-    def objective(self, form: Form, tables: FoldTables, strengths: Strengths | None) -> Objective:
+    def objective(self, form: Form, sets: FoldTables, chosen: Strengths | None) -> Objective:
         """Return the penalised objective; without strengths, the plain loss."""
-        pass_ = ObjectivePass(self.packed, self.options.objective, tables)
-        if strengths is None:
-            return Objective(form, pass_, self.packed, self.context)
-        penalty, frozen = self._penalty(form, strengths), self._frozen(form)
-        return Objective(form, pass_, self.packed, self.context, penalty, frozen)
+        squared = self.options.objective == "mse"
+        loss = FormLoss(form, self.joint, self.located, sets, squared=squared)
+        if chosen is None:
+            return Objective(loss)
+        return Objective(loss, self._penalty(form, chosen), frozen=self._frozen(form))
 
     def start(self, form: Form) -> Floats:
         """Return where the optimiser starts."""
@@ -257,16 +256,20 @@ class Problem:
         max_iter, tol = self.options.max_iter, self.options.tol
         if rough:
             max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
-        return minimise(
-            self.objective(form, tables, strengths),
+        objective = _Traced(self.objective(form, tables, strengths), progress or Progress())
+        found = minimise_by(
+            self.options.optimiser,
+            objective,
             self.start(form) if start is None else start,
             max_iter=max_iter,
             tol=tol,
-            progress=progress,
-            warn=not rough,
+            report=objective.accept,
         )
+        if not (found.converged or rough):
+            _warn_of_budget(max_iter)
+        return objective.solution(found)
 
-    def _penalty(self, form: Form, strengths: Strengths) -> Penalty | SmoothPenalty | None:
+    def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
         centre = form.generative
         if self.options.towards == "zero":
             centre = np.zeros(form.n_free)
@@ -274,10 +277,10 @@ class Problem:
         if isinstance(form, Weighted) and form.n_corrections:
             first = form.n_weights
             strength[first:] = strengths.correction
-        if not strengths.smooth:
-            return Penalty(strength, centre) if strength.any() else None
-        pairs = first + by_class(self.pairs, self.layout.n_classes)
-        return SmoothPenalty(Penalty(strength, centre), strengths.smooth, pairs)
+        if strengths.smooth:
+            pairs = first + by_class(self.pairs, self.layout.n_classes)
+            return Penalty(strength, centre, strengths.smooth, pairs)
+        return Penalty(strength, centre) if strength.any() else None
 
     @cached_property
     def pairs(self) -> NDArray[np.int64]:
@@ -317,3 +320,136 @@ def _n_crossfit(options: Discriminative) -> int:
     if options.crossfit == "auto":
         return 0 if options.level == 4 else N_FOLDS
     return int(options.crossfit)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the optimiser stopped, and how it got there.
+
+    Attributes
+    ----------
+    free : ndarray of float64, shape (n_free,)
+    value : ndarray of float64, shape (n_iterations + 1,)
+        The objective before the first and after each iteration.
+    loss : ndarray of float64, shape (n_iterations + 1,)
+        Its part without the penalty.
+    gradient_norm : ndarray of float64, shape (n_iterations + 1,)
+        The largest absolute component of the gradient.
+    passes : int
+        Evaluations of the objective, each one pass over the rows.
+    converged : bool
+    reason : str
+        Why the optimiser stopped.
+    """
+
+    free: Floats
+    value: Floats
+    loss: Floats
+    gradient_norm: Floats
+    passes: int
+    converged: bool
+    reason: str
+
+    def record(self) -> dict[str, Any]:
+        """Return all but the parameters, as plain data."""
+        return {
+            "objective": self.value.tolist(),
+            "loss": self.loss.tolist(),
+            "gradient_norm": self.gradient_norm.tolist(),
+            "iterations": len(self.value) - 1,
+            "passes": self.passes,
+            "converged": self.converged,
+            "reason": self.reason,
+        }
+
+
+class _Traced:
+    """An objective that remembers the points which the optimiser accepts."""
+
+    def __init__(self, objective: Objective, progress: Progress) -> None:
+        self._objective = objective
+        self._progress = progress
+        self._tried: list[tuple[float, float, float]] = []
+        self._history: list[tuple[float, float, float]] = []
+        progress.start("parameters", None, unit="iterations")
+
+    def __call__(self, free: Floats) -> tuple[float, Floats]:
+        value, gradient = self._objective(free)
+        norm = float(np.abs(gradient).max(initial=0.0))
+        self._tried.append((value, self._objective.latest, norm))
+        if not self._history:
+            self._history.append(self._tried[0])
+        return value, gradient
+
+    def accept(self, value: float) -> None:
+        """Note an iteration's end: at the last of the points tried that has its value."""
+        self._history.append(next(point for point in reversed(self._tried) if point[0] == value))
+        self._tried.clear()
+        self._progress.advance(1, objective=value)
+
+    def solution(self, found: Descent) -> Solution:
+        """Return where the optimiser stopped, with its history."""
+        self._progress.finish()
+        values, losses, norms = np.array(self._history).T
+        passes = self._objective.passes
+        return Solution(found.at, values, losses, norms, passes, found.converged, found.reason)
+
+
+def _warn_of_budget(max_iter: int) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"The discriminative parameters did not converge in {max_iter} iterations. "
+        "Hint: raise max_iter, or add a prior (l2 > 0), under which an optimum always exists.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+
+
+def choose_strengths(problem: Problem) -> Strengths:
+    """Return the priors' strengths; those given as "cv" have the least held-out loss.
+
+    With several to choose, they are chosen in turn, each under what was chosen
+    before and the middle strength of those that come later: the correction's, the
+    smoothness, then that of the ridge.
+    """
+    options = problem.options
+    given = {name: getattr(options, name) for name in Strengths._fields}
+    middle = GRID[len(GRID) // 2]
+    known = {name: middle if one == "cv" else float(one or 0.0) for name, one in given.items()}
+    chosen = Strengths(**known)
+    trial = _Trial(problem)
+    for name in ("correction", "smooth", "l2"):
+        if given[name] == "cv":
+            ways = [chosen._replace(**{name: strength}) for strength in GRID]
+            chosen = ways[climb(partial(trial.loss_at, ways), len(GRID) // 2, len(GRID))]
+    return chosen
+
+
+class _Trial:
+    """Held-out losses of strengths; fits start from the last one of their fold."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._known: dict[Strengths, float] = {}
+
+    @cached_property
+    def _parts(self) -> list[tuple[Form, FoldTables, FoldTables]]:
+        return [self._problem.held_out(fold) for fold in judging_folds(self._problem.counts)]
+
+    @cached_property
+    def _free(self) -> list[Floats]:
+        return [self._problem.start(form) for form, _, _ in self._parts]
+
+    def loss_at(self, ways: Sequence[Strengths], at: int) -> float:
+        """Return the loss of the held-out rows under one of some strengths."""
+        chosen = ways[at]
+        if chosen not in self._known:
+            total = 0.0
+            for at, (form, train, score) in enumerate(self._parts):
+                start = self._free[at]
+                solution = self._problem.solve(form, train, chosen, start=start, rough=True)
+                self._free[at] = solution.free
+                total += self._problem.objective(form, score, None)(solution.free)[0]
+            self._known[chosen] = total
+        return self._known[chosen]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Rows, group_codes
-from tanager.loglinear import Fit, LocatedTable, Settings, Terms, by_class, fit_scores
+from tanager.loglinear import Fit, LocatedTerms, Settings, Terms, by_class, fit_scores
+from tanager.loglinear.strengths import climb, strengths
 from tanager.parameters.layered.monotone import apart, project_tables
 from tanager.parameters.layered.part import Part
 from tanager.parameters.layered.shares import FLOOR
@@ -19,12 +20,11 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["Generative", "Member", "Scores", "Smooth", "Trial", "climb", "under_parents"]
+__all__ = ["Generative", "Member", "Scores", "Smooth", "Trial", "under_parents"]
 
 Floats = NDArray[np.float64]
 
-# Strengths that are tried, from weak to strong: neighbours differ by a factor of about three.
-STRENGTHS = tuple(10.0 ** (power / 2) for power in range(-4, 9))
+STRENGTHS = strengths(-4, 8)  # that are tried
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
 
@@ -160,7 +160,7 @@ class Smooth(Member):
         self.loss, self.held_out, found = tried[self.place]
         alone = len(terms) == 1  # of several parts none has the terms of all rows, to go on from
         self._fits = [
-            (one, fit._replace(free=free, bends=fit.bends if alone else None))
+            (one, fit._replace(free=free, curvature=fit.curvature if alone else None))
             for one, fit, free in zip(terms, last, found, strict=True)
             if fit is not None
         ]
@@ -197,15 +197,15 @@ class Smooth(Member):
     def _fit(
         self,
         part: Part,
-        rows: LocatedTable,
+        rows: LocatedTerms,
         place: int,
         start: Floats | Fit | None,
         settings: Settings,
     ) -> Fit:
         own = STRENGTHS[place]
-        strengths = [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
+        layers = [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
         terms = part.terms(self.depth)
-        fit = fit_scores(terms, rows, strengths, part.class_shares, start=start, settings=settings)
+        fit = fit_scores(terms, rows, layers, part.class_shares, start=start, settings=settings)
         self.passes += fit.passes
         return fit
 
@@ -279,21 +279,6 @@ def _add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
     for axis, size in zip(axes, layer.shape, strict=False):
         shape[axis] = size
     return under_parents(scores, n_parents) + layer.reshape(*shape, *layer.shape[-2:])
-
-
-def climb(loss: Callable[[int], float], start: int, number: int, least: float) -> int:
-    """Go from a place to the next stronger while it is better, else to weaker ones.
-
-    A weaker one must be better by more than `least`.
-    """
-    at = start
-    while at + 1 < number and loss(at + 1) <= loss(at):
-        at += 1
-    if at > start:
-        return at
-    while at > 0 and loss(at - 1) < loss(at) - least:
-        at -= 1
-    return at
 
 
 def _parents(depth: int) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tanager.codes import Fold, Groups, Rows, group_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.loglinear import Columns, LocatedTable, Signs, Terms, can_hold
+from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
 from tanager.loglinear.residuals import refine_groups
 from tanager.structure import FitPlan, Structure
 
@@ -182,9 +182,9 @@ class Part:
         families = [(feature, *parents[:depth]) for feature, parents in pairs]
         return domain.n_classes * sum(prod(sizes[one] for one in family) for family in families)
 
-    def located(self, depth: int) -> LocatedTable:
+    def located(self, depth: int) -> LocatedTerms:
         """Return the rows as cells of the terms."""
-        return LocatedTable(self.terms(depth), self.rows, self.context, self.fold)
+        return LocatedTerms(self.terms(depth), self.rows, self.context, self.fold)
 
 
 def _weights(counts: Counts) -> list[Floats]:

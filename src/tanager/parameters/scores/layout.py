@@ -34,7 +34,7 @@ from tanager.parameters.tables import (
 )
 from tanager.structure import Structure
 
-__all__ = ["FamilyCells", "Layout", "read_rows"]
+__all__ = ["FamilyCells", "Layout", "by_class", "cell_pairs", "read_rows", "value_pairs"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -235,3 +235,49 @@ def read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Flo
         rows = slice(low * arity, low * arity + grid.shape[1])
         table.add_terms(grid, np.array(shape), np.arange(depth + 1), out[rows])
     return out
+
+
+def cell_pairs(layout: Layout) -> Ints:
+    """Return all pairs of neighbouring cells, shape (2, n_pairs).
+
+    A family without cells for every context has no pairs across those that lack them.
+    """
+    found = [np.zeros((2, 0), np.int64)]
+    for family in layout.families:
+        contexts = family.prefix_values(family.depth)
+        grid = np.arange(family.n_contexts * family.arity)
+        values = np.concatenate(
+            [np.repeat(contexts, family.arity, axis=1), (grid % family.arity)[None]]
+        )
+        for axis, member in enumerate(family.members.tolist()):
+            n_ordered = layout.domain.n_ordered[member]
+            below = np.flatnonzero(values[axis] < n_ordered - 1)
+            moved = values[:, below].copy()
+            moved[axis] += 1
+            place = _find(family, moved)
+            known = place >= 0
+            found.append(family.start + np.stack([below[known], place[known]]))
+    return np.concatenate(found, axis=1)
+
+
+def _find(family: FamilyCells, values: Ints) -> Ints:
+    """Return the cells of members' values (n_members, n), from the family's first; -1 for none."""
+    context = np.zeros(values.shape[1], np.int64)
+    for depth in range(family.depth):
+        context = family.step(context, depth, values[depth])
+    return np.where(context >= 0, context * family.arity + values[-1], -1)
+
+
+def value_pairs(layout: Layout) -> Ints:
+    """Return pairs of neighbouring values, as corrections number them without their classes."""
+    found, start = [np.zeros((2, 0), np.int64)], 1
+    for family in layout.families:
+        below = start + np.arange(max(layout.domain.n_ordered[int(family.members[-1])] - 1, 0))
+        found.append(np.stack([below, below + 1]))
+        start += family.arity
+    return np.concatenate(found, axis=1)
+
+
+def by_class(pairs: Ints, n_classes: int) -> Ints:
+    """Return pairs of parameters, one a class, from pairs of cells."""
+    return (pairs[:, :, None] * n_classes + np.arange(n_classes)).reshape(2, -1)

@@ -8,17 +8,45 @@ derivative (Zaidi et al. 2017, table 2). A new form is a new small class with
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.loglinear.joining import Joint
+from tanager.loglinear.rows import LocatedTable
 from tanager.numerics.logs import log_sum_exp
-from tanager.parameters.scores import Layout
 
-__all__ = ["Direct", "Extended", "Form", "Weighted", "tie_cells"]
+__all__ = ["Direct", "Extended", "Form", "FormLoss", "Weighted", "tie_cells"]
 
 Floats = NDArray[np.float64]
+
+
+class Family(Protocol):
+    """The cells of one family: context major, the feature's value minor."""
+
+    @property
+    def arity(self) -> int: ...
+
+    @property
+    def n_contexts(self) -> int: ...
+
+    @property
+    def cells(self) -> slice: ...
+
+
+class Layout(Protocol):
+    """The cells of all families; the class node is the first, and the last holds no parameter."""
+
+    @property
+    def families(self) -> Sequence[Family]: ...
+
+    @property
+    def n_cells(self) -> int: ...
+
+    @property
+    def n_classes(self) -> int: ...
 
 
 class Form(Protocol):
@@ -208,3 +236,46 @@ def tie_cells(layout: Layout, level: int) -> tuple[NDArray[np.int64], int]:
             n += family.arity * n_classes
     ties[-1] = n
     return ties, n
+
+
+class FormLoss:
+    """The loss of rows as a function of a form's free parameters.
+
+    Parameters
+    ----------
+    form : Form
+    joint : Joint
+        The tables that rows read, sums of the form's cells.
+    rows : LocatedTable
+    sets : ndarray of int64, shape (n_folds,)
+        The set of generative tables that each fold's rows read; -1 leaves the fold out.
+    squared : bool
+        Whether the loss is the squared error of the posterior.
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        joint: Joint,
+        rows: LocatedTable,
+        sets: NDArray[np.int64],
+        *,
+        squared: bool,
+    ) -> None:
+        self._form = form
+        self._joint = joint
+        self._rows = rows
+        self._sets = sets
+        self._squared = squared
+
+    def __call__(self, free: Floats) -> tuple[float, Floats]:
+        """Return the loss, and its gradient."""
+        scores = self._form.expand(free)
+        two = scores.shape[2] == 2
+        columns = scores[:, :, 1:] - scores[:, :, :1] if two else scores
+        tables = np.stack([self._joint.expand(one) for one in columns])
+        loss, slopes = self._rows.sums(tables, self._sets, squared=self._squared)
+        found = np.stack([self._joint.pull(one) for one in slopes])
+        if two:
+            found = np.concatenate([-found, found], axis=2)
+        return loss, self._form.pull(free, found)
