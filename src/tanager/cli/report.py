@@ -43,7 +43,10 @@ def report(
             "--target", "-t", help="The column of true classes in DATA; else the model's."
         ),
     ] = None,
-    html: Annotated[Path, typer.Option("--output", "-o", help="The page.")] = Path("report.html"),
+    html: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The page; .md: the model card alone, as Markdown."),
+    ] = Path("report.html"),
     card: Annotated[
         Path | None,
         typer.Option("--card", help="Notes for the model card, in simple Markdown.", exists=True),
@@ -82,7 +85,7 @@ def report(
     from tanager.report.ending import check_ending
 
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
-    check_ending(html, "--output")
+    check_ending(html, "--output", card=_is_model(subject))
     check_output(html, inputs, force=force)
     if not _is_model(subject):
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]

@@ -39,6 +39,7 @@ from tanager.report.model_page.held_out import (
     naive_probabilities,
     predict_held_out,
 )
+from tanager.report.model_page.markdown import card_markdown
 from tanager.report.model_page.rows import MAX_ROWS, Rows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
 from tanager.report.model_page.words import (
@@ -95,7 +96,8 @@ def write_model_report(
     ----------
     model : BayesNetClassifier, Network or path of a model file
     path : path
-        The page.
+        The page; with the ending ``.md`` the model card alone, as Markdown with the metadata
+        that Hugging Face's hub reads.
     X, y : table and classes, optional
         What the model is measured on; `y` may be the name of a column of X.
         The page holds aggregates of them only. Rows that the model was fitted
@@ -116,7 +118,9 @@ def write_model_report(
     ...     os.path.getsize(page) < 200_000
     True
     """
-    check_ending(path)
+    check_ending(path, card=True)
+    if Path(path).suffix.lower() == ".md":
+        options["markdown"] = True
     write_text(path, render_model_report(model, X, y, **options))
 
 
@@ -131,9 +135,10 @@ def render_model_report(
     loadable_rows: int = 0,
     with_learning_curve: bool = False,
     max_rows: int = MAX_ROWS,
+    markdown: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> str:
-    """Return the page of a model as HTML.
+    """Return the page of a model as HTML, or its card as Markdown.
 
     Parameters
     ----------
@@ -154,6 +159,8 @@ def render_model_report(
         Fit again on a sixteenth to all of the rows.
     max_rows : int, default=100_000
         Of a larger table about so many rows are drawn.
+    markdown : bool, default=False
+        Return the model card alone.
     progress : callable, optional
         Is told in a few words what is being done.
     """
@@ -169,6 +176,10 @@ def render_model_report(
         raise ConfigurationError("A learning curve needs rows to fit on: give X and y.")
     if loadable_rows and X is None:
         raise ConfigurationError("Rows to load need rows: give X and y.")
+    if markdown and (loadable_rows or with_learning_curve):
+        raise ConfigurationError(
+            "A card has neither rows to load nor a learning curve. Write a page: .html."
+        )
     subject = _examine(estimator, X, y, folds, max_rows, tell)
     rows, held = subject.rows, subject.held
     scores = trust = None
@@ -176,6 +187,9 @@ def render_model_report(
         tell("scores")
         naive = naive_probabilities(subject.network, rows)
         scores = compare_scores(held.probabilities, naive, rows.labels)
+    if markdown:
+        return _compose_card(subject, file, title, notes, scores)
+    if rows is not None and held is not None:
         trust = describe_trust(subject.network, subject.classes, rows, held.probabilities)
         if with_learning_curve:
             trust["learning"] = learning_curve(estimator, rows, progress)
@@ -218,6 +232,30 @@ def _examine(
     return _Subject(model, network, information, show_classes(network), rows, held, bits, order)
 
 
+def _measured(subject: _Subject) -> str:
+    if subject.held is None or subject.rows is None:
+        return ""
+    rows, edited = subject.rows, bool(subject.network.history)
+    return how_measured(subject.held, len(rows.labels), rows.n_source, edited=edited)
+
+
+def _ranking(subject: _Subject) -> Ranking:
+    features = subject.network.structure.features
+    return Ranking(features, subject.bits.tolist(), subject.losses, subject.order)
+
+
+def _compose_card(
+    subject: _Subject,
+    file: Path | None,
+    title: str | None,
+    notes: str | None,
+    scores: dict[str, Any] | None,
+) -> str:
+    groups = describe_model(subject.model, subject.network, subject.rows, _describe_file(file))
+    name = title or f"Predicting {subject.target}"
+    return card_markdown(name, groups, _ranking(subject), scores, _measured(subject), notes)
+
+
 def _compose(
     subject: _Subject,
     file: Path | None,
@@ -229,10 +267,7 @@ def _compose(
 ) -> str:
     network, held, rows = subject.network, subject.held, subject.rows
     asked = asked_network(network, subject.order)
-    measured = ""
-    if held is not None and rows is not None:
-        edited = bool(network.history)
-        measured = how_measured(held, len(rows.labels), rows.n_source, edited=edited)
+    measured = _measured(subject)
     data = _data(subject, asked, scores, trust, loadable_rows)
     groups = describe_model(subject.model, network, rows, _describe_file(file))
     script = "(() => {\n" + scorer_source() + _script() + "\n})();"
@@ -256,7 +291,7 @@ def _compose(
             "lead": lead_text(subject.target, classes, len(features), fitted),
             "nav": "".join(f"<li><a href='#{i}'>{name}</a></li>" for i, name in sections),
             "glance": glance_html(
-                Ranking(features, subject.bits.tolist(), subject.losses, subject.order),
+                _ranking(subject),
                 scores,
                 measured,
                 flattering=flattering,
