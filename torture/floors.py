@@ -24,7 +24,8 @@ from torture.page import RECORD, keep, read_record, write_page
 
 PLACE = ROOT / ".floors"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-EXTRAS = ("dask", "excel", "export", "report")  # all that users may install
+# All that users may install.
+EXTRAS = ("cloud", "dask", "excel", "export", "lakes", "postgres", "report")
 READ = ("duckdb", "networkx", "pandas", "polars")  # libraries whose tables are read
 TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil")  # of the tests, as they are today
 # The whole suite without the documentation, which is about the sources, and what needs other

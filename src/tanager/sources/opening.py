@@ -13,7 +13,10 @@ from tanager.errors import ConfigurationError, DataError, listed
 from tanager.plugins import load_plugin
 from tanager.sources.dask_frames import is_dask_frame, open_dask
 from tanager.sources.gate import EXACT, admit_array, admit_column, admit_stream, pandas_to_arrow
+from tanager.sources.lakes import is_delta_folder, is_lake_table, open_lake, open_lake_table
 from tanager.sources.plain import check_columns
+from tanager.sources.queries import DATABASES, is_relation, open_query, open_relation
+from tanager.sources.remote import IN_ARROW
 from tanager.sources.source import ArraySource, BareSource, Source, TableSource, check_names
 from tanager.sources.styled import apply_style
 
@@ -24,8 +27,9 @@ __all__ = ["open_source", "open_table"]
 
 _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
-    "Dask DataFrame, a pyarrow Table or Dataset, anything with __arrow_c_stream__ (a DuckDB "
-    "relation), or a path, glob, folder or list of paths of Parquet, Arrow IPC or CSV files"
+    "Dask DataFrame, a pyarrow Table or Dataset, a DuckDB relation, a Delta or Iceberg table, "
+    "anything with __arrow_c_stream__, a path, URL, glob, folder or list of paths of Parquet, "
+    "Arrow IPC or CSV files, or the URL of a database"
 )
 
 
@@ -55,8 +59,8 @@ def open_source(
     Notes
     -----
     A C stream can be read only once in general, so it is read into memory as
-    an Arrow table; so is a RecordBatchReader. Files and datasets are streamed
-    and never read whole. Neither pandas nor polars nor DuckDB is imported.
+    an Arrow table; so is a RecordBatchReader. Files, datasets, queries and DuckDB
+    relations are streamed and never read whole. Neither pandas nor polars nor DuckDB is imported.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def open_source(
     >>> next(source.batches()).column(1).to_pylist()
     [31.5, None]
     """
-    X = _from_plugin(X)
+    X = _from_address(X)
     paths = _paths(X)
     if paths:
         from tanager.sources.files import open_files
@@ -145,11 +149,26 @@ def _listed(given: Any, name: str) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _from_plugin(X: Any) -> Any:
-    """Return the table of a URL whose scheme an installed package reads, anything else as it is."""
-    scheme, mark, _ = X.partition("://") if isinstance(X, str) else ("", "", "")
-    read = load_plugin("tanager.sources", scheme) if mark else None
-    return X if read is None else read(X)
+def _from_address(X: Any) -> Any:
+    """Return the table that an address names; files, and what is no address, as they are.
+
+    A database, a Delta or Iceberg table, or what an installed package reads; the names that are
+    known here come first.
+    """
+    given = X[0] if isinstance(X, list | tuple) and len(X) == 1 else X
+    if isinstance(given, Path):
+        given = str(given)
+    if not isinstance(given, str):
+        return X
+    scheme, mark, _ = given.partition("://")
+    if mark and scheme in DATABASES:
+        return open_query(given)
+    if mark and scheme.partition("+")[0] in ("delta", "iceberg"):
+        return open_lake(given)
+    read = load_plugin("tanager.sources", scheme) if mark and scheme not in IN_ARROW else None
+    if read is not None:
+        return read(given)
+    return open_lake(given) if is_delta_folder(given) else X
 
 
 def _paths(X: Any) -> list[str | Path]:
@@ -201,6 +220,10 @@ def _open(X: Any) -> Source:
         from tanager.sources.datasets import open_dataset
 
         return open_dataset(X)
+    if is_relation(X):
+        return open_relation(X)
+    if is_lake_table(X):
+        return open_lake_table(X)
     if hasattr(X, "__arrow_c_stream__"):
         return _open_stream(X)
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):

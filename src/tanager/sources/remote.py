@@ -25,14 +25,23 @@ import pyarrow as pa
 
 from tanager.errors import DataError
 
-__all__ = ["Budget", "RemoteFile", "find_remote", "forget_stores", "is_url", "local_copy", "upload"]
+__all__ = [
+    "IN_ARROW",
+    "Budget",
+    "RemoteFile",
+    "find_remote",
+    "forget_stores",
+    "is_url",
+    "local_copy",
+    "upload",
+]
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
 FIRST_WAIT = 0.2  # seconds before the second attempt; each later wait is twice as long
 BLOCK = 1 << 18  # bytes that are fetched and kept together
-_IN_ARROW = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+IN_ARROW = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _FINAL = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS|SIGNATURE|FORBIDDEN|NO_SUCH|NOT_FOUND|HTTP 40[134]"
 )
@@ -263,7 +272,7 @@ def _store(root: str) -> tuple[Any, str]:
 
     scheme = root.partition("://")[0]
     try:
-        if scheme in _IN_ARROW:
+        if scheme in IN_ARROW:
             store, path = fs.FileSystem.from_uri(root)
             return store, path
         from fsspec.core import url_to_fs

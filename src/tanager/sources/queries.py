@@ -1,0 +1,318 @@
+"""Tables and queries of databases, streamed: DuckDB by file or relation, PostgreSQL by ADBC.
+
+``duckdb:///folder/file.db?table=visits`` reads a table, ``?sql=SELECT ...`` a query's result; a URL
+that begins with ``postgresql://`` likewise. Both reads of a fit see the same rows: those of one
+snapshot, or an error says that they have changed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+import numpy as np
+import pyarrow as pa
+
+from tanager.errors import ConfigurationError, DataError
+from tanager.sources.plain import cast_batch, plain_schema
+from tanager.sources.source import BATCH_ROWS, Fragment, Source
+
+__all__ = ["DATABASES", "Database", "Piece", "is_relation", "open_query", "open_relation", "quoted"]
+
+PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
+MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
+
+
+class Wanted(NamedTuple):
+    """What a URL asks a database for: one of the two, the other empty."""
+
+    table: str
+    sql: str
+
+
+class Piece(NamedTuple):
+    """Rows that one statement gives: which, how many."""
+
+    sql: str  # with {columns} where a table's columns are named
+    n_rows: int
+
+
+class Database(ABC):
+    """Where statements run: an address, small and picklable, with the snapshot that is read."""
+
+    name: str  # for messages, without a password
+
+    @abstractmethod
+    def stream(self, sql: str, batch_rows: int) -> AbstractContextManager[Any]:
+        """Run a statement; give an iterator over record batches, which has a schema."""
+
+    @abstractmethod
+    def pieces(self, table: str) -> list[Piece]:
+        """Return statements that give the rows of a table, in order, piece by piece."""
+
+    def count(self, sql: str) -> int:
+        """Return the number of rows of a statement."""
+        with self.stream(f"SELECT count(*) AS n FROM ({sql}) AS r", 1) as batches:
+            return int(next(iter(batches)).column(0)[0].as_py())
+
+
+def quoted(table: str) -> str:
+    """Return a table's name, perhaps with its schema before a dot, as SQL writes it.
+
+    >>> quoted("main.visits 2024")
+    '"main"."visits 2024"'
+    """
+    return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+
+
+class QuerySource(Source):
+    """The rows of a table or query of a database."""
+
+    def __init__(self, database: Database, wanted: Wanted) -> None:
+        with _explained(database):
+            sql = wanted.sql or f"SELECT * FROM {quoted(wanted.table)}"
+            with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
+                schema = plain_schema(empty.schema)
+            pieces = database.pieces(wanted.table) if wanted.table else []
+            pieces = pieces or [Piece(sql, database.count(sql))]
+        super().__init__(schema, sum(piece.n_rows for piece in pieces))
+        self._fragments: list[Fragment] = []
+        start = 0
+        for piece in pieces:
+            self._fragments.append(QueryFragment(database, piece, self.schema, start))
+            start += piece.n_rows
+
+    def fragments(self) -> list[Fragment]:
+        """Return pieces of a table; a query's result is one."""
+        return list(self._fragments)
+
+
+@dataclass(frozen=True, eq=False)
+class QueryFragment(Fragment):
+    """The rows of one statement, run where they are read."""
+
+    database: Database
+    piece: Piece
+    schema: pa.Schema
+    start: int
+    seen: dict[str, int] = field(default_factory=dict)  # column to its tally in the first read
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return self.piece.n_rows
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Run the statement and iterate over its rows."""
+        names = list(columns)
+        schema = pa.schema([self.schema.field(name) for name in names])
+        sql = self.piece.sql.replace("{columns}", ", ".join(quoted_name(name) for name in names))
+        n_rows, tallies = 0, dict.fromkeys(names, 0)
+        with _explained(self.database), self.database.stream(sql, batch_rows) as found:
+            for batch in found:
+                if batch.num_rows:
+                    n_rows += batch.num_rows
+                    part = cast_batch(batch.select(names), schema)
+                    for name, column in zip(names, part.columns, strict=True):
+                        tallies[name] = (tallies[name] + _tally(column)) & MOST
+                    yield part
+        same = all(self.seen.setdefault(name, tally) == tally for name, tally in tallies.items())
+        if n_rows != self.n_rows or not same:
+            raise DataError(
+                f"{self.database.name} gave other rows than before. All reads must see the same "
+                "rows: leave the tables alone until the work is done, take out what is random in "
+                "the query, or write the result to a Parquet file first."
+            )
+
+
+def quoted_name(name: str) -> str:
+    """Return a column's name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _tally(column: pa.Array) -> int:
+    """Return a 64-bit number that depends on the values, not on their order or their batches.
+
+    Those of batches are added up, and wrap around.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    n_null, column = column.null_count, column.drop_null()
+    start, end = column.offset, column.offset + len(column)
+    data = np.frombuffer(column.buffers()[-1] or b"", np.uint8)
+    if pa.types.is_boolean(column.type):
+        total = int(column.true_count)
+    elif pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        wide = np.int64 if pa.types.is_large_string(column.type) else np.int32
+        ends = np.frombuffer(column.buffers()[1] or b"", wide)
+        data = data[ends[start] : ends[end]] if len(column) else data[:0]
+        total = int(data.sum(dtype=np.uint64)) + (data.size << 40)
+    else:
+        width = column.type.bit_width // 8
+        data = data[start * width : end * width]
+        total = int((data.view(f"u{width}") if width <= 8 else data).sum(dtype=np.uint64))
+    return (n_null + total * MIXER) & MOST
+
+
+@contextmanager
+def _explained(database: Database) -> Iterator[None]:
+    """Turn a database's errors into ours; each library has types of its own."""
+    try:
+        yield
+    except (DataError, ConfigurationError, GeneratorExit):
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split()).rstrip(".")
+        raise DataError(
+            f"{database.name} cannot be read: {text}. Check the address, the names and the query."
+        ) from error
+
+
+class DuckFile(Database):
+    """A DuckDB file; it must stay as it is."""
+
+    def __init__(self, path: Path) -> None:
+        from tanager.sources.files import Stamp
+
+        if not path.is_file():
+            raise DataError(f"No such file: {path}. Check the path.")
+        self.path, self.name = path, f"duckdb://{path}"
+        self._stamp = Stamp.of(path)
+
+    @contextmanager
+    def stream(self, sql: str, batch_rows: int) -> Iterator[Any]:
+        """Run a statement over a connection of its own."""
+        import duckdb
+
+        from tanager.sources.files import Stamp
+
+        self._check(Stamp.of(self.path))
+        with duckdb.connect(str(self.path), read_only=True) as connection:
+            yield arrow_reader(connection.sql(sql), batch_rows)
+        self._check(Stamp.of(self.path))
+
+    def _check(self, stamp: Any) -> None:
+        if stamp != self._stamp:
+            raise DataError(
+                f"{self.path} has changed since it was opened. Leave it alone until the work is "
+                "done, then try again."
+            )
+
+    def pieces(self, table: str) -> list[Piece]:
+        """Return ranges of row ids; none of a view, which has no ids."""
+        import duckdb
+
+        ids = f"SELECT rowid // {PIECE_ROWS} AS piece FROM {quoted(table)}"
+        try:
+            with self.stream(
+                f"SELECT piece, count(*) AS n FROM ({ids}) GROUP BY piece ORDER BY piece",
+                BATCH_ROWS,
+            ) as batches:
+                counts = [row for batch in batches for row in batch.to_pylist()]
+        except duckdb.BinderException:
+            return []
+        return [
+            Piece(
+                f"SELECT {{columns}} FROM {quoted(table)} WHERE rowid >= "
+                f"{row['piece'] * PIECE_ROWS} AND rowid < {(row['piece'] + 1) * PIECE_ROWS}",
+                row["n"],
+            )
+            for row in counts
+        ]
+
+
+RELATION = "tanager_relation"
+
+
+class DuckRelation(Database):
+    """A DuckDB relation of this process, run anew for every read."""
+
+    name = "The DuckDB relation"
+
+    def __init__(self, relation: Any) -> None:
+        self._relation = relation
+
+    @contextmanager
+    def stream(self, sql: str, batch_rows: int) -> Iterator[Any]:
+        """Run the relation, or a statement that knows it by its name here."""
+        relation = self._relation.query(RELATION, sql) if sql else self._relation
+        yield arrow_reader(relation, batch_rows)
+
+    def pieces(self, table: str) -> list[Piece]:  # noqa: ARG002 - there is one
+        """Return the whole."""
+        return [Piece("", self.count(f"SELECT 1 FROM {RELATION}"))]
+
+    def __reduce__(self) -> Any:
+        raise DataError(
+            "A DuckDB relation can only be read in the process that made it. For a cluster, write "
+            "it to Parquet, or name the database: duckdb:///file.db?sql=..."
+        )
+
+
+def arrow_reader(relation: Any, batch_rows: int) -> Any:
+    """Run a relation; return its batches as they come. DuckDB has renamed the method."""
+    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+    return stream(batch_rows)
+
+
+def is_relation(X: Any) -> bool:
+    """Return whether this is a DuckDB relation; imports nothing for it."""
+    return type(X).__name__ == "DuckDBPyRelation"
+
+
+def open_relation(relation: Any) -> Source:
+    """Open a DuckDB relation, whose rows are not read into memory."""
+    return QuerySource(DuckRelation(relation), Wanted(RELATION, ""))
+
+
+def _open_duckdb(url: str) -> Source:
+    parts, wanted = _split(url)
+    return QuerySource(DuckFile(Path(unquote(parts.netloc + parts.path))), wanted)
+
+
+def _open_postgres(url: str) -> Source:
+    from tanager.sources.postgres import Postgres
+
+    parts, wanted = _split(url)
+    others = [pair for pair in parse_qsl(parts.query) if pair[0] not in Wanted._fields]
+    return QuerySource(Postgres(parts._replace(query=urlencode(others, quote_via=quote))), wanted)
+
+
+def _split(url: str) -> tuple[Any, Wanted]:
+    """Return the parts of a URL, and what it asks for."""
+    parts = urlsplit(url)
+    given = dict(parse_qsl(parts.query))
+    wanted = Wanted(given.get("table", ""), given.get("sql", ""))
+    if bool(wanted.table) == bool(wanted.sql):
+        shown = url.partition("?")[0].rpartition("@")[2]
+        raise ConfigurationError(
+            f"{shown}: name a table or give a query, for example "
+            f"{parts.scheme}:///name?table=visits or ?sql=SELECT%20*%20FROM%20visits."
+        )
+    return parts, wanted
+
+
+DATABASES = {
+    "duckdb": _open_duckdb,
+    "postgres": _open_postgres,
+    "postgresql": _open_postgres,
+}
+
+
+def open_query(url: str) -> Source:
+    """Open the table or query that a URL of a database names."""
+    scheme = url.partition("://")[0]
+    try:
+        return DATABASES[scheme](url)
+    except ModuleNotFoundError as error:
+        package = "duckdb" if scheme == "duckdb" else "'tanager[postgres]'"
+        raise DataError(
+            f"{scheme}:// needs the package {error.name}. Install it: pip install {package}."
+        ) from error
