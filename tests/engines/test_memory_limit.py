@@ -162,3 +162,16 @@ def mapped_memory():
     """Return the bytes of mapped files that are in memory."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssFile"))
+
+
+def test_tables_beyond_the_limit_are_refused_by_name():
+    rng = np.random.default_rng(0)
+    X = {name: rng.integers(0, 40, 4000).astype(str) for name in ("a", "b", "c", "wide")}
+    X["wide"] = rng.integers(0, 400, 4000).astype(str)
+    y = rng.integers(0, 3, 4000)
+    fixed = Fixed({"wide": ["a", "b"], "c": ["a"]})
+    model = tanager.BayesNetClassifier(fixed, "dfe", memory_limit="4GB").fit(X, y)
+    assert model.predict(X).shape == (4000,)
+    small = tanager.BayesNetClassifier(fixed, "dfe", memory_limit="1MB")
+    with pytest.raises(MemoryBoundError, match=r"that of 'wide' alone takes .* Raise memory_limit"):
+        small.fit(X, y)

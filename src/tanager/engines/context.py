@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,11 +15,13 @@ import numpy as np
 from tanager.engines.local import LocalEngine
 from tanager.engines.memory import default_memory_limit, peak_memory_mb
 from tanager.engines.passes import Engine
+from tanager.errors import MemoryBoundError
 from tanager.progress import Progress
 
 __all__ = ["FitContext"]
 
 LEAST_WORK = 8 << 20  # with less, a fit would be nothing but passes
+LEAST_TABLES = 64 << 20  # what tables may always take while they are learned
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +41,8 @@ class FitContext:
     info : dict
         What each stage reports, by stage: becomes the estimator's `info_`.
     memory_limit : int
-        Bytes that coded rows and the counts under way may take. By default half of
+        Bytes that a fit may take: half of them for coded rows, a fourth for counts
+        and scores under way, as many as there are for tables. By default half of
         what is free, at least 256 MiB.
     checkpoint : Path or None
         The folder for the state of a fit that may be killed.
@@ -61,6 +64,21 @@ class FitContext:
     def work_limit(self) -> int:
         """Bytes that one kind of counts may take while they are gathered, at least 8 MiB."""
         return max(LEAST_WORK, self.memory_limit // 4)
+
+    def check_tables(self, sizes: Mapping[str, int]) -> None:
+        """Refuse tables that cannot be worked on within the memory limit, at least 64 MiB.
+
+        `sizes`: the bytes that the work on each feature's table takes, by the feature's name.
+        """
+        total, limit = sum(sizes.values()), max(LEAST_TABLES, self.memory_limit)
+        if total > limit:
+            largest = max(sizes, key=sizes.__getitem__)
+            raise MemoryBoundError(
+                f"The tables take {total / 2**20:,.0f} MiB while they are learned, beyond the "
+                f"{limit / 2**20:,.0f} MiB of memory_limit; that of {largest!r} alone takes "
+                f"{sizes[largest] / 2**20:,.0f}. Raise memory_limit, use fewer parents, or merge "
+                f"values of {largest!r} and its parents (fewer bins)."
+            )
 
     def inner(self) -> FitContext:
         """Return a context for a part of the work that reports on its own, and silently."""

@@ -19,6 +19,8 @@ __all__ = ["DFE"]
 
 Floats = NDArray[np.float64]
 
+COPIES = 8  # of each number while tables are made of frequencies
+
 
 class DFE(ParameterLearner):
     r"""Frequencies to which each row adds what the model does not yet give its class.
@@ -67,6 +69,9 @@ class DFE(ParameterLearner):
             )
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
+        numbers = (f.n_contexts * f.arity * layout.n_classes for f in layout.families)
+        sizes = (COPIES * 8 * n for n in numbers)
+        context.check_tables(dict(zip(structure.features, sizes, strict=True)))
         frequencies = self._count(layout, counts, context)
         base = MEstimate(m=self.m).learn(structure, counts, plan)
         logs = np.zeros_like(frequencies)
