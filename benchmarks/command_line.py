@@ -100,9 +100,13 @@ def main() -> None:
         model = folder / "m.tanager"
         learn = ("--categorical", "all", "-s", "tan", "-p", "m-estimate(m=1)")
         call("fit", folder / "train.parquet", "-t", "y", *learn, "-o", model)
-        call("predict", model, folder / "few.parquet", "-o", folder / "p.parquet")  # warms caches
-        few = call("predict", model, folder / "few.parquet", "-o", folder / "p.parquet")
-        many = call("predict", model, folder / "many.parquet", "-o", folder / "p.parquet")
+        call(
+            "predict", model, folder / "few.parquet", "-o", folder / "p.parquet", "--force"
+        )  # warms caches
+        few = call("predict", model, folder / "few.parquet", "-o", folder / "p.parquet", "--force")
+        many = call(
+            "predict", model, folder / "many.parquet", "-o", folder / "p.parquet", "--force"
+        )
         show = min((call("show", model) for _ in range(3)), key=lambda run: run["cpu"])
         rate = ROWS / (many["cpu"] - few["cpu"])
         rows = [

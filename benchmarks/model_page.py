@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.measuring import markdown, publish
 from tanager import BayesNetClassifier
-from tanager.report import render_model_report
+from tanager.report.model_page import render_report
 from tanager.structure import Fixed
 
 CHROMIUM = "/usr/bin/chromium"
@@ -83,7 +83,7 @@ def measure(browser: Any, case: tuple[str, Any, pa.Table, np.ndarray], folder: P
     """Make one page and open it."""
     name, clf, table, labels = case
     start = time.process_time()
-    text = render_model_report(clf, table, labels, folds=0)
+    text = render_report(clf, table, labels, folds=0)
     made = time.process_time() - start
     file = folder / "page.html"
     file.write_text(text, encoding="utf-8")

@@ -27,7 +27,7 @@ def write_pages(folder: Path) -> dict[str, Path]:
     from tanager import BayesNetClassifier
     from tanager.cli.demo import load_example
     from tanager.evaluation import CrossValidation, Dataset, Experiment
-    from tanager.report import write_report
+    from tanager.report import write_comparison
 
     rays = load_example()
     if "alpha" not in rays.table.column_names:
@@ -48,7 +48,7 @@ def write_pages(folder: Path) -> dict[str, Path]:
     protocol = CrossValidation(1, 2)
     name = "Five classifiers on three tables"
     results = Experiment(tables, learners, protocol, metrics=metrics, name=name).run()
-    write_report(results, folder / "comparison.html")
+    write_comparison(results, folder / "comparison.html")
     return {"model": folder / "model.html", "comparison": folder / "comparison.html"}
 
 

@@ -130,7 +130,7 @@ class Predicting(Scene):
         quiet = io.StringIO()
         with contextlib.redirect_stdout(quiet), contextlib.redirect_stderr(quiet):
             code = run(["predict", str(self.folder / "m"), str(self.folder / "t.parquet"), "-o",
-                        str(self.path)])  # fmt: skip
+                        str(self.path), "--force"])  # fmt: skip
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         if code:

@@ -253,7 +253,7 @@ class _Page(HTMLParser):
 def _pages(case: _Case, plain: _Case) -> str | None:
     """Pages and pictures have the tags of the same pages with plain names."""
     from tanager.network import explain_row
-    from tanager.report import render_model_report
+    from tanager.report.model_page import render_report
 
     shows: dict[str, Callable[[_Case], str]] = {
         "classifier": lambda one: one.clf._repr_html_(),
@@ -261,9 +261,9 @@ def _pages(case: _Case, plain: _Case) -> str | None:
         "structure": lambda one: one.clf.structure_._repr_html_(),
         "table": lambda one: one.network.table(one.columns[1])._repr_html_(),
         "explanation": lambda one: explain_row(one.clf, one.X.slice(0, 1))._repr_html_(),
-        "report": lambda one: render_model_report(one.clf),
-        "report of an edited network": lambda one: render_model_report(one.network),
-        "report with rows": lambda one: render_model_report(one.clf, one.X, one.y, folds=0),
+        "report": lambda one: render_report(one.clf),
+        "report of an edited network": lambda one: render_report(one.network),
+        "report with rows": lambda one: render_report(one.clf, one.X, one.y, folds=0),
     }
     for name, show in shows.items():
         page, own = _Page(show(case)), _Page(show(plain))
@@ -353,7 +353,7 @@ def _comparison(case: _Case, plain: _Case) -> str | None:
     from tanager.cli.live import live_progress
     from tanager.cli.tables import print_comparison
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
-    from tanager.report import render_report
+    from tanager.report.page import render_comparison
 
     pages = []
     for one in (case, plain):
@@ -370,7 +370,7 @@ def _comparison(case: _Case, plain: _Case) -> str | None:
         problem = _steers_screen(screen.text())
         if problem:
             return problem
-        pages.append(_Page(render_report(results)))
+        pages.append(_Page(render_comparison(results)))
         results.write(one.folder / "cells.csv")
     page, own = pages
     if not page.tags <= own.tags or page.n_scripts != own.n_scripts or page.active - own.active:

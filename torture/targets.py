@@ -97,13 +97,13 @@ def run_file(data: bytes) -> str:
     from tanager.cli.tables import print_comparison
     from tanager.errors import TanagerError
     from tanager.evaluation import Results
-    from tanager.report import render_report
+    from tanager.report.page import render_comparison
 
     def read(path: Path) -> str:
         try:
             results = Results.read(path)
             results.table()
-            render_report(results)
+            render_comparison(results)
             with contextlib.redirect_stdout(io.StringIO()):
                 print_comparison(results, as_json=False)
         except TanagerError:

@@ -186,7 +186,7 @@ def _uses(model: Any, path: Path) -> Iterator[Callable[[], object]]:
     import tanager
     from tanager.network import explain_row
     from tanager.network.information import NetworkInformation
-    from tanager.report import render_model_report
+    from tanager.report.model_page import render_report
 
     network = model.network_
     rows, feature = _rows_for(network.codebook), network.structure.names[0]
@@ -199,7 +199,7 @@ def _uses(model: Any, path: Path) -> Iterator[Callable[[], object]]:
     yield lambda: tanager.save(model, path.with_name("again.tanager"))
     yield lambda: (network.to_bif(), network.to_xmlbif(), network.to_json())
     yield lambda: (network.to_sql(dialect="sqlite"), network.to_javascript(), network.to_c())
-    yield lambda: render_model_report(model)
+    yield lambda: render_report(model)
 
 
 def _rows_for(codebook: Any) -> Any:

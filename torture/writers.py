@@ -103,11 +103,11 @@ class _Work:
             yield _by_command(f"a picture, {ending}", ending, "draw", self.model)
 
     def pages(self) -> Iterator[Writer]:
-        from tanager.report import write_model_report, write_report
+        from tanager.report import write_comparison, write_report
 
         works: dict[str, Callable[[Path], None]] = {
-            "the page of a comparison": lambda path: write_report(self.results, path),
-            "the page of a model": lambda path: write_model_report(self.clf, path),
+            "the page of a comparison": lambda path: write_comparison(self.results, path),
+            "the page of a model": lambda path: write_report(self.clf, path),
         }
         for name, work in works.items():
             yield Writer(name, lambda path, work=work: work(path.with_suffix(".html")))

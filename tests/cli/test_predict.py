@@ -58,7 +58,7 @@ def test_predict_and_score_give_what_the_estimator_gives_bit_for_bit(
     sheet = make_sheet(expected, labels, tuple(clf.classes_))
     said()
     assert call("score", model, folder / name, "--drop", "id", "--json") == 0
-    assert json.loads(said().out)["metrics"] == json.loads(json.dumps(sheet.to_json()["metrics"]))
+    assert json.loads(said().out)["metrics"] == json.loads(json.dumps(sheet.to_dict()["metrics"]))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from tanager.drawing import Graph, draw_svg, lay_out, plan_drawing, route
+from tanager.drawing import DrawnGraph, draw_svg, lay_out, plan_drawing, route
 from tanager.drawing.layout import HEIGHT, MAX_WIDTH, text_width
 from tanager.drawing.legend import legend_rows
 
@@ -20,7 +20,7 @@ def tree(n, seed=0, reach=None):
     )
     carried = {(p, i): float(rng.gamma(0.5, 0.1)) for i, ps in enumerate(parents) for p in ps}
     names = tuple(f"feature {i} {'x' * int(rng.integers(0, 12))}" for i in range(n))
-    return Graph(names, parents, "class", rng.gamma(0.5, 0.1, n).tolist(), carried)
+    return DrawnGraph(names, parents, "class", rng.gamma(0.5, 0.1, n).tolist(), carried)
 
 
 def two_parents(n, seed=0):
@@ -30,7 +30,7 @@ def two_parents(n, seed=0):
         for i, ps in enumerate(one.parents)
     )
     carried = {(p, i): 0.1 * (1 + at) for i, ps in enumerate(parents) for at, p in enumerate(ps)}
-    return Graph(one.names, parents, "class", one.bits, carried)
+    return DrawnGraph(one.names, parents, "class", one.bits, carried)
 
 
 def fan(n_leaves):
@@ -38,7 +38,7 @@ def fan(n_leaves):
     carried = {(0, i): 1.0 / i for i in range(1, n_leaves + 1)}
     names = ("root", *(f"leaf {i}" for i in range(1, n_leaves + 1)))
     bits = [0.5] + [0.1] * n_leaves
-    return Graph(names, ((), *[(0,)] * n_leaves), "class", bits, carried)
+    return DrawnGraph(names, ((), *[(0,)] * n_leaves), "class", bits, carried)
 
 
 GRAPHS = {
@@ -47,14 +47,14 @@ GRAPHS = {
     "chain": tree(60, reach=1),
     "two parents": two_parents(60),
     "fan": fan(40),
-    "naive": Graph(tuple(f"f{i}" for i in range(60)), ((),) * 60, "class", [0.1] * 60, {}),
+    "naive": DrawnGraph(tuple(f"f{i}" for i in range(60)), ((),) * 60, "class", [0.1] * 60, {}),
     "small": tree(6),
-    "one": Graph(("a",), ((),)),
+    "one": DrawnGraph(("a",), ((),)),
 }
 
 
 def test_shares_are_roots_of_the_share_of_the_most():
-    graph = Graph(tuple("abc"), ((), (0,), (0, 1)), "y", [0.4, 0.1, 0.0],
+    graph = DrawnGraph(tuple("abc"), ((), (0,), (0, 1)), "y", [0.4, 0.1, 0.0],
                   {(0, 1): 0.09, (0, 2): 0.01, (1, 2): 0.04})  # fmt: skip
     plan = plan_drawing(graph)
     assert [box.shade for box in plan.boxes] == pytest.approx([1, 0.5, 0])
@@ -76,7 +76,7 @@ def test_the_legend_shows_what_the_drawing_uses():
         assert share == pytest.approx(sqrt(min(1, bits / darkest)))
     assert not plan.legend.further
     assert plan_drawing(two_parents(20)).legend.further
-    silent = plan_drawing(Graph(("a", "b"), ((), (0,))))
+    silent = plan_drawing(DrawnGraph(("a", "b"), ((), (0,))))
     assert silent.legend.widths == silent.legend.shades == ()
     assert legend_rows(silent, 500, text_width) == []
 
@@ -100,7 +100,7 @@ def test_parents_and_small_graphs_are_not_folded():
     assert not plan_drawing(fan(40), fold=False).legend.folded
     grown = fan(40)
     names = (*grown.names, *(f"child {i}" for i in range(1, 41)))
-    graph = Graph(names, (*grown.parents, *((i,) for i in range(1, 41))))
+    graph = DrawnGraph(names, (*grown.parents, *((i,) for i in range(1, 41))))
     assert not plan_drawing(graph).legend.folded  # every leaf of the fan is a parent now
 
 
@@ -110,7 +110,7 @@ def test_arrows_from_further_parents_into_a_fold_are_one_each():
     carried = {(0, 1): 0.5, **{(0, i): 0.2 for i in range(2, n + 2)},
                **{(1, i): 0.1 for i in range(2, n + 2)}}  # fmt: skip
     plan = plan_drawing(
-        Graph(tuple(map(str, range(n + 2))), parents, "y", [0.1] * (n + 2), carried)
+        DrawnGraph(tuple(map(str, range(n + 2))), parents, "y", [0.1] * (n + 2), carried)
     )
     into = [a for a in plan.arrows if plan.boxes[a.child].folded]
     assert [(a.parent, a.main) for a in into] == [(0, True), (1, False)]
@@ -198,7 +198,7 @@ def test_the_svg_has_a_node_a_box_and_a_path_an_arrow(name, interactive):
 
 
 def test_names_are_text():
-    graph = Graph(("<b>", "a&b\x1b[31m"), ((), (0,)), "<i>", [0.1, 0.1], {(0, 1): 0.1})
+    graph = DrawnGraph(("<b>", "a&b\x1b[31m"), ((), (0,)), "<i>", [0.1, 0.1], {(0, 1): 0.1})
     svg = draw_svg(plan_drawing(graph), interactive=True)
     texts = [text.text for text in ET.fromstring(svg).iter("text")]
     assert texts[:3] == ["<i>", "<b>", "a&b\\x1b[31m"]

@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from tanager import BayesNetClassifier
-from tanager.evaluation import CrossValidation, Experiment, LearningCurve, score_intervals
+from tanager.evaluation import CrossValidation, Experiment, LearningCurve
 from tanager.evaluation.metrics import calibration_error
-from tanager.evaluation.summary import say_pooled, summarize
+from tanager.evaluation.summary import say_pooled, score_intervals, summarize
 from tanager.evaluation.verdict import verdict
 
 PAIR = "naive/laplace"
@@ -59,8 +59,8 @@ def test_with_one_round_no_deviation_is_told(run):
     assert np.isnan(results.deviation(METRIC).values).all()
     assert results.deviation(METRIC).datasets == ("small",)
     assert results.deviation("accuracy").values[0, 0] > 0
-    assert summarize(results, METRIC).to_json()["deviations"] == {"small": {PAIR: None}}
-    json.dumps(summarize(results, METRIC).to_json(), allow_nan=False)
+    assert summarize(results, METRIC).to_dict()["deviations"] == {"small": {PAIR: None}}
+    json.dumps(summarize(results, METRIC).to_dict(), allow_nan=False)
     mean = results.mean(METRIC).values[0, 0]
     assert verdict(results).endswith(f", calibration error {mean:.4f}.")
     assert say_pooled(results).startswith("calibration error: of all held-out rows of a round")

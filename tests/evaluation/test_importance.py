@@ -7,8 +7,11 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import DataError
-from tanager.evaluation import loss_without_features
-from tanager.evaluation.importance import loss_without_edges, losses_without_features
+from tanager.evaluation.importance import (
+    loss_without_edges,
+    loss_without_features,
+    losses_without_features,
+)
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
 from tanager.parameters import GroupedTable, posterior

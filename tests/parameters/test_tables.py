@@ -15,7 +15,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import (
     HDP,
-    FriedmanEstimate,
+    Friedman,
     Laplace,
     MaximumLikelihood,
     MEstimate,
@@ -113,9 +113,7 @@ def test_friedman_leans_on_the_marginal(as_tree, monkeypatch):
         rows, grid = make(seed, n_rows=12)
         tree, levels = tree_and_levels(rows, (3, (0, 1)))
         out = np.zeros((grid.shape[1], 2))
-        FriedmanEstimate(n0=5.0).family(tree).add_terms(
-            grid, rows.domain.arities, np.array([0, 1, 3]), out
-        )
+        Friedman(n0=5.0).family(tree).add_terms(grid, rows.domain.arities, np.array([0, 1, 3]), out)
         marginal = levels[0][()]
         for r, (a, b, _, x) in enumerate(grid.T.tolist()):
             for y in (0, 1):

@@ -125,7 +125,7 @@ def test_xmlbif_gives_the_names_back(classifier):
 def test_pictures_are_well_formed(model, tmp_path, ending):
     for options in ([], ["--table", NASTY[1]], ["--table", NASTY[3]], ["--table", NASTY[7]]):
         path = tmp_path / f"m.{ending}"
-        assert run(["draw", str(model), "-o", str(path), *options]) == 0
+        assert run(["draw", str(model), "--force", "-o", str(path), *options]) == 0
         tags = {element.tag.rpartition("}")[2] for element in ET.parse(path).iter()}
         assert not tags & {"script", "img", "foreignObject"}
 
@@ -171,13 +171,13 @@ def test_csv_holds_no_formula_and_parquet_holds_the_labels(model, table, tmp_pat
 
 def test_a_report_of_nasty_names_is_inert(table, tmp_path, capsys):
     from tanager.cli.tables import print_comparison
-    from tanager.report import render_report
+    from tanager.report.page import render_comparison
 
     datasets = [Dataset(name, table, "y<b>") for name in NASTY[1:5]]
     contenders = [Contender(NASTY[1], "naive/laplace"), Contender(NASTY[4], "tan/laplace"),
                   Contender(NASTY[5], "tan/laplace(alpha='x')")]  # fmt: skip
     results = Experiment(datasets, contenders, CrossValidation(1, 2), name=NASTY[2]).run()
-    page = Page(render_report(results))
+    page = Page(render_comparison(results))
     assert page.tags.count("script") == 1
     assert "img" not in page.tags
     assert page.handlers == []
@@ -204,12 +204,10 @@ def test_sql_holds_names_as_names(table, classifier):
 
 
 def test_a_model_page_of_nasty_names_is_inert(table, classifier):
-    from tanager.report import render_model_report
+    from tanager.report.model_page import render_report
 
-    own = Page(
-        render_model_report(BayesNetClassifier("tan", "laplace").fit([["a"], ["b"]], [0, 1]))
-    )
-    page = Page(render_model_report(classifier))
+    own = Page(render_report(BayesNetClassifier("tan", "laplace").fit([["a"], ["b"]], [0, 1])))
+    page = Page(render_report(classifier))
     assert page.tags.count("script") == own.tags.count("script")
     assert page.tags.count("img") == own.tags.count("img")
     assert page.handlers == own.handlers

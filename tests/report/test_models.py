@@ -12,13 +12,7 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
 from tanager.network import NetworkInformation
 from tanager.network.explanation import explain_row
-from tanager.report import (
-    plot_calibration,
-    plot_effect,
-    plot_explanation,
-    plot_network,
-    plot_table,
-)
+from tanager.report import plot_calibration, plot_effect, plot_explanation, plot_network, plot_table
 from tanager.report.effects import count_interval
 from tanager.structure import KDB
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tanager.evaluation.intervals import score_intervals
 from tanager.evaluation.metrics import COSTS
 from tanager.evaluation.results import Results
 from tanager.evaluation.statistics import average_ranks, critical_difference
+from tanager.evaluation.summary import score_intervals
 from tanager.evaluation.verdict import verdict
-from tanager.report import plot_intervals, render_report
+from tanager.report import plot_comparison
 from tanager.report.overview import dot_plot, scale_ticks, score_table
+from tanager.report.page import render_comparison
 
 METRICS = ("accuracy", "log_loss")
 
@@ -97,7 +98,7 @@ def test_the_table_has_every_mean_with_its_deviation(n_tables):
         assert [c[at].best for c in by_name.values()] == [
             c[at].sort == best for c in by_name.values()
         ]
-    page = render_report(results)
+    page = render_comparison(results)
     first = page[: page.index("<nav")]
     assert verdict(results) in first.replace("&#39;", "'").replace("&lt;", "<")
     for cells in by_name.values():
@@ -116,7 +117,7 @@ def test_one_cell_has_no_deviation_and_a_shared_rank_no_winner():
 
 
 def test_a_classifier_that_failed_is_a_row_with_its_reason():
-    page = render_report(make_results(3, 1, failed=True))
+    page = render_comparison(make_results(3, 1, failed=True))
     first = page[: page.index("<nav")]
     assert "failed: ImportError: no module &lt;xgb&gt;" in first
     assert len(score_table(make_results(3, 1, failed=True))["rows"]) == 3
@@ -134,7 +135,7 @@ def test_dots_stand_where_their_values_are():
         width = intervals.highs[at] - intervals.lows[at]
         assert span * row["wide"] / 100 == pytest.approx(width, abs=1e-3)
     assert dot_plot(make_results(1, 1)) is None
-    ax = plot_intervals(intervals)
+    ax = plot_comparison(results, "log_loss")
     drawn = ax.collections[1].get_offsets()[:, 0]
     assert list(drawn) == pytest.approx(list(intervals.centers))
 
@@ -162,7 +163,7 @@ CASES = [(2, 1, False), (8, 1, True), (15, 20, False), (15, 20, True)]
 def test_nothing_is_cut_off_and_no_texts_collide(browser, tmp_path, n_classifiers, n_tables, long):
     file = tmp_path / "page.html"
     results = make_results(n_classifiers, n_tables, long=long, failed=n_tables == 1)
-    file.write_text(render_report(results), encoding="utf-8")
+    file.write_text(render_comparison(results), encoding="utf-8")
     for width in (390, 1400):
         context = browser.new_context(viewport={"width": width, "height": 900})
         page = context.new_page()

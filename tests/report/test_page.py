@@ -10,7 +10,8 @@ from tests.report.balance import Balance
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
-from tanager.report import render_report, write_report
+from tanager.report import write_comparison
+from tanager.report.page import render_comparison
 
 
 def make_dataset(name: str, seed: int) -> Dataset:
@@ -68,29 +69,29 @@ def test_the_page_says_what_is_of_a_rounds_rows_together(written):
 def test_failed_cells_are_listed():
     failing = "sklearn.svm.SVC(kernel='nothing', probability=True)@native"
     experiment = Experiment([make_dataset("t", 0)], [failing], CrossValidation(1, 2))
-    page = render_report(experiment.run())
+    page = render_comparison(experiment.run())
     assert "Failed cells" in page
     assert "kernel" in page
 
 
 def test_a_report_that_cannot_be_written_leaves_nothing(results, tmp_path, monkeypatch):
-    monkeypatch.setattr("tanager.report.page.render_report", lambda _: "page")
+    monkeypatch.setattr("tanager.report.page.render_comparison", lambda _: "page")
     monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
-        write_report(results, tmp_path / "r.html")
+        write_comparison(results, tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_jinja_is_explained(results, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     with pytest.raises(ConfigurationError, match=r"pip install jinja2"):
-        render_report(results)
+        render_comparison(results)
 
 
 @pytest.fixture(scope="module")
 def written(results, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
-    write_report(results, path)
+    write_comparison(results, path)
     return path
 
 

@@ -203,7 +203,7 @@ def test_the_program_reads_and_writes_urls(store, tmp_path, capsys):
         run("audit", rows)
         run("score", model, rows)
         run("predict", model, rows, "-o", "s3://bucket/out/scored.parquet")
-        run("predict", model, rows, "-o", "s3://bucket/out/scored.parquet")  # our own kind
+        run("predict", model, rows, "-o", "s3://bucket/out/scored.parquet", "--force")
         run("predict", model, rows, "-o", "s3://bucket/out/folder")
     finally:
         sys.argv = arguments

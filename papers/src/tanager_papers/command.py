@@ -78,7 +78,7 @@ def reproduce(
 def _print_findings(findings: Findings, *, as_json: bool) -> None:
     """Print a paper's numbers beside ours."""
     if as_json:
-        print_json(findings.to_json())
+        print_json(findings.to_dict())
         return
     out = console()
     out.print(f"[bold]{findings.title}[/]")

@@ -131,7 +131,7 @@ class Findings:
         """All pictures, in the order of the blocks."""
         return [picture for block in self.blocks for picture in block.pictures]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return {
             "paper": self.paper,

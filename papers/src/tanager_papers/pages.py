@@ -112,7 +112,7 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
 
 def _without_traces(findings: Findings) -> dict[str, Any]:
     """Return the data of a page, but for the courses of optimisers, which the run files have."""
-    data = findings.to_json()
+    data = findings.to_dict()
     for block in data["blocks"]:
         for picture in block["pictures"]:
             if picture["kind"] == "convergence":

@@ -151,12 +151,12 @@ class NetworkPredictor(Classifier):
             Rows to measure on; `y` may be the name of a column of X. Rows of the
             fit itself are recognised, and predicted by cross-validation.
         **options
-            As `tanager.report.render_model_report` has them.
+            As `tanager.report.render_report` has them.
         """
         check_fitted(self)
         # Pages are made above this layer, so the name is looked up when it is needed.
         pages = import_module("tanager.report.model_page")
-        pages.write_model_report(self, path, X, y, **options)
+        pages.write_report(self, path, X, y, **options)
 
     @property
     def structure_(self) -> Structure:
@@ -172,7 +172,7 @@ class NetworkPredictor(Classifier):
         says about the class. It needs no data, and features that say the same
         count alike. A feature that the structure left out has zero. What the
         model would lose without a feature is another question, and wants rows
-        that it has not seen: `tanager.evaluation.loss_without_features`.
+        that it has not seen: `tanager.evaluation.importance.loss_without_features`.
         """
         check_fitted(self)
         information = NetworkInformation(self.network_).of_features()

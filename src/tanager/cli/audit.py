@@ -65,7 +65,7 @@ def audit(
     asked = read_dates(table, features, dates)
     sheets = describe_columns(table, target, categorical=taken, dates=asked)
     if as_json:
-        print_json({"columns": [sheet.to_json() for sheet in sheets]})
+        print_json({"columns": [sheet.to_dict() for sheet in sheets]})
         return
     columns = ("column", "type", "values", "missing", "most frequent", "what a fit does")
     shown = plain_table(*columns, left=(0, 1, 4, 5))

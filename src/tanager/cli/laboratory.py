@@ -152,9 +152,9 @@ def compare(
     if output is not None:
         results.write(output)
     if html is not None:
-        from tanager.report import write_report
+        from tanager.report import write_comparison
 
-        write_report(results, html)
+        write_comparison(results, html)
     from tanager.cli.tables import print_comparison
 
     print_comparison(results, as_json=as_json, details=details)

@@ -53,15 +53,15 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
         return
     if path is None:
         sys.stdout.flush()
-        with _Table(sys.stdout.buffer, _csv) as table:
+        with _TableWriter(sys.stdout.buffer, _csv) as table:
             yield table.write
         return
     make = _WRITERS[path.suffix.lower()]
-    with replacing(path) as part, part.open("wb") as file, _Table(file, make) as table:
+    with replacing(path) as part, part.open("wb") as file, _TableWriter(file, make) as table:
         yield table.write
 
 
-class _Table:
+class _TableWriter:
     """Opens its writer with the first batch, whose columns it takes."""
 
     def __init__(self, file: Any, make: Callable[[Any, pa.Schema], Any]) -> None:
@@ -79,7 +79,7 @@ class _Table:
             self._writer = self._make(self._file, batch.schema)
         self._writer.write_batch(batch)
 
-    def __enter__(self) -> _Table:
+    def __enter__(self) -> _TableWriter:
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:

@@ -95,9 +95,9 @@ def report(
                 f"leave out {', '.join(strange)}."
             )
         from tanager.evaluation import Results
-        from tanager.report import write_report
+        from tanager.report import write_comparison
 
-        write_report(Results.read(subject), html)
+        write_comparison(Results.read(subject), html)
     else:
         strange = [] if data else given_flags(context, *OF_DATA)
         if strange:
@@ -108,9 +108,9 @@ def report(
         table = open_data(data, na_values, encoding, decimal, drop) if data else None
         if table is not None and target is None:
             target = _own_target(subject, table)
-        from tanager.report import write_model_report
+        from tanager.report import write_report
 
-        write_model_report(
+        write_report(
             subject,
             html,
             table,

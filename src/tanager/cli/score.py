@@ -73,7 +73,7 @@ def score(
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:
         print_json(
-            {"model": str(model), "target": column, "rows_of_the_fit": own, **sheet.to_json()}
+            {"model": str(model), "target": column, "rows_of_the_fit": own, **sheet.to_dict()}
         )
     else:
         _print_sheet(sheet)

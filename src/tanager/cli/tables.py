@@ -58,15 +58,15 @@ def _mean_and_deviation(results: Results, name: str) -> tuple[float | None, floa
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
     """Print the verdict, one row a classifier, and the tests of the leading or every metric."""
-    from tanager.evaluation.summary import summarize
-    from tanager.evaluation.verdict import leading_metric, verdict
+    from tanager.evaluation.summary import leading_metric, summarize
+    from tanager.evaluation.verdict import verdict
 
     if as_json:
         summaries = [summarize(results, metric) for metric in results.metrics]
         content = {
             "experiment": results.description,
             "verdict": verdict(results),
-            "metrics": [summary.to_json() for summary in summaries],
+            "metrics": [summary.to_dict() for summary in summaries],
             "failures": [
                 {k: f[k] for k in ("dataset", "classifier", "round", "fold", "error")}
                 for f in results.failures

@@ -63,7 +63,7 @@ class Finding:
     reason: str
     reading: Reading | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return {k: v for k, v in asdict(self).items() if k != "reading"}
 
@@ -94,7 +94,7 @@ class ColumnSheet:
     action: str
     reason: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self)
 

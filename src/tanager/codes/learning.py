@@ -143,7 +143,7 @@ def learn_codebook(
         raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
         findings = [Finding(one, "empty", "left out", "every row is missing") for one in empty]
         audited = context.record("codes").get("audit", [])
-        context.record("codes")["audit"] = [*audited, *(one.to_json() for one in findings)]
+        context.record("codes")["audit"] = [*audited, *(one.to_dict() for one in findings)]
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
     total = sum_weights(seen)
     sample = seen.sample.take(order, total)
@@ -183,7 +183,7 @@ def _read_columns(
     if audit:
         table = table.hash_text()
         findings = audit_columns(table, features, [*readings, *spoken_for])
-        context.record("codes")["audit"] = [finding.to_json() for finding in findings]
+        context.record("codes")["audit"] = [finding.to_dict() for finding in findings]
         readings |= {f.column: f.reading for f in findings if f.reading is not None}
     return (ReadSource(table, readings) if readings else table), readings
 

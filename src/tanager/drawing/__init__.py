@@ -4,17 +4,17 @@
 by matplotlib (`tanager.report.plot_network`) follow the same plan and layout.
 """
 
-from tanager.drawing.layout import Layout, Route, lay_out, route, shorten
-from tanager.drawing.plan import Arrow, Box, Graph, Legend, Plan, plan_drawing
+from tanager.drawing.layout import GraphLayout, Route, lay_out, route, shorten
+from tanager.drawing.plan import Arrow, Box, DrawingPlan, DrawnGraph, Legend, plan_drawing
 from tanager.drawing.svg import draw_svg
 
 __all__ = [
     "Arrow",
     "Box",
-    "Graph",
-    "Layout",
+    "DrawingPlan",
+    "DrawnGraph",
+    "GraphLayout",
     "Legend",
-    "Plan",
     "Route",
     "draw_svg",
     "lay_out",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tanager.drawing.plan import Graph, Plan, plan_drawing
+from tanager.drawing.plan import DrawingPlan, DrawnGraph, plan_drawing
 from tanager.drawing.svg import draw_svg
 from tanager.escaping import visible
 
@@ -76,7 +76,7 @@ def shown(text: object, most: int = 40) -> str:
     return escape(whole if len(whole) <= most else f"{whole[: most - 1]}…")
 
 
-def network_view(plan: Plan) -> str:
+def network_view(plan: DrawingPlan) -> str:
     """Return the drawing, in a frame that scrolls where the page is narrow.
 
     Empty where no feature has a parent, and where a card has not enough room.
@@ -100,7 +100,7 @@ def structure_view(
     parents : sequence of sequences of int
         Of each, as positions in `features`.
     """
-    graph = Graph(tuple(features), tuple(map(tuple, parents)))
+    graph = DrawnGraph(tuple(features), tuple(map(tuple, parents)))
     n_edges = sum(map(len, parents))
     most = max(map(len, parents), default=0)
     head = (

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-from tanager.drawing.plan import Arrow, Plan
+from tanager.drawing.plan import Arrow, DrawingPlan
 from tanager.escaping import visible
 
-__all__ = ["FONT", "HEIGHT", "MARGIN", "PAD", "Layout", "Route", "lay_out", "route", "shorten"]
+__all__ = ["FONT", "HEIGHT", "MARGIN", "PAD", "GraphLayout", "Route", "lay_out", "route", "shorten"]
 
 FONT, ROW, HEIGHT, GAP, PAD, MARGIN = 13, 36, 27, 58, 11, 14
 INDENT = 30  # of a list, a step
@@ -43,7 +43,7 @@ MAX_WIDTH = 1040  # of a drawing left to right, unless asked otherwise
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """Where every box stands.
 
     Attributes
@@ -105,13 +105,13 @@ def text_width(text: str) -> float:
 
 
 def lay_out(
-    plan: Plan, measure: Callable[[str], float] = text_width, max_width: float = MAX_WIDTH
-) -> Layout:
+    plan: DrawingPlan, measure: Callable[[str], float] = text_width, max_width: float = MAX_WIDTH
+) -> GraphLayout:
     """Place the boxes of a plan.
 
     Parameters
     ----------
-    plan : Plan
+    plan : DrawingPlan
     measure : callable
         The width of a text.
     max_width : float
@@ -133,7 +133,7 @@ def lay_out(
 
 def _left_to_right(
     trees: list[list[int]], children: list[list[int]], widths: list[float], target: float
-) -> Layout:
+) -> GraphLayout:
     """Give every leaf a row of its own and every parent the middle of its children.
 
     Trees stand one below the other, in as many columns as make a drawing that
@@ -152,7 +152,7 @@ def _left_to_right(
         lowest = max(lowest, row)
     height = max(lowest, 2) * ROW + 2.0 * MARGIN
     middle = [MARGIN + ROW * (at + 0.5) for at in y]
-    return Layout(
+    return GraphLayout(
         x, middle, widths, left + widest + MARGIN, height, (MARGIN, height / 2, target), False
     )
 
@@ -192,7 +192,7 @@ def _place_tree(
 
 def _top_to_bottom(
     trees: list[list[int]], children: list[list[int]], widths: list[float], target: float
-) -> Layout:
+) -> GraphLayout:
     """Give every box a row of its own; columns of trees stand side by side, below the class."""
     x, y = [0.0] * len(widths), [0.0] * len(widths)
     longest = max([16, -(-len(widths) // 3), *map(len, trees)])
@@ -207,7 +207,7 @@ def _top_to_bottom(
         lowest = max(lowest, row)
     height = ROW * lowest + 2.0 * MARGIN
     width = left + widest + ARCS + MARGIN
-    return Layout(x, y, widths, width, height, (MARGIN, MARGIN + ROW / 2, target), True)
+    return GraphLayout(x, y, widths, width, height, (MARGIN, MARGIN + ROW / 2, target), True)
 
 
 def _branch_order(root: int, children: Sequence[Sequence[int]]) -> list[int]:
@@ -239,7 +239,7 @@ def _list_order(tree: list[int], children: Sequence[Sequence[int]]) -> list[tupl
     return order
 
 
-def route(layout: Layout, arrow: Arrow) -> Route:
+def route(layout: GraphLayout, arrow: Arrow) -> Route:
     """Return the way of an arrow between two boxes."""
     if not layout.is_list:
         return Route(_curve(layout, arrow.parent, arrow.child), "right")
@@ -255,7 +255,7 @@ def route(layout: Layout, arrow: Arrow) -> Route:
     return Route([start, start, corner, corner, turn, turn, end], "right")
 
 
-def _curve(layout: Layout, parent: int, child: int) -> list[tuple[float, float]]:
+def _curve(layout: GraphLayout, parent: int, child: int) -> list[tuple[float, float]]:
     """Go rightwards, or around the left where the child is not right."""
     x0, y0 = layout.x[parent] + layout.widths[parent], layout.y[parent]
     x1, y1 = layout.x[child] - 2, layout.y[child]
@@ -267,7 +267,7 @@ def _curve(layout: Layout, parent: int, child: int) -> list[tuple[float, float]]
     return [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)]
 
 
-def _arc(layout: Layout, arrow: Arrow) -> Route:
+def _arc(layout: GraphLayout, arrow: Arrow) -> Route:
     """Go from right end to right end, the farther the wider, within the room for arcs."""
     x0, y0 = layout.x[arrow.parent] + layout.widths[arrow.parent], layout.y[arrow.parent]
     x1, y1 = layout.x[arrow.child] + layout.widths[arrow.child] + 2, layout.y[arrow.child]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from tanager.drawing.layout import MARGIN, shorten
-from tanager.drawing.plan import Plan
+from tanager.drawing.plan import DrawingPlan
 
 __all__ = ["SMALLER", "LegendItem", "legend_rows"]
 
@@ -40,7 +40,7 @@ class LegendItem(NamedTuple):
 
 
 def legend_rows(
-    plan: Plan, width: float, measure: Callable[[str], float]
+    plan: DrawingPlan, width: float, measure: Callable[[str], float]
 ) -> list[list[LegendItem]]:
     """Return the legend in as many rows as it needs; a drawing without numbers may have none."""
     legend, target = plan.legend, shorten(plan.graph.target)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-__all__ = ["Arrow", "Box", "Graph", "Legend", "Plan", "plan_drawing"]
+__all__ = ["Arrow", "Box", "DrawingPlan", "DrawnGraph", "Legend", "plan_drawing"]
 
 FOLD_FROM = 25  # features: below, every one has a box
 MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent; past the first number the second stay
@@ -21,7 +21,7 @@ PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # where nothing is known of the informatio
 
 
 @dataclass(frozen=True)
-class Graph:
+class DrawnGraph:
     """Features, their parents, and how much each says.
 
     Attributes
@@ -100,21 +100,21 @@ class Legend(NamedTuple):
     folded: bool
 
 
-class Plan(NamedTuple):
+class DrawingPlan(NamedTuple):
     """All that is drawn."""
 
-    graph: Graph
+    graph: DrawnGraph
     boxes: tuple[Box, ...]
     arrows: tuple[Arrow, ...]
     legend: Legend
 
 
-def plan_drawing(graph: Graph, *, fold: bool = True) -> Plan:
+def plan_drawing(graph: DrawnGraph, *, fold: bool = True) -> DrawingPlan:
     """Say what is drawn of a graph.
 
     Parameters
     ----------
-    graph : Graph
+    graph : DrawnGraph
     fold : bool, default=True
         Whether, in a graph of 25 features and more, many leaves of one parent share
         a box. A leaf is nobody's parent. Of more than six the four with the strongest
@@ -122,7 +122,7 @@ def plan_drawing(graph: Graph, *, fold: bool = True) -> Plan:
 
     Examples
     --------
-    >>> graph = Graph(tuple("abc"), ((), (0,), (0,)), bits=[0.5, 0.1, 0.0],
+    >>> graph = DrawnGraph(tuple("abc"), ((), (0,), (0,)), bits=[0.5, 0.1, 0.0],
     ...               carried={(0, 1): 0.2, (0, 2): 0.05})
     >>> plan = plan_drawing(graph)
     >>> [(box.label, box.parent, round(box.shade, 2)) for box in plan.boxes]
@@ -153,10 +153,10 @@ def plan_drawing(graph: Graph, *, fold: bool = True) -> Plan:
         any(not arrow.main for arrow in arrows),
         bool(folds),
     )
-    return Plan(graph, tuple(boxes), arrows, legend)
+    return DrawingPlan(graph, tuple(boxes), arrows, legend)
 
 
-def _main_parents(graph: Graph) -> list[int | None]:
+def _main_parents(graph: DrawnGraph) -> list[int | None]:
     """Return each feature's parent that carries most, else its first; None without parents."""
     carried = graph.carried or {}
     out: list[int | None] = []
@@ -166,7 +166,7 @@ def _main_parents(graph: Graph) -> list[int | None]:
     return out
 
 
-def _folds(graph: Graph, first: list[int | None]) -> list[tuple[int, ...]]:
+def _folds(graph: DrawnGraph, first: list[int | None]) -> list[tuple[int, ...]]:
     """Return the leaves that share a box, fan by fan, the strongest of each fan left out."""
     if len(graph.names) < FOLD_FROM:
         return []
@@ -192,7 +192,7 @@ def _folds(graph: Graph, first: list[int | None]) -> list[tuple[int, ...]]:
     return out
 
 
-def _arrows(graph: Graph, boxes: Sequence[Box], place: Mapping[int, int]) -> tuple[Arrow, ...]:
+def _arrows(graph: DrawnGraph, boxes: Sequence[Box], place: Mapping[int, int]) -> tuple[Arrow, ...]:
     """Return the arrows between boxes; those of folded leaves from one parent are one."""
     totals: dict[tuple[int, int], float | None] = {}
     for feature, parents in enumerate(graph.parents):

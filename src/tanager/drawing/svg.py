@@ -10,7 +10,7 @@ from tanager.drawing.layout import (
     MARGIN,
     PAD,
     STEM,
-    Layout,
+    GraphLayout,
     Route,
     lay_out,
     route,
@@ -18,7 +18,7 @@ from tanager.drawing.layout import (
     text_width,
 )
 from tanager.drawing.legend import LegendItem, legend_rows
-from tanager.drawing.plan import Arrow, Box, Plan
+from tanager.drawing.plan import Arrow, Box, DrawingPlan
 from tanager.escaping import visible
 
 __all__ = ["draw_svg"]
@@ -28,7 +28,7 @@ LISTED = 40  # names that a box of folded leaves tells
 
 
 def draw_svg(
-    plan: Plan,
+    plan: DrawingPlan,
     *,
     interactive: bool = False,
     legend: bool = True,
@@ -38,7 +38,7 @@ def draw_svg(
 
     Parameters
     ----------
-    plan : Plan
+    plan : DrawingPlan
     interactive : bool
         Whether features can be chosen, by mouse, keyboard and screen reader;
         otherwise the drawing is one picture.
@@ -69,7 +69,7 @@ def draw_svg(
     return "".join(parts)
 
 
-def _edge(plan: Plan, layout: Layout, arrow: Arrow) -> str:
+def _edge(plan: DrawingPlan, layout: GraphLayout, arrow: Arrow) -> str:
     width = THIN + (THICK - THIN) * arrow.width
     way = route(layout, arrow)
     parent, child = (plan.boxes[at].members[0] for at in (arrow.parent, arrow.child))
@@ -96,7 +96,7 @@ def _head(way: Route, width: float) -> str:
     )
 
 
-def _class_arrows(layout: Layout) -> str:
+def _class_arrows(layout: GraphLayout) -> str:
     left, middle, wide = layout.target
     paths = []
     for x, y in zip(layout.x, layout.y, strict=True):
@@ -111,7 +111,7 @@ def _class_arrows(layout: Layout) -> str:
     return f'<g class="class-edges" aria-hidden="true"><path d="{"".join(paths)}"/></g>'
 
 
-def _class_box(layout: Layout, target: str) -> str:
+def _class_box(layout: GraphLayout, target: str) -> str:
     left, middle, wide = layout.target
     return (
         f'<g class="class-node" aria-hidden="true">'
@@ -121,7 +121,7 @@ def _class_box(layout: Layout, target: str) -> str:
     )
 
 
-def _node(plan: Plan, layout: Layout, at: int, *, interactive: bool) -> str:
+def _node(plan: DrawingPlan, layout: GraphLayout, at: int, *, interactive: bool) -> str:
     box, x, y, width = plan.boxes[at], layout.x[at], layout.y[at], layout.widths[at]
     title = _title(plan, box)
     kind = "node folded" if box.folded else "node"
@@ -137,7 +137,7 @@ def _node(plan: Plan, layout: Layout, at: int, *, interactive: bool) -> str:
     )
 
 
-def _title(plan: Plan, box: Box) -> str:
+def _title(plan: DrawingPlan, box: Box) -> str:
     """Return the name of a box in full: of folded leaves all names, within reason."""
     names = [visible(plan.graph.names[feature]) for feature in box.members]
     if not box.folded:

@@ -3,12 +3,9 @@
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.experiment import Experiment
-from tanager.evaluation.importance import loss_without_features
-from tanager.evaluation.intervals import Intervals, score_intervals
 from tanager.evaluation.metrics import METRICS
 from tanager.evaluation.protocol import CrossValidation, LearningCurve
-from tanager.evaluation.results import Results, Scores
-from tanager.evaluation.runner import run_experiment
+from tanager.evaluation.results import Results
 
 __all__ = [
     "METRICS",
@@ -16,11 +13,6 @@ __all__ = [
     "CrossValidation",
     "Dataset",
     "Experiment",
-    "Intervals",
     "LearningCurve",
     "Results",
-    "Scores",
-    "loss_without_features",
-    "run_experiment",
-    "score_intervals",
 ]

@@ -115,7 +115,7 @@ class Dataset:
         features = [name for name in table.names if name not in (self.target, *self.drop)]
         every = self.categorical == ("all",)
         kept = features if every else [*self.categorical, *as_date_styles(self.dates)]
-        return [finding.to_json() for finding in audit_columns(table, features, kept)]
+        return [finding.to_dict() for finding in audit_columns(table, features, kept)]
 
     def column_options(self) -> dict[str, Any]:
         """Return what is said of the columns, as options of `BayesNetClassifier`."""

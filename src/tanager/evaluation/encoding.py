@@ -145,7 +145,7 @@ class _Columns(NamedTuple):
     codes: list[NDArray[np.int64]]
 
 
-class _Reader:
+class _ColumnReader:
     """Reads a table as its columns are meant: ids left out, numbers and dates in texts read."""
 
     def __init__(self, table: Any, columns: Mapping[str, Any]) -> None:
@@ -221,7 +221,7 @@ class _Native:
         self.options: dict[str, Any] = {}
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Native:  # noqa: ARG002
-        self.reader = _Reader(table, self.columns)
+        self.reader = _ColumnReader(table, self.columns)
         found = self.reader.read(table)
         n = len(found.numbers)
         self.arities = np.array([len(values) for values in self.reader.values.values()], np.int64)
@@ -304,7 +304,7 @@ class _Frame:
         self.columns = columns
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Frame:  # noqa: ARG002
-        self.reader = _Reader(table, self.columns)
+        self.reader = _ColumnReader(table, self.columns)
         return self
 
     def transform(self, table: Any) -> Any:

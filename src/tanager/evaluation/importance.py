@@ -56,7 +56,7 @@ def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
     Examples
     --------
     >>> from tanager import BayesNetClassifier
-    >>> from tanager.evaluation import loss_without_features
+    >>> from tanager.evaluation.importance import loss_without_features
     >>> X = [["a", "u"], ["b", "u"], ["a", "v"], ["b", "v"]] * 10
     >>> clf = BayesNetClassifier("naive", "laplace").fit(X, [0, 1, 0, 1] * 10)
     >>> loss_without_features(clf, X, [0, 1, 0, 1] * 10).round(2)

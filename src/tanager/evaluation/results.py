@@ -13,8 +13,7 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
-from tanager.evaluation.run_checks import check_cell, check_description, check_metrics
-from tanager.evaluation.runs import RunFile
+from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
 
 __all__ = ["Results", "Scores"]
 
@@ -161,7 +160,7 @@ class Results:
         metric : str, optional
             By default log-loss where it was measured, else the first.
         """
-        from tanager.evaluation.latex import write_latex
+        from tanager.evaluation.summary import write_latex
 
         return write_latex(self, metric)
 

@@ -22,8 +22,7 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation.cell import Bench
 from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.results import Results
-from tanager.evaluation.run_checks import check_cell
-from tanager.evaluation.runs import RunFile
+from tanager.evaluation.runs import RunFile, check_cell
 from tanager.progress import Progress
 
 __all__ = ["environment", "run_experiment"]

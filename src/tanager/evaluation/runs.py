@@ -1,19 +1,23 @@
-"""The record of a run: a file to which finished cells are appended, and that survives a kill."""
+"""The record of a run: a file that survives a kill, and checks of what stands in it.
+
+It may have been damaged, or written by anybody.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
 from tanager.atomic import destination
 from tanager.errors import DataError
+from tanager.evaluation.metrics import N_BINS
 
-__all__ = ["FORMAT", "RunFile"]
+__all__ = ["FORMAT", "RunFile", "check_cell", "check_description", "check_metrics"]
 
 FORMAT = "tanager-run-1"
 _START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # of every run file
@@ -152,3 +156,130 @@ class RunFile:
                     raise DataError(f"{self.path.name} is not a run file of format {FORMAT}.")
                 if isinstance(record, dict):
                     yield record
+
+
+Check = Callable[[Any], bool]
+
+MAX_COUNT = 2**53
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that fits a float; missing counts as one."""
+    if value is None or isinstance(value, float):
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MAX_COUNT
+
+
+def _is_named(value: Any) -> bool:
+    """Whether a value is a list of objects, each with a name of its own."""
+    if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
+        return False
+    names = [item.get("name") for item in value]
+    return all(map(_is_text, names)) and len(set(names)) == len(names)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_protocol(value: Any) -> bool:
+    if not isinstance(value, dict) or not _is_count(value.get("rounds")):
+        return False
+    sizes = value.get("sizes")
+    if sizes is not None:
+        return isinstance(sizes, list) and all(map(_is_number, sizes))
+    return _is_count(value.get("folds"))
+
+
+def _is_environment(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    versions = value.get("versions", {})
+    return isinstance(versions, dict) and all(map(_is_text, versions.values()))
+
+
+def _is_reliability(value: Any) -> bool:
+    """Whether a value is three lists of numbers, one number for each bin."""
+    return (
+        isinstance(value, list)
+        and len(value) == 3
+        and all(isinstance(row, list) and len(row) == N_BINS for row in value)
+        and all(_is_number(number) and number is not None for row in value for number in row)
+    )
+
+
+_TEXT: tuple[Check, str] = (_is_text, "a text")
+_DESCRIPTION: Mapping[str, tuple[Check, str]] = {
+    "name": _TEXT,
+    "datasets": (_is_named, "a list of objects with different names"),
+    "classifiers": (_is_named, "a list of objects with different names"),
+    "protocol": (_is_protocol, "an object with whole numbers of rounds and folds"),
+    "metrics": (lambda value: _is_texts(value) and bool(value), "a list of texts"),
+    "seed": (_is_number, "a number"),
+}
+_CELL: Mapping[str, tuple[Check, str]] = {
+    "cell": _TEXT,
+    "dataset": _TEXT,
+    "classifier": _TEXT,
+    "round": (_is_count, "a whole number"),
+    "fold": (_is_count, "a whole number"),
+    "status": (lambda value: value in ("ok", "failed"), "'ok' or 'failed'"),
+}
+_FINISHED: Mapping[str, tuple[Check, str]] = {
+    "n_train": (_is_count, "a whole number"),
+    "n_test": (_is_count, "a whole number"),
+    "reliability": (_is_reliability, f"three lists of {N_BINS} numbers"),
+}
+
+
+def check_description(found: Any, file: str) -> dict[str, Any]:
+    """Return the description of an experiment if everything that is read of it makes sense."""
+    if not isinstance(found, dict):
+        raise DataError(f"{file}: the description of the experiment is not an object. {_HINT}")
+    _check(found, _DESCRIPTION, f"{file}: the experiment's")
+    if not all(_is_text(one.get("use")) for one in found["classifiers"]):
+        raise DataError(f"{file}: a classifier's 'use' is not a text. {_HINT}")
+    if not _is_environment(found.get("environment", {})):
+        raise DataError(f"{file}: the experiment's 'environment' cannot be read. {_HINT}")
+    return found
+
+
+def check_cell(record: dict[str, Any], file: str) -> dict[str, Any]:
+    """Return the record of a cell if everything that is read of it makes sense."""
+    where = f"{file}: a cell's"
+    _check(record, _CELL, where)
+    _check(record, {name: _TEXT for name in ("error", "version") if name in record}, where)
+    if record["status"] == "failed":
+        _check(record, {"error": _TEXT}, where)
+        return record
+    _check(record, _FINISHED, where)
+    return record
+
+
+def check_metrics(record: dict[str, Any], names: tuple[str, ...], file: str) -> None:
+    """Refuse a finished cell in which a metric or a time is absent or no number."""
+    if record["status"] == "ok":
+        absent = [name for name in names if name not in record]
+        if absent:
+            raise DataError(f"{file}: a cell has no {absent[0]!r}. {_HINT}")
+        known = dict.fromkeys(names, (_is_number, "a number or null"))
+        _check(record, known, f"{file}: a cell's")
+
+
+def _check(found: dict[str, Any], wanted: Mapping[str, tuple[Check, str]], where: str) -> None:
+    for name, (good, kind) in wanted.items():
+        if name not in found or not good(found[name]):
+            given = repr(found.get(name))
+            given = given if len(given) <= 60 else given[:57] + "..."
+            raise DataError(f"{where} {name!r} is {given}, not {kind}. {_HINT}")
+
+
+_HINT = "The file is damaged; delete it and run the experiment again."

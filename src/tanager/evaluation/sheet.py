@@ -51,7 +51,7 @@ class Sheet(NamedTuple):
     auc: NDArray[np.float64]
     reliability: Reliability
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain data; what is undefined is None."""
         by_class = zip(
             self.classes, self.confusion.sum(axis=1), self.precision, self.recall, self.f1,

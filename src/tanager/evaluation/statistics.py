@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tanager.errors import DataError
 
 __all__ = [
-    "Friedman",
+    "FriedmanTest",
     "Nemenyi",
     "Outcome",
     "WinDrawLoss",
@@ -106,7 +106,7 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
     return np.asarray(_ranks(scores).mean(axis=0))
 
 
-class Friedman(NamedTuple):
+class FriedmanTest(NamedTuple):
     """Friedman's test, and Iman and Davenport's less conservative version of it."""
 
     chi_square: float
@@ -115,7 +115,7 @@ class Friedman(NamedTuple):
     f_p_value: float
 
 
-def friedman(scores: ArrayLike) -> Friedman:
+def friedman(scores: ArrayLike) -> FriedmanTest:
     r"""Test whether all classifiers rank alike.
 
     Parameters
@@ -144,12 +144,12 @@ def friedman(scores: ArrayLike) -> Friedman:
             f"Friedman's test compares 3 classifiers or more; {k} given. Use wilcoxon for two."
         )
     if not np.ptp(values, axis=1).any():
-        return Friedman(0.0, 1.0, 0.0, 1.0)
+        return FriedmanTest(0.0, 1.0, 0.0, 1.0)
     chi_square, p_value = map(float, friedmanchisquare(*values.T))
     rest = n * (k - 1) - chi_square
     f = (n - 1) * chi_square / rest if rest > 0 else np.inf
     f_p_value = float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1)))
-    return Friedman(chi_square, p_value, float(f), f_p_value)
+    return FriedmanTest(chi_square, p_value, float(f), f_p_value)
 
 
 def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05) -> float:

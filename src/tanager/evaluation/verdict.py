@@ -6,17 +6,12 @@ from math import isclose
 
 from tanager.escaping import abridged
 from tanager.evaluation.results import Results
-from tanager.evaluation.summary import Summary, summarize
+from tanager.evaluation.summary import Summary, leading_metric, summarize
 
-__all__ = ["ALPHA", "leading_metric", "verdict"]
+__all__ = ["ALPHA", "verdict"]
 
 ALPHA = 0.05  # level of significance
 MAX_NAMED = 4  # classifiers in one breath
-
-
-def leading_metric(results: Results) -> str:
-    """Return the metric that decides: log-loss where it was measured, else the first."""
-    return "log_loss" if "log_loss" in results.metrics else results.metrics[0]
 
 
 def verdict(results: Results) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import TYPE_CHECKING
 
-from tanager.drawing import Graph
+from tanager.drawing import DrawnGraph
 from tanager.network.information import NetworkInformation
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["network_graph"]
 
 
-def network_graph(network: Network, information: NetworkInformation | None = None) -> Graph:
+def network_graph(network: Network, information: NetworkInformation | None = None) -> DrawnGraph:
     """Return what `tanager.drawing` draws of a network.
 
     Parameters
@@ -33,4 +33,4 @@ def network_graph(network: Network, information: NetworkInformation | None = Non
     }
     parents = structure.parent_positions()
     target = network.codebook.target.name or "class"
-    return Graph(structure.features, parents, target, bits.tolist(), carried)
+    return DrawnGraph(structure.features, parents, target, bits.tolist(), carried)

@@ -341,11 +341,11 @@ class Network:
             Rows to measure on, which the network must not have been fitted on: it
             cannot be fitted again. `BayesNetClassifier.report` can.
         **options
-            As `tanager.report.render_model_report` has them.
+            As `tanager.report.render_report` has them.
         """
         # Pages are made far above this layer, so the name is looked up when it is needed.
         pages = import_module("tanager.report.model_page")
-        pages.write_model_report(self, path, X, y, **options)
+        pages.write_report(self, path, X, y, **options)
 
     def __repr__(self) -> str:
         return f"Network({self.summary()})"

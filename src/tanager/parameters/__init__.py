@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.parameters.acll import ACLLParameters as ACLLParameters
     from tanager.parameters.dfe import DFE as DFE
     from tanager.parameters.discriminative import Discriminative as Discriminative
-    from tanager.parameters.frequencies import FriedmanEstimate as FriedmanEstimate
+    from tanager.parameters.frequencies import Friedman as Friedman
     from tanager.parameters.frequencies import Laplace as Laplace
     from tanager.parameters.frequencies import MaximumLikelihood as MaximumLikelihood
     from tanager.parameters.frequencies import MEstimate as MEstimate

@@ -17,7 +17,7 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["FriedmanEstimate", "Laplace", "MEstimate", "MaximumLikelihood"]
+__all__ = ["Friedman", "Laplace", "MEstimate", "MaximumLikelihood"]
 
 Floats = NDArray[np.float64]
 
@@ -197,7 +197,7 @@ class MEstimate(CountLearner):
         return np.log(added / added.sum())
 
 
-class FriedmanEstimate(CountLearner):
+class Friedman(CountLearner):
     r"""Frequencies smoothed towards the feature's marginal by `n0` virtual rows.
 
     Every context, however long, leans on the marginal alone: on the marginal of
@@ -225,8 +225,8 @@ class FriedmanEstimate(CountLearner):
     Examples
     --------
     >>> from tanager import BayesNetClassifier
-    >>> from tanager.parameters import FriedmanEstimate
-    >>> clf = BayesNetClassifier("naive", FriedmanEstimate(n0=3.0))
+    >>> from tanager.parameters import Friedman
+    >>> clf = BayesNetClassifier("naive", Friedman(n0=3.0))
     >>> clf.fit([["a"], ["b"], ["b"]], [0, 1, 1]).predict_proba([["b"]]).round(3)
     array([[0.238, 0.762]])
     """
@@ -238,7 +238,7 @@ class FriedmanEstimate(CountLearner):
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        _check_positive("FriedmanEstimate", "n0", self.n0)
+        _check_positive("Friedman", "n0", self.n0)
         root = slice(0, int(tree.node_start[1]))
         marginal = np.full(tree.arity, self.least)
         if tree.n_cells:

@@ -19,7 +19,7 @@ PARAMETERS: Registry[ParameterLearner] = Registry(
         "acll": "acll:ACLLParameters",
         "dfe": "dfe:DFE",
         "discriminative": "discriminative:Discriminative",
-        "friedman": "frequencies:FriedmanEstimate",
+        "friedman": "frequencies:Friedman",
         "hdp": "hdp:HDP",
         "hybrid": "hybrid:Hybrid",
         "laplace": "frequencies:Laplace",

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tanager.errors import DataError
 from tanager.evaluation.metrics import Reliability
+from tanager.evaluation.results import Results
 from tanager.evaluation.statistics import Nemenyi, win_draw_loss
+from tanager.evaluation.summary import leading_metric, score_intervals
 from tanager.report.style import (
     CYCLE,
     INK,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
+    "plot_comparison",
     "plot_critical_difference",
     "plot_loss_scatter",
     "plot_reliability",
@@ -186,4 +190,43 @@ def plot_reliability(curves: Mapping[str, Reliability], *, ax: Axes | None = Non
     ax.set_xlabel("probability of the predicted class")
     ax.set_ylabel("share classified right")
     ax.legend(title="calibration error", title_fontsize=8, loc="upper left")
+    return ax
+
+
+@in_house_style
+def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | None = None) -> Any:
+    """Draw classifiers as dots with intervals, the best on top.
+
+    Parameters
+    ----------
+    results : Results
+        Of one table: the scale is the metric itself. Of several: the average rank.
+    metric : str, optional
+        By default log-loss where it was measured, else the first.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from tanager.evaluation import CrossValidation, Dataset, Experiment
+    >>> table = pa.table({"a": ["x", "y"] * 8, "class": ["n", "p"] * 8})
+    >>> classifiers = ["naive/laplace", "categorical-nb"]
+    >>> results = Experiment([Dataset("t", table)], classifiers, CrossValidation(2)).run()
+    >>> plot_comparison(results, "brier_score").get_xlabel()
+    'Brier score on t, less is better'
+    """
+    metric = metric or leading_metric(results)
+    intervals = score_intervals(results, metric)
+    if intervals is None:
+        raise DataError(f"no dataset has {metric!r} of every classifier: there is nothing to draw.")
+    n = len(intervals.names)
+    ax = axes(ax, 6.2, 0.8 + 0.28 * max(n, 2))
+    rows = np.arange(n)
+    ax.hlines(rows, intervals.lows, intervals.highs, color=CYCLE[0], lw=2.2, alpha=0.45)
+    ax.scatter(intervals.centers, rows, s=34, color=CYCLE[0], zorder=3)
+    ax.set_yticks(rows, [fitting(name, 36) for name in intervals.names])
+    ax.set_ylim(n - 0.5, -0.5)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(intervals.scale)
     return ax

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.evaluation.intervals import Intervals, score_intervals
 from tanager.evaluation.results import Results
-from tanager.evaluation.summary import say_pooled
-from tanager.evaluation.verdict import leading_metric
+from tanager.evaluation.summary import Intervals, leading_metric, say_pooled, score_intervals
 
 __all__ = ["dot_plot", "scale_ticks", "score_table"]
 

@@ -10,20 +10,20 @@ from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
 from tanager.escaping import abridged
 from tanager.evaluation.results import Results
-from tanager.evaluation.summary import Summary, summarize
-from tanager.evaluation.verdict import leading_metric, verdict
+from tanager.evaluation.summary import Summary, leading_metric, summarize
+from tanager.evaluation.verdict import verdict
 from tanager.report.ending import check_ending
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.overview import dot_plot, score_table
 from tanager.report.style import to_svg
 
-__all__ = ["Figure", "page_environment", "render_report", "write_report"]
+__all__ = ["Figure", "page_environment", "render_comparison", "write_comparison"]
 
 # Beyond this many classifiers each metric shows scatters against the best only.
 _MAX_SCATTERS = 6
 
 
-class Cell(NamedTuple):
+class PageCell(NamedTuple):
     """A cell of a table: what is read, what is sorted by, how it is marked."""
 
     text: str
@@ -39,7 +39,7 @@ class Figure(NamedTuple):
     wide: bool = False
 
 
-def write_report(results: Results, path: str | Path) -> None:
+def write_comparison(results: Results, path: str | Path) -> None:
     """Write the report of an experiment, whole or not at all.
 
     Parameters
@@ -49,7 +49,7 @@ def write_report(results: Results, path: str | Path) -> None:
         The page, which opens from disk without a network.
     """
     check_ending(path)
-    write_text(path, render_report(results))
+    write_text(path, render_comparison(results))
 
 
 def page_environment(*packages: str) -> Any:
@@ -70,7 +70,7 @@ def page_environment(*packages: str) -> Any:
     return environment
 
 
-def render_report(results: Results) -> str:
+def render_comparison(results: Results) -> str:
     """Return the report of an experiment as HTML."""
     environment = page_environment()
     description = results.description
@@ -119,8 +119,8 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
     for name, values in zip(scores.datasets, scores.values, strict=True):
         best = values.max() if scores.greater else values.min()
         marks = ["best" if len(values) > 1 and v == best else "" for v in values]
-        cells = [Cell(f"{v:.4f}", float(v), m) for v, m in zip(values, marks, strict=True)]
-        rows.append([Cell(name), *cells])
+        cells = [PageCell(f"{v:.4f}", float(v), m) for v, m in zip(values, marks, strict=True)]
+        rows.append([PageCell(name), *cells])
     foot = []
     if len(scores.datasets) > 1:
         foot.append(["mean", *(f"{v:.4f}" for v in scores.values.mean(axis=0))])
@@ -167,11 +167,11 @@ def _pairs(summary: Summary) -> dict[str, Any] | None:
         p, q = pair.record.p_value, pair.wilcoxon_p
         rows.append(
             [
-                Cell(f"{pair.a} against {pair.b}"),
-                Cell(str(pair.record), pair.record.wins - pair.record.losses),
-                Cell(_p(p), p, "significant" if p <= 0.05 else ""),
-                Cell(_p(q), q, "significant" if q <= 0.05 else ""),
-                Cell("" if pair.ratio is None else f"{pair.ratio:.3f}", pair.ratio),
+                PageCell(f"{pair.a} against {pair.b}"),
+                PageCell(str(pair.record), pair.record.wins - pair.record.losses),
+                PageCell(_p(p), p, "significant" if p <= 0.05 else ""),
+                PageCell(_p(q), q, "significant" if q <= 0.05 else ""),
+                PageCell("" if pair.ratio is None else f"{pair.ratio:.3f}", pair.ratio),
             ]
         )
     return {
@@ -235,8 +235,8 @@ def _times(results: Results) -> dict[str, Any]:
             else sum(r[n] for r in done)
             for n in names
         ]
-        texts = [Cell(f"{v:,.2f}", float(v)) for v in values]
-        rows.append([Cell(classifier), Cell(str(len(done)), len(done)), *texts])
+        texts = [PageCell(f"{v:,.2f}", float(v)) for v in values]
+        rows.append([PageCell(classifier), PageCell(str(len(done)), len(done)), *texts])
     return {
         "caption": "Sums over cells; memory is the largest resident size of the process.",
         "columns": ["classifier", "cells", *names.values()],

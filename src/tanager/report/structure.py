@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tanager.drawing import Graph, Layout, Plan, lay_out, plan_drawing, route, shorten
+from tanager.drawing import (
+    DrawingPlan,
+    DrawnGraph,
+    GraphLayout,
+    lay_out,
+    plan_drawing,
+    route,
+    shorten,
+)
 from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD
 from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
 from tanager.network.graph import network_graph
@@ -62,7 +70,7 @@ def plot_network(
     'sepal length (cm)'
     """
     if isinstance(model, Structure):
-        graph = Graph(model.features, model.parent_positions())
+        graph = DrawnGraph(model.features, model.parent_positions())
     else:
         graph = network_graph(network_of(model))
     plan = plan_drawing(graph, fold=fold)
@@ -101,7 +109,7 @@ def _text_width(text: str) -> float:
     return 1.04 * FONT * float(width) / 100  # small letters are set on whole pixels, a little wider
 
 
-def _draw(ax: Axes, plan: Plan, layout: Layout, point: float) -> None:
+def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> None:
     for arrow in plan.arrows:
         _draw_arrow(ax, layout, arrow, point)
     left, middle, wide = layout.target
@@ -115,7 +123,7 @@ def _draw(ax: Axes, plan: Plan, layout: Layout, point: float) -> None:
         ax.text(layout.x[at] + PAD, layout.y[at], plain_text(shorten(box.label)), **style)
 
 
-def _draw_arrow(ax: Axes, layout: Layout, arrow: Any, point: float) -> None:
+def _draw_arrow(ax: Axes, layout: GraphLayout, arrow: Any, point: float) -> None:
     from matplotlib.patches import PathPatch, Polygon
     from matplotlib.path import Path
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.report import render_model_report
+from tanager.report.model_page import render_report
 from tanager.structure import Fixed
 
 
@@ -55,7 +55,7 @@ def many(people):
 @pytest.fixture(scope="session")
 def page(tree, people):
     """The page of the tree with the rows of its fit."""
-    return render_model_report(
+    return render_report(
         tree, people, "income", folds=2, loadable_rows=5, with_learning_curve=True,
         notes="# Use\n\nFor <b>tests</b>.",
     )  # fmt: skip

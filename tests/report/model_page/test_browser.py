@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.report import render_model_report
+from tanager.report.model_page import render_report
 from tanager.structure import Fixed
 
 pytestmark = pytest.mark.browser
@@ -33,7 +33,7 @@ def test_posteriors_are_those_of_predict_proba(name, request, opened):
     codes = np.array([rng.integers(0, n, 200) for n in arities], np.uint8)
     unknown = rng.random(codes.shape) < rng.random(200)
     codes = np.where(unknown, arities[:, None], codes).astype(np.uint8)
-    page, problems = opened(render_model_report(clf))
+    page, problems = opened(render_report(clf))
     found = np.array(page.evaluate(ANSWER, codes.T.tolist()))
     joint = network.log_joint_of_codes(codes)
     expected = np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True))
@@ -42,7 +42,7 @@ def test_posteriors_are_those_of_predict_proba(name, request, opened):
 
 
 def test_raw_values_answer_as_predict_proba(tree, people, opened):
-    page, problems = opened(render_model_report(tree))
+    page, problems = opened(render_report(tree))
     X = people.drop(["income"])
     for row in (0, 1, 2, 30):
         values = X.slice(row, 1).to_pylist()[0]
@@ -102,7 +102,7 @@ def test_every_control_of_what_if_works(tree, page, opened):
 
 
 def test_the_next_question_is_the_one_that_lowers_entropy_most(tree, opened):
-    page, problems = opened(render_model_report(tree))
+    page, problems = opened(render_report(tree))
     page.evaluate("() => { asking.set(1, 'yes'); asking.update(); }")
     page.locator(".questions li button").first.wait_for()
     page.wait_for_timeout(100)
@@ -178,7 +178,7 @@ def test_a_model_of_one_class_and_odd_columns_draws_all_the_same(opened):
     )
     for labels in (["a"] * n, ["a"] * (n // 2) + ["b"] * (n // 2)):
         clf = BayesNetClassifier("naive", "laplace", audit=False).fit(table, labels)
-        view, problems = opened(render_model_report(clf, table, labels, folds=0))
+        view, problems = opened(render_report(clf, table, labels, folds=0))
         for button in view.locator("#picker button").all():
             button.click()
         view.get_by_label("flag", exact=True).last.select_option("True")
@@ -211,7 +211,7 @@ def hostile() -> tuple[pa.Table, np.ndarray, dict[str, list[str]]]:
 def test_a_hostile_model_renders_soon_and_small(opened):
     X, y, parents = hostile()
     clf = BayesNetClassifier(Fixed(parents), "laplace", audit=False).fit(X, y)
-    text = render_model_report(clf, X.slice(0, 1000), y[:1000])
+    text = render_report(clf, X.slice(0, 1000), y[:1000])
     assert len(text.encode()) < 3_000_000
     assert "of the 300 features can be asked" in text
     page, problems = opened(text, viewport={"width": 1400, "height": 900})

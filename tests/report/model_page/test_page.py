@@ -17,7 +17,8 @@ from tanager import BayesNetClassifier
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
-from tanager.report import render_model_report, write_model_report
+from tanager.report import write_report
+from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
@@ -48,18 +49,18 @@ def test_the_page_is_whole_and_asks_nobody(page):
 
 def test_rows_are_in_the_page_only_when_asked(tree, people, page):
     assert len(data_of(page)["loadable"]) == 5
-    plain = data_of(render_model_report(tree, people, "income", folds=0))
+    plain = data_of(render_report(tree, people, "income", folds=0))
     assert "loadable" not in plain
     with pytest.raises(ConfigurationError, match="need rows"):
-        render_model_report(tree, loadable_rows=3)
+        render_report(tree, loadable_rows=3)
     with pytest.raises(ConfigurationError, match=r"loadable_rows=-1\. Allowed: 0 or more"):
-        render_model_report(tree, people, "income", loadable_rows=-1)
+        render_report(tree, people, "income", loadable_rows=-1)
 
 
 @pytest.mark.parametrize("options", [{"folds": 1}, {"folds": -3}, {"max_rows": 0}])
 def test_numbers_without_a_meaning_are_refused(tree, people, options):
     with pytest.raises(ConfigurationError, match=f"{next(iter(options))}=.*Allowed"):
-        render_model_report(tree, people, "income", **options)
+        render_report(tree, people, "income", **options)
 
 
 def test_the_page_of_a_model_file_tells_how_columns_are_read(tmp_path):
@@ -71,7 +72,7 @@ def test_the_page_of_a_model_file_tells_how_columns_are_read(tmp_path):
         clf = BayesNetClassifier("naive", "laplace").fit(table, "y")
     tanager.save(clf, tmp_path / "m.tanager")
     for model in (clf, tmp_path / "m.tanager"):
-        page = render_model_report(model)
+        page = render_report(model)
         assert "Columns that are not what they seem" in page
         assert "decimal comma" in page
         assert "left out" in page
@@ -104,12 +105,12 @@ def test_weighted_rows_are_not_recognised_and_nothing_is_said_of_them(people):
     assert (
         predict_held_out(clf, read_rows(clf.network_, people, "income"), folds=0).own_rows is None
     )
-    page = render_model_report(clf, people, "income")
+    page = render_report(clf, people, "income")
     assert "given with this page. The model must not have seen them." in page
 
 
 def test_a_part_of_the_rows_is_not_said_to_be_new(tree, people):
-    page = render_model_report(tree, people.slice(1), "income")
+    page = render_report(tree, people.slice(1), "income")
     assert "that are not, all together, those of the fit" in page
 
 
@@ -134,14 +135,14 @@ def test_rows_that_were_added_are_counted_and_no_longer_recognised(people):
 def test_a_fit_of_few_rows_has_fewer_folds(n_rows, folds):
     table = {"x": list("ababababa")[:n_rows], "y": list("ppqqpqppq")[:n_rows]}
     clf = BayesNetClassifier("naive", "laplace").fit(table, "y")
-    assert data_of(render_model_report(clf, table, "y"))["folds"] == folds
+    assert data_of(render_report(clf, table, "y"))["folds"] == folds
 
 
 def test_more_folds_than_rows_are_refused_where_they_are_asked_for():
     table = {"x": list("abab"), "y": list("ppqq")}
     clf = BayesNetClassifier("naive", "laplace").fit(table, "y")
     with pytest.raises(ConfigurationError, match="folds=5 needs as many rows; the table has 4"):
-        render_model_report(clf, table, "y", folds=5)
+        render_report(clf, table, "y", folds=5)
 
 
 def test_folds_never_see_the_row_they_predict():
@@ -271,15 +272,15 @@ def test_notes_cannot_bring_markup():
 
 def test_what_is_wrong_is_said(tree, people, tmp_path):
     with pytest.raises(ConfigurationError, match="without their classes"):
-        render_model_report(tree, people)
+        render_report(tree, people)
     with pytest.raises(ConfigurationError, match="no column 'salary'"):
-        render_model_report(tree, people, "salary")
+        render_report(tree, people, "salary")
     with pytest.raises(DataError, match="lacks the column"):
-        render_model_report(tree, people.drop(["age"]), "income")
+        render_report(tree, people.drop(["age"]), "income")
     with pytest.raises(ConfigurationError, match="Fit the classifier first"):
-        render_model_report(BayesNetClassifier())
+        render_report(BayesNetClassifier())
     with pytest.raises(ConfigurationError, match="needs the estimator"):
-        render_model_report(tree.network_, people, "income", with_learning_curve=True)
+        render_report(tree.network_, people, "income", with_learning_curve=True)
 
 
 def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monkeypatch, capsys):
@@ -305,7 +306,7 @@ def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monk
     assert "with --target" in capsys.readouterr().err
     tree.report(tmp_path / "c.html")
     tree.network_.report(tmp_path / "d.html", people, "income")
-    write_model_report("m.tanager", tmp_path / "e.html")
+    write_report("m.tanager", tmp_path / "e.html")
     assert all((tmp_path / name).stat().st_size > 10_000 for name in ("c.html", "d.html", "e.html"))
 
 
@@ -314,7 +315,7 @@ def test_a_number_of_many_values_has_few_slices_and_few_intervals():
     table = pa.table({"a": rng.normal(size=5000), "b": rng.choice(["u", "v"], 5000)})
     y = (table["a"].to_numpy() + rng.normal(size=5000) > 0).astype(int)
     clf = BayesNetClassifier(Fixed({"b": ["a"]}), "laplace", bins="fine").fit(table, y)
-    facts = {f["name"]: f for f in data_of(render_model_report(clf, table, y, folds=0))["features"]}
+    facts = {f["name"]: f for f in data_of(render_report(clf, table, y, folds=0))["features"]}
     bands = facts["a"]["bands"]
     assert len(bands) == len(facts["a"]["p"]) == 255
     assert np.unique(bands).tolist() == list(range(32))
@@ -372,4 +373,4 @@ def test_errors_tell_the_tables_row_though_a_sample_is_kept(tree):
 def test_a_learning_curve_of_too_few_rows_is_refused(people):
     clf = BayesNetClassifier("naive", "laplace").fit(people.slice(0, 12), "income")
     with pytest.raises(ConfigurationError, match="A learning curve needs 25 rows"):
-        render_model_report(clf, people.slice(0, 12), "income", with_learning_curve=True)
+        render_report(clf, people.slice(0, 12), "income", with_learning_curve=True)

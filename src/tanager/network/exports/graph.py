@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tanager.drawing import Plan, plan_drawing
+from tanager.drawing import DrawingPlan, plan_drawing
 from tanager.escaping import visible
 from tanager.network.exports.variables import target_name
 from tanager.network.graph import network_graph
@@ -43,7 +43,7 @@ def to_dot(network: Network) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _legend(plan: Plan) -> str:
+def _legend(plan: DrawingPlan) -> str:
     parts = []
     if plan.legend.shades:
         parts.append(f"darkest box: {plan.legend.shades[0][0]:g} bits about {plan.graph.target}")

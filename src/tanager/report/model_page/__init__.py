@@ -1,5 +1,5 @@
 """The model's own page: see it, ask it, trust it."""
 
-from tanager.report.model_page.page import render_model_report, write_model_report
+from tanager.report.model_page.page import render_report, write_report
 
-__all__ = ["render_model_report", "write_model_report"]
+__all__ = ["render_report", "write_report"]

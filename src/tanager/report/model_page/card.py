@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanager.codes import Codebook
     from tanager.codes.reading import Reading
     from tanager.network import Network
-    from tanager.report.model_page.rows import Rows
+    from tanager.report.model_page.rows import PageRows
 
 __all__ = ["card_html", "describe_model", "render_notes"]
 
@@ -40,7 +40,7 @@ Group = tuple[str, list[tuple[str, str]]]
 
 
 def describe_model(
-    model: Any, network: Network, rows: Rows | None, file: list[tuple[str, str]]
+    model: Any, network: Network, rows: PageRows | None, file: list[tuple[str, str]]
 ) -> list[Group]:
     """Return groups of facts: (title, [(name, text), ...]); `file` are those of the model file."""
     info = getattr(model, "info_", {}) or {}
@@ -57,7 +57,9 @@ def describe_model(
     return [(title, facts) for title, facts in groups if facts]
 
 
-def _data(network: Network, rows: Rows | None, info: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _data(
+    network: Network, rows: PageRows | None, info: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     codebook = network.codebook
     facts = []
     fitted = info.get("codes", {}).get("rows")

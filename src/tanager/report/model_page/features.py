@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanager.codes.columns import Column
     from tanager.network import Network, NetworkInformation
     from tanager.report.model_page.classes import ShownClasses
-    from tanager.report.model_page.rows import Rows
+    from tanager.report.model_page.rows import PageRows
 
 __all__ = ["MAX_DETAILED", "describe_features", "short_numbers"]
 
@@ -36,7 +36,7 @@ def describe_features(
     network: Network,
     information: NetworkInformation,
     classes: ShownClasses,
-    rows: Rows | None,
+    rows: PageRows | None,
     order: list[int],
 ) -> list[dict[str, Any]]:
     """Return plain facts of every feature of the structure, in the structure's order.
@@ -58,7 +58,7 @@ def _feature(
     network: Network,
     information: NetworkInformation,
     classes: ShownClasses,
-    rows: Rows | None,
+    rows: PageRows | None,
     at: int,
     *,
     detailed: bool,

@@ -19,10 +19,10 @@ from tanager.evaluation.metrics import log_loss, zero_one_loss
 from tanager.network import Network, NetworkInformation
 from tanager.network.own_rows import own_rows
 from tanager.parameters import posterior
-from tanager.report.model_page.rows import Rows
+from tanager.report.model_page.rows import PageRows
 from tanager.report.pooling import n_groups, pool_neighbours
 
-__all__ = ["HeldOut", "learning_curve", "naive_probabilities", "predict_held_out"]
+__all__ = ["HeldOutRows", "learning_curve", "naive_probabilities", "predict_held_out"]
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ LEAST_CURVE_ROWS = 25  # a fifth of them is held out
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutRows:
     """Probabilities of rows, and what the model loses on them without a feature or an edge.
 
     Attributes
@@ -65,7 +65,7 @@ class HeldOut:
     edge_folds: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-def predict_held_out(model: Any, rows: Rows, *, folds: int | None) -> HeldOut:
+def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> HeldOutRows:
     """Return honest probabilities of rows.
 
     Rows that the model was fitted on are predicted by cross-validation: the
@@ -81,7 +81,7 @@ def predict_held_out(model: Any, rows: Rows, *, folds: int | None) -> HeldOut:
     out = posterior(network.log_joint_of_codes(rows.codes))
     losses = _Losses(network)
     losses.add(network, rows.codes, rows.labels)
-    return HeldOut(out, own, 0, losses.of_features(), losses.of_edges())
+    return HeldOutRows(out, own, 0, losses.of_features(), losses.of_edges())
 
 
 class _Losses:
@@ -129,7 +129,7 @@ def _mean(parts: list[tuple[float, int]]) -> float:
     return sum(value * n for value, n in parts) / max(1, sum(n for _, n in parts))
 
 
-def _cross_validate(model: Any, network: Network, rows: Rows, folds: int) -> HeldOut:
+def _cross_validate(model: Any, network: Network, rows: PageRows, folds: int) -> HeldOutRows:
     protocol = CrossValidation(1, folds, stratified=True)
     out = np.empty((rows.labels.shape[0], network.codebook.domain.n_classes))
     losses = _Losses(network)
@@ -139,11 +139,11 @@ def _cross_validate(model: Any, network: Network, rows: Rows, folds: int) -> Hel
         codes = fitted.codebook.encode(rows.table.take(split.test))
         if fitted.codebook.domain.n_classes == network.codebook.domain.n_classes:
             losses.add(fitted, codes, rows.labels[split.test])
-    return HeldOut(out, True, folds, losses.of_features(), losses.of_edges(), losses.found)
+    return HeldOutRows(out, True, folds, losses.of_features(), losses.of_edges(), losses.found)
 
 
 def _fit_and_predict(
-    model: Any, network: Network, rows: Rows, train: NDArray[np.int64], test: NDArray[np.int64]
+    model: Any, network: Network, rows: PageRows, train: NDArray[np.int64], test: NDArray[np.int64]
 ) -> tuple[Network, Floats]:
     """Fit the model's estimator on some rows and predict others, for all classes."""
     y = network.codebook.classes[rows.labels[train]]
@@ -156,7 +156,7 @@ def _fit_and_predict(
     return fitted.network_, complete_probabilities(probabilities, present, n_classes, len(train))
 
 
-def naive_probabilities(network: Network, rows: Rows) -> Floats:
+def naive_probabilities(network: Network, rows: PageRows) -> Floats:
     """Return what naive Bayes on the model's own codes says, cross-validated on the rows.
 
     Probabilities are (n + 1/values) / (N + 1); an unknown value says nothing. Of numbers it
@@ -186,7 +186,7 @@ def naive_probabilities(network: Network, rows: Rows) -> Floats:
 
 
 def learning_curve(
-    model: Any, rows: Rows, progress: Callable[[str], None] | None = None
+    model: Any, rows: PageRows, progress: Callable[[str], None] | None = None
 ) -> list[dict[str, float]]:
     """Fit on 1/16, 1/8, ... of the rows and measure on a fifth that no fit sees."""
     network: Network = getattr(model, "network_", model)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tanager import __version__
 from tanager.atomic import write_text
 from tanager.classifiers import load
-from tanager.drawing import Plan, draw_svg, plan_drawing
+from tanager.drawing import DrawingPlan, draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
 from tanager.network.exports.javascript import scorer_source
@@ -34,13 +34,13 @@ from tanager.report.model_page.classes import ShownClasses, show_classes
 from tanager.report.model_page.features import describe_features, short_numbers
 from tanager.report.model_page.glance import Ranking, glance_html
 from tanager.report.model_page.held_out import (
-    HeldOut,
+    HeldOutRows,
     learning_curve,
     naive_probabilities,
     predict_held_out,
 )
 from tanager.report.model_page.markdown import card_markdown
-from tanager.report.model_page.rows import MAX_ROWS, Rows, read_rows
+from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
 from tanager.report.model_page.words import (
     about_asking,
@@ -51,7 +51,7 @@ from tanager.report.model_page.words import (
     legend_html,
 )
 
-__all__ = ["render_model_report", "write_model_report"]
+__all__ = ["render_report", "write_report"]
 
 BITS = float(np.log(2.0))  # nats in a bit
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
@@ -65,8 +65,8 @@ class _Subject:
     network: Network
     information: NetworkInformation
     classes: ShownClasses
-    rows: Rows | None
-    held: HeldOut | None
+    rows: PageRows | None
+    held: HeldOutRows | None
     bits: NDArray[np.float64]  # of each feature of the structure
     order: list[int]  # positions in the structure, the most important first
 
@@ -83,7 +83,7 @@ class _Subject:
         return [self.held.feature_losses.get(name) for name in features]
 
 
-def write_model_report(
+def write_report(
     model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
 ) -> None:
     """Write the page of a model: one HTML file that needs neither server nor network.
@@ -103,28 +103,28 @@ def write_model_report(
         The page holds aggregates of them only. Rows that the model was fitted
         on are recognised, and predicted by cross-validation.
     **options
-        As `render_model_report` has them.
+        As `render_report` has them.
 
     Examples
     --------
     >>> import tempfile, os
     >>> from tanager import BayesNetClassifier
-    >>> from tanager.report import write_model_report
+    >>> from tanager.report import write_report
     >>> X = [["a", "u"], ["b", "u"], ["a", "v"], ["b", "v"]] * 10
     >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["no", "yes", "no", "yes"] * 10)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = os.path.join(folder, "report.html")
-    ...     write_model_report(clf, page)
+    ...     write_report(clf, page)
     ...     os.path.getsize(page) < 200_000
     True
     """
     check_ending(path, card=True)
     if Path(path).suffix.lower() == ".md":
         options["markdown"] = True
-    write_text(path, render_model_report(model, X, y, **options))
+    write_text(path, render_report(model, X, y, **options))
 
 
-def render_model_report(
+def render_report(
     model: Any,
     X: Any = None,
     y: Any = None,
@@ -143,7 +143,7 @@ def render_model_report(
     Parameters
     ----------
     model, X, y
-        As `write_model_report` has them.
+        As `write_report` has them.
     title : str, optional
     notes : str, optional
         Intended use and whatever else belongs on the model card, in simple
@@ -396,7 +396,7 @@ def _edges(subject: _Subject) -> list[dict[str, Any]]:
     return out
 
 
-def _drawing(whole: Plan, folded: Plan) -> str:
+def _drawing(whole: DrawingPlan, folded: DrawingPlan) -> str:
     """Return the network with many leaves folded, where there are many, and whole."""
     svgs = [draw_svg(whole, interactive=True, legend=False)]
     if folded.legend.folded:

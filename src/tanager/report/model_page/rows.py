@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Source
 
-__all__ = ["MAX_ROWS", "Rows", "read_rows"]
+__all__ = ["MAX_ROWS", "PageRows", "read_rows"]
 
 MAX_ROWS = 100_000
 _SEED = 18  # of the rows that are kept where there are more
@@ -30,7 +30,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PageRows:
     """Rows with their classes.
 
     Attributes
@@ -62,7 +62,7 @@ class Rows:
         return count_values(self.codes[feature], self.labels, arity, n_classes)
 
 
-def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> Rows:
+def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> PageRows:
     """Read rows and their classes; of a large source a sample that a hash of the index draws.
 
     Parameters
@@ -96,7 +96,7 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     def read_all() -> Iterable[CodedRows]:
         return [(codes, labels)] if len(labels) == n_source else labelled_codes(matched, every)
 
-    return Rows(table, codes, labels, index, n_source, read_all)
+    return PageRows(table, codes, labels, index, n_source, read_all)
 
 
 def _target(source: Source, y: Any) -> str | None:

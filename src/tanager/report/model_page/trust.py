@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tanager.codes import Column
     from tanager.network import Network
     from tanager.report.model_page.classes import ShownClasses
-    from tanager.report.model_page.rows import Rows
+    from tanager.report.model_page.rows import PageRows
 
 __all__ = ["compare_scores", "describe_trust", "find_slices"]
 
@@ -59,7 +59,7 @@ def _scores(probabilities: Floats, labels: NDArray[Any]) -> dict[str, float]:
 
 
 def describe_trust(
-    network: Network, classes: ShownClasses, rows: Rows, probabilities: Floats
+    network: Network, classes: ShownClasses, rows: PageRows, probabilities: Floats
 ) -> dict[str, Any]:
     """Return what section five of the page draws."""
     labels = rows.labels
@@ -151,7 +151,7 @@ def _slices_of(column: Column, codes: NDArray[Any]) -> tuple[list[str], NDArray[
     return [_short_time(name) for name in names], np.append(groups, n_slices).astype(int)[codes]
 
 
-def find_slices(network: Network, rows: Rows, probabilities: Floats) -> list[dict[str, Any]]:
+def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list[dict[str, Any]]:
     """Return the values of features on whose rows the model loses most.
 
     A number is read in at most ten intervals of equal frequency. Ranked by the lower end of a

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tanager.drawing import Legend
     from tanager.network import Network
     from tanager.report.model_page.classes import ShownClasses
-    from tanager.report.model_page.held_out import HeldOut
+    from tanager.report.model_page.held_out import HeldOutRows
 
 __all__ = [
     "about_asking",
@@ -38,7 +38,7 @@ def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | 
     return f"Predicts <b>{escape(visible(target))}</b>, {which}, from {features}{rows}."
 
 
-def how_measured(held: HeldOut, n_rows: int, n_source: int, *, edited: bool) -> str:
+def how_measured(held: HeldOutRows, n_rows: int, n_source: int, *, edited: bool) -> str:
     """Return in words on which rows the scores stand."""
     rows = f"{n_source:,} row{'' if n_source == 1 else 's'}"
     rows = rows if n_rows == n_source else f"{n_rows:,} of {rows}"
