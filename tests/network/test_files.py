@@ -17,12 +17,15 @@ from torture.model_mutations import damage, forge, rewrite
 
 import tanager
 from tanager import BayesNetClassifier
-from tanager.errors import ModelFileError
+from tanager.codes import CategoricalColumn, Codebook, learning
+from tanager.counts import Contexts
+from tanager.errors import DataError, ModelFileError
 from tanager.losses import HybridMargin
-from tanager.network import Network
+from tanager.network import Network, table_checks
+from tanager.network import files as network_files
 from tanager.network.files import checksum
-from tanager.parameters import Hybrid, Laplace, MEstimate
-from tanager.structure import KDB, TAN, Fixed
+from tanager.parameters import Hybrid, Laplace, MEstimate, Tables, TreeTable
+from tanager.structure import KDB, TAN, Fixed, Structure
 from tanager.training import Training
 
 
@@ -385,3 +388,41 @@ def test_a_small_model_is_a_small_file(tmp_path):
     clf = BayesNetClassifier("tan", "laplace", categorical_features="all")
     tanager.save(clf.fit(x, rng.integers(0, 2, 2000)), tmp_path / "m")
     assert (tmp_path / "m").stat().st_size < 100_000
+
+
+def test_a_small_file_cannot_ask_for_any_memory(tmp_path, monkeypatch):
+    """A tree without a cell, of as many values and classes as there may be: 32 GiB spelled out."""
+    most = 65_535
+    values, zero = pa.array(np.arange(most)), np.zeros(1, np.int64)
+    x, y = CategoricalColumn("x", values, None), CategoricalColumn("y", values, None)
+    contexts = Contexts.from_nodes(
+        most, (most,), zero, zero, np.array([1, 1]), np.array([0, 0]), zero[:0]
+    )
+    table = TreeTable(contexts, np.zeros(0), np.full(1, -np.log(most)), False)
+    tables = Tables(np.full(most, -np.log(most)), (table,), True)
+    structure = Structure.from_parents(("x",), [()])
+    network = Network(Codebook((x,), y, np.arange(most)), structure, tables)
+    with monkeypatch.context() as patched:
+        patched.setattr(network_files, "_read_network", lambda _: network)
+        network.save(tmp_path / "m")
+    assert (tmp_path / "m").stat().st_size < 2_000_000
+    with pytest.raises(ModelFileError, match=r"'x' has 4,294,836,225 cells without its parents"):
+        tanager.load(tmp_path / "m")
+
+
+def test_many_trees_cannot_ask_for_any_memory(trees, tmp_path, monkeypatch):
+    tanager.save(trees, tmp_path / "m")
+    monkeypatch.setattr(table_checks, "MAX_CELLS", 100)
+    monkeypatch.setattr(table_checks, "MOST_SPREAD", 0)
+    with pytest.raises(ModelFileError, match=r"the tables have \d+ cells without their parents"):
+        tanager.load(tmp_path / "m")
+    monkeypatch.setattr(table_checks, "MOST_SPREAD", 1)
+    assert tanager.load(tmp_path / "m").network_ == trees.network_
+
+
+def test_a_column_that_no_file_could_hold_is_refused_before_the_fit(monkeypatch):
+    monkeypatch.setattr(learning, "MAX_CELLS", 50)
+    X = [[f"v{i % 20}"] for i in range(60)]
+    BayesNetClassifier("naive", "laplace").fit(X, np.arange(60) % 2)
+    with pytest.raises(DataError, match="'x0' has 20 values and the target 3 classes"):
+        BayesNetClassifier("naive", "laplace").fit(X, np.arange(60) % 3)

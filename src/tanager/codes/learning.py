@@ -21,7 +21,7 @@ from tanager.codes.orders import arrange_values, feature_index, has_order, read_
 from tanager.codes.raw import RawRows
 from tanager.codes.read_sources import ReadSource
 from tanager.codes.reading import Reading
-from tanager.codes.rows import MAX_ARITY, Rows
+from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
 from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen
 from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
@@ -151,6 +151,13 @@ def learn_codebook(
     facts = _facts(seen, sample, features, categorical, temporal)
     make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
     columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
+    for one in columns:
+        if one.arity * len(class_labels) > MAX_CELLS:
+            raise DataError(
+                f"Column {one.name!r} has {one.arity:,} values and the target "
+                f"{len(class_labels):,} classes: together more than {MAX_CELLS:,} cells. Group rare values or classes, "
+                "or drop the column if it identifies rows."
+            )
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
     return codebook, rows

@@ -39,6 +39,7 @@ Indices = NDArray[np.int64]
 # of every kernel, not one per mix of columns.
 Codes = NDArray[np.unsignedinteger[Any]]
 
+MAX_CELLS = 1 << 28  # values × classes of one feature: look-ups spell them out, in 2 GiB
 MAX_ARITY = 65_535  # codes are uint16 at most, and one code is kept for "unknown"
 BLOCK_ROWS = 65_536
 

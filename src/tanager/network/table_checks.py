@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Domain
+from tanager.codes.rows import MAX_CELLS
 from tanager.counts import Contexts
 from tanager.network.checks import as_list, need
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
@@ -21,6 +22,7 @@ from tanager.structure.structure import Structure
 __all__ = ["check_tables"]
 
 TOLERANCE = 1e-6  # how far a distribution's sum may be from one
+MOST_SPREAD = 1024  # cells that look-ups spell out for each that a file has
 MOST_LOG = 1e9  # far beyond any learner's; sums of so large ones are still finite
 
 Floats = NDArray[np.float64]
@@ -51,7 +53,20 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
         kind = family.get("kind")
         need(kind in _KINDS, f"{what} is of the kind {kind!r}")
         tables.append(_KINDS[kind](stored))
+    _check_sizes(tables, structure)
     return Tables(log_prior, tuple(tables), normalized)
+
+
+def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:
+    """Refuse trees of few cells whose look-ups would spell out any number of them."""
+    trees = [at for at, table in enumerate(tables) if isinstance(table, TreeTable)]
+    cells = [tables[at].member_arities[-1] * tables[at].n_classes for at in trees]
+    stored = sum(t.cell_log_prob.size for t in tables if isinstance(t, TreeTable))
+    for at, n_cells in zip(trees, cells, strict=True):
+        what = f"the table of {structure.features[at]!r}"
+        need(n_cells <= MAX_CELLS, f"{what} has {n_cells:,} cells without its parents")
+    most = max(MAX_CELLS, MOST_SPREAD * stored)
+    need(sum(cells) <= most, f"the tables have {sum(cells):,} cells without their parents")
 
 
 def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]]]:
