@@ -16,7 +16,7 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.cli.app import run
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.network import Network
 from tanager.sources import open_source
 from tanager.sources.text import TextStyle
@@ -302,3 +302,77 @@ def test_kept_columns_stay_as_they_are_in_the_input(tmp_path):
     with out.open(newline="") as file:
         found = [tuple(row.values())[:4] for row in csv.DictReader(file)]
     assert found == rows
+
+
+def write_numbers(path, rows=60):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, rows)
+    lines = [
+        f"{a:.2f},{b},{c}" for a, b, c in zip(rng.normal(size=rows) + y, y * 3, y, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return y
+
+
+def test_a_csv_file_without_a_header(tmp_path, capfd):
+    path = tmp_path / "bare.csv"
+    write_numbers(path)
+    for given in (["--no-header"], []):
+        line = ["fit", str(path), "-t", "x2", "-s", "naive", "-p", "laplace", "--force"]
+        assert run([*line, "-o", str(tmp_path / "m"), *given]) == 0
+        said = capfd.readouterr().err
+        assert ("numbers only" in said) == (given == [])
+        assert Network.load(tmp_path / "m").codebook.domain.names == ("x0", "x1")
+        assert tanager.load(tmp_path / "m").info_["codes"]["rows"] == 60
+    assert run(["predict", str(tmp_path / "m"), str(path), "--no-header"]) == 0
+    assert len(capfd.readouterr().out.splitlines()) == 61
+    assert run(["score", str(tmp_path / "m"), str(path), "--no-header", "-t", "x2"]) == 0
+    assert run(["audit", str(path), "--header"]) in (0, 2)
+    table = tanager.open_table(path, header=False)
+    assert (table.names, table.n_rows, table.named) == (("x0", "x1", "x2"), 60, False)
+    with pytest.warns(ColumnWarning, match="numbers only, so it is read as a row"):
+        assert tanager.open_table(path).n_rows == 60
+    assert tanager.open_table(path, header=True).n_rows == 59
+
+
+def test_a_header_of_names_is_one(frame, tmp_path):
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert open_source(tmp_path / "t.csv").n_rows == 60
+    assert tanager.open_table(tmp_path / "t.csv", header=False).n_rows == 61
+    with pytest.raises(ConfigurationError, match="header=False says how a CSV file is written"):
+        tanager.open_table({"a": [1]}, header=False)
+    # Columns of a file without names are matched by position.
+    clf = BayesNetClassifier("naive", "laplace").fit(frame[["n", "city"]], frame["y"])
+    frame[["n", "city"]].to_csv(tmp_path / "bare.csv", index=False, header=False)
+    bare = tanager.open_table(tmp_path / "bare.csv", header=False)
+    assert np.array_equal(clf.predict_proba(bare), clf.predict_proba(frame[["n", "city"]]))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_rows_without_a_target_are_left_out_on_request(frame, ending, tmp_path, capfd):
+    holes = frame.assign(y=frame["y"].where(np.arange(60) % 5 != 2))
+    path = tmp_path / f"t.{ending}"
+    if ending == "csv":
+        holes.to_csv(path, index=False)
+    else:
+        holes.to_parquet(path, row_group_size=7)
+    fit(tmp_path, path, code=1)
+    assert "--drop-missing-target" in capfd.readouterr().err
+    model = tanager.load(fit(tmp_path, path, "--drop-missing-target", "--force"))
+    assert model.info_["codes"]["rows"] == 48
+    known = holes.dropna(subset="y")
+    expected = BayesNetClassifier("naive", "laplace", random_state=0).fit(known, "y")
+    assert model.network_ == expected.network_
+    table = tanager.open_table(path, drop_missing="y")
+    assert table.n_rows == 48
+    assert next(f.start for f in table.fragments()) == 0
+    assert sum(f.n_rows for f in table.fragments()) == 48
+    assert table.column("n").to_pylist() == known["n"].tolist()
+
+
+def test_a_target_that_no_row_has(tmp_path):
+    with pytest.raises(DataError, match="No row has a value of 'y'"):
+        tanager.open_table({"a": [1, 2], "y": [None, float("nan")]}, drop_missing="y")
+    with pytest.raises(ConfigurationError, match="drop_missing names 'z'"):
+        tanager.open_table({"a": [1, 2]}, drop_missing="z")
+    assert tanager.open_table(np.array([[1.0, np.nan], [2.0, 3.0]]), drop_missing="x1").n_rows == 1

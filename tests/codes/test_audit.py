@@ -99,7 +99,7 @@ def test_ids_are_different_whole_numbers_of_enough_rows():
         ([repr(i / 2) for i in range(9)], None),
     ],
 )
-def test_decimals_are_numbers_and_whole_numbers_kept_as_text_are_codes(texts, action):
+def test_decimals_are_numbers_and_whole_numbers_that_do_not_repeat_are_names(texts, action):
     found = audit.judge_texts("x", pa.array(texts), len(texts))
     assert (None if found is None else found.action) == action
 
@@ -151,3 +151,33 @@ def test_a_row_is_coded_cell_by_cell_though_an_id_is_left_out():
     for row in (table.iloc[[3]], [[7, "x"]], [["seven", "x"]], [[None, "q"]]):
         assert codebook.encode_few(row) is not None
     assert np.array_equal(codebook.encode_few(table.iloc[:3]), codebook.encode(table)[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("texts", "action"),
+    [
+        ([str(months) for months in range(73)], "read as numbers"),
+        ([f" {year} " for year in range(1950, 2000, 2)], "read as numbers"),
+        ([str(n) for n in range(-30, 30)], "read as numbers"),
+        ([str(n) for n in range(1, 18)], None),  # few: they may be codes
+        ([str(n * 37 + 10_000) for n in range(80)], None),  # parts, postal areas
+        ([f"{n:02d}" for n in range(80)], None),
+        ([*map(str, range(50)), "A7"], "read as numbers"),
+    ],
+)
+def test_whole_numbers_kept_as_text(texts, action):
+    found = audit.judge_texts("x", pa.array(texts), 40 * len(texts))
+    assert (None if found is None else found.action) == action
+
+
+def test_counts_kept_as_text_are_no_silent_categories():
+    months = np.random.default_rng(0).integers(0, 73, 3000)
+    y = np.random.default_rng(1).random(3000) < months / 73
+    with pytest.warns(ColumnWarning, match=r"'tenure' read as numbers \(73 whole numbers from 0"):
+        clf = BayesNetClassifier("naive", "laplace").fit({"tenure": months.astype(str)}, y)
+    assert clf.network_.codebook.columns[0].kind == "numeric"
+    expected = BayesNetClassifier("naive", "laplace").fit({"tenure": months}, y)
+    rows = {"tenure": months.astype(str)}
+    assert np.array_equal(clf.predict_proba(rows), expected.predict_proba({"tenure": months}))
+    kept = BayesNetClassifier("naive", "laplace", categorical_features=["tenure"]).fit(rows, y)
+    assert kept.network_.codebook.columns[0].arity == 73

@@ -412,11 +412,11 @@ def test_a_small_file_cannot_ask_for_any_memory(tmp_path, monkeypatch):
 
 def test_many_trees_cannot_ask_for_any_memory(trees, tmp_path, monkeypatch):
     tanager.save(trees, tmp_path / "m")
-    monkeypatch.setattr(table_checks, "MAX_CELLS", 100)
+    monkeypatch.setattr(table_checks, "MAX_CELLS", 50)
     monkeypatch.setattr(table_checks, "MOST_SPREAD", 0)
-    with pytest.raises(ModelFileError, match=r"the tables have \d+ cells without their parents"):
+    with pytest.raises(ModelFileError, match=r"cells without (its|their) parents"):
         tanager.load(tmp_path / "m")
-    monkeypatch.setattr(table_checks, "MOST_SPREAD", 1)
+    monkeypatch.setattr(table_checks, "MAX_CELLS", 60)
     assert tanager.load(tmp_path / "m").network_ == trees.network_
 
 

@@ -13,7 +13,7 @@ from tanager.classifiers.audit import warn_of_columns
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.fitting import learn_network
 from tanager.classifiers.info import Info
-from tanager.classifiers.inputs import as_table, has_names, target_among
+from tanager.classifiers.inputs import as_table, target_among
 from tanager.classifiers.kept_counts import KeptCounts, OnlyFromCounts
 from tanager.classifiers.predictor import NetworkPredictor
 from tanager.classifiers.running import RUN_PARAMETERS, open_context, open_progress
@@ -281,7 +281,7 @@ class BayesNetClassifier(NetworkPredictor):
         self.info_ = Info(context.info)
         self.classes_ = codebook.classes
         self.n_features_in_ = codebook.domain.n_features
-        if has_names(X):
+        if codebook.named:
             self.feature_names_in_ = np.array(codebook.domain.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_

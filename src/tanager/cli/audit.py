@@ -14,6 +14,7 @@ from tanager.cli.options import (
     Decimal,
     Drop,
     Encoding,
+    Header,
     Json,
     NaValues,
     open_data,
@@ -34,6 +35,7 @@ def audit(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     drop: Drop = None,
     categorical: Categorical = None,
     dates: Dates = None,
@@ -47,7 +49,7 @@ def audit(
     from tanager.codes.audit import describe_columns
     from tanager.codes.dates import as_date_styles, read_dates
 
-    table = open_data(data, na_values, encoding, decimal, drop)
+    table = open_data(data, na_values, encoding, decimal, drop, header)
     if target is not None and target not in table.names:
         raise ConfigurationError(
             f"--target names {target!r}, which the table does not have. "

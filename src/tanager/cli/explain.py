@@ -13,6 +13,7 @@ from tanager.cli.options import (
     Decimal,
     Drop,
     Encoding,
+    Header,
     Json,
     Model,
     NaValues,
@@ -48,6 +49,7 @@ def explain(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     drop: Drop = None,
     force: Force = False,
     as_json: Json = False,
@@ -68,7 +70,7 @@ def explain(
     }
     explanation = explain_row(
         network,
-        _read_row(network, open_data(data, na_values, encoding, decimal, drop), row),
+        _read_row(network, open_data(data, na_values, encoding, decimal, drop, header), row),
         **classes,
     )
     if output is not None:

@@ -13,6 +13,7 @@ from tanager.cli.console import human_size, print_json
 from tanager.cli.engines import open_engine
 from tanager.cli.options import (
     COLUMNS,
+    READING,
     RUNNING,
     Audit,
     Balanced,
@@ -23,6 +24,7 @@ from tanager.cli.options import (
     Decimal,
     Drop,
     Encoding,
+    Header,
     Json,
     Missing,
     Monotonic,
@@ -74,6 +76,15 @@ def fit(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
+    drop_missing_target: Annotated[
+        bool,
+        typer.Option(
+            "--drop-missing-target",
+            help="Leave out rows whose target is missing.",
+            rich_help_panel=READING,
+        ),
+    ] = False,
     jobs: Threads = 1,
     memory_limit: Annotated[
         str | None,
@@ -155,7 +166,8 @@ def fit(
     if drop and (target in drop or weight in drop):
         raise ConfigurationError("--drop names the target or the weight. Drop another column.")
     plain_parameters(estimator)  # what no model file holds is refused before the fit
-    table = open_data(data, na_values, encoding, decimal, drop)
+    needed = [target] if drop_missing_target else []
+    table = open_data(data, na_values, encoding, decimal, drop, header, needed)
     with cluster as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AUDIT_REMEDY",
     "COLUMNS",
+    "READING",
     "RUNNING",
     "Audit",
     "Balanced",
@@ -26,6 +28,7 @@ __all__ = [
     "Decimal",
     "Drop",
     "Encoding",
+    "Header",
     "Json",
     "Missing",
     "Model",
@@ -87,6 +90,14 @@ Encoding = Annotated[
 ]
 Decimal = Annotated[
     str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,", rich_help_panel=READING)
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="CSV: whether the first line names the columns; else unless it is all numbers.",
+        rich_help_panel=READING,
+    ),
 ]
 
 # What its columns are.
@@ -225,12 +236,20 @@ def open_data(
     encoding: str,
     decimal: str,
     drop: list[str] | None = None,
+    header: bool | None = None,
+    drop_missing: Sequence[str] = (),
 ) -> Source:
     """Open the table that a command was given."""
     from tanager.sources import open_table
 
     return open_table(
-        list(data), na_values=na_values or (), encoding=encoding, decimal=decimal, drop=drop or ()
+        list(data),
+        na_values=na_values or (),
+        encoding=encoding,
+        decimal=decimal,
+        header=header,
+        drop=drop or (),
+        drop_missing=drop_missing,
     )
 
 

@@ -17,6 +17,7 @@ from tanager.cli.options import (
     Decimal,
     Drop,
     Encoding,
+    Header,
     Json,
     Model,
     NaValues,
@@ -63,6 +64,7 @@ def predict(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     drop: Drop = None,
     jobs: Threads = 1,
     force: Force = False,
@@ -89,7 +91,7 @@ def predict(
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
-    table = open_data(data, na_values, encoding, decimal, drop)
+    table = open_data(data, na_values, encoding, decimal, drop, header)
     matched = match_input(network, table, _kept(table, keep or ()), ignore_extra=ignore_extra)
     scoring = Scoring(network, probabilities=probabilities, jobs=jobs)
     scoring.check(matched.kept)

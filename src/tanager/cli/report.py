@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanager.cli.console import human_size
-from tanager.cli.options import Decimal, Drop, Encoding, NaValues, given_flags, open_data
+from tanager.cli.options import Decimal, Drop, Encoding, Header, NaValues, given_flags, open_data
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
@@ -20,7 +20,7 @@ __all__ = ["report"]
 
 OF_DATA = (
     *("target", "folds", "rows", "learning_curve"),
-    *("na_values", "encoding", "decimal", "drop"),
+    *("na_values", "encoding", "decimal", "header", "drop"),
 )
 OF_MODELS = ("card", "title", *OF_DATA)
 
@@ -72,6 +72,7 @@ def report(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     drop: Drop = None,
     force: Force = False,
 ) -> None:
@@ -105,7 +106,7 @@ def report(
                 f"{', '.join(strange)}: of DATA, which is not given. Give the rows too, or leave "
                 "the options out."
             )
-        table = open_data(data, na_values, encoding, decimal, drop) if data else None
+        table = open_data(data, na_values, encoding, decimal, drop, header) if data else None
         if table is not None and target is None:
             target = _own_target(subject, table)
         from tanager.report import write_report

@@ -13,6 +13,7 @@ from tanager.cli.options import (
     Decimal,
     Drop,
     Encoding,
+    Header,
     Json,
     Model,
     NaValues,
@@ -42,6 +43,7 @@ def score(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     drop: Drop = None,
     jobs: Threads = 1,
     as_json: Json = False,
@@ -57,9 +59,9 @@ def score(
     from tanager.network.files import read_model
     from tanager.network.own_rows import labelled_codes, own_rows
 
-    network, header = read_model(model)
+    network, facts = read_model(model)
     column = target if target is not None else network.codebook.target.name
-    table = open_data(data, na_values, encoding, decimal, drop)
+    table = open_data(data, na_values, encoding, decimal, drop, header)
     if column not in table.names:
         raise DataError(
             f"The table has no column {column!r} of true classes. Its columns: "
@@ -67,7 +69,7 @@ def score(
         )
     matched = match_input(network, table, target=column, ignore_extra=True)
     probabilities, labels = _predict(network, matched, jobs)
-    info = header.get("info", {})
+    info = facts.get("info", {})
     own = own_rows(network, info, len(labels), lambda: labelled_codes(matched))
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)

@@ -30,7 +30,9 @@ LEAST_ROWS = 50  # below which nothing is said of uniqueness
 STRAYS = 5  # distinct texts among numbers or dates that are taken for "missing"
 MOSTLY = 0.9  # of the distinct texts must read as numbers or dates
 LEAST_INTEGERS, LEAST_REALS, LEAST_DATES = 20, 10, 5  # distinct ones; fewer may be categories
+DENSE = 0.5  # share of a range that whole numbers fill if they count something
 DOMINATING = 0.99  # share of the rows from which one value leaves little to learn
+_COUNT = re.compile(r" *[+-]?(0|[1-9]\d{0,8}) *", re.ASCII)  # a leading zero is a code's
 _INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0", "index", "rownames")
 # What people call the names of rows. Any other column of different whole numbers may be time.
 _ID_NAME = re.compile(
@@ -257,6 +259,7 @@ def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
     return (
         _judge_dates(name, distinct)
         or _judge_numbers(name, distinct)
+        or _judge_counts(name, distinct, n_known)
         or _judge_names(name, distinct, n_known)
         or _judge_spellings(name, distinct)
     )
@@ -289,8 +292,7 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
     if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
         return None  # a leading zero is a code's, not a number's
     whole = all(t.strip().lstrip("+-").isdigit() for t in texts if t not in strays)
-    # Whole numbers that somebody keeps as text are codes, and so are few of them among
-    # other texts.
+    # Whole numbers that somebody keeps as text may be codes, and so may few among other texts.
     if whole and (not strays or len(distinct) - len(strays) < LEAST_INTEGERS):
         return None
     if style == "plain" and not whole and _are_codes(texts, strays):
@@ -298,6 +300,23 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
     written = "" if style == "plain" else f" written with a {style}"
     reason = f"{len(distinct) - len(strays):,} numbers{written}{_listed(strays)}"
     return Finding(name, "numbers", "read as numbers", reason, Reading("number", style))
+
+
+def _judge_counts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
+    """Find whole numbers kept as text that fill a range, and repeat: months, years of age.
+
+    Codes, such as numbers of parts or postal areas, leave most of a range out.
+    """
+    texts: list[str] = distinct.to_pylist()
+    if len(texts) < LEAST_INTEGERS or len(texts) > NEAR_UNIQUE * n_known:
+        return None
+    if not all(_COUNT.fullmatch(text) for text in texts):
+        return None
+    numbers = [int(text) for text in texts]
+    if len(texts) < DENSE * (max(numbers) - min(numbers) + 1):
+        return None
+    reason = f"{len(texts):,} whole numbers from {min(numbers):,} to {max(numbers):,}"
+    return Finding(name, "numbers", "read as numbers", reason, Reading("number", "plain"))
 
 
 def _are_codes(texts: list[str], strays: list[str]) -> bool:

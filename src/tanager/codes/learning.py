@@ -155,8 +155,8 @@ def learn_codebook(
         if one.arity * len(class_labels) > MAX_CELLS:
             raise DataError(
                 f"Column {one.name!r} has {one.arity:,} values and the target "
-                f"{len(class_labels):,} classes: together more than {MAX_CELLS:,} cells. Group rare values or classes, "
-                "or drop the column if it identifies rows."
+                f"{len(class_labels):,} classes: together more than {MAX_CELLS:,} cells. Group "
+                "rare values or classes, or drop the column if it identifies rows."
             )
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)

@@ -165,9 +165,10 @@ def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> 
     """Refuse labels that are missing; `start` is the row of the first of them."""
     if labels.null_count:
         row = start + int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
+        how = f": open_table(X, drop_missing={name!r}) or --drop-missing-target" if name else ""
         raise DataError(
             f"{_input(name)} contains NaN or null (first in row {row}, counted from 0). "
-            "The class of every row must be known. Drop such rows."
+            f"The class of every row must be known. Drop such rows{how}."
         )
 
 

@@ -216,7 +216,7 @@ class Dataset:
             if getattr(self, key):
                 facts[key] = list(getattr(self, key))
         if self.style is not None and self.style != TextStyle():
-            facts |= asdict(self.style)
+            facts |= {key: value for key, value in asdict(self.style).items() if value is not None}
         return facts
 
 

@@ -88,6 +88,7 @@ class FileSource(Source):
             files = [one._replace(file=one.file.as_text(disputed)) for one in files]
         self._files = files
         self._folders = folders
+        self.named = all(opened.file.named for opened in files)
         schema = _common_schema([opened.schema(folders) for opened in files])
         n_rows = sum(opened.file.n_rows for opened in files)
         if n_rows == 0:

@@ -26,6 +26,7 @@ class TableFile(ABC):
     path: Path | RemoteFile
     schema: pa.Schema
     n_rows: int
+    named = True  # whether the names of the columns came with the file
 
     def parts(self) -> list[tuple[int, Any]]:
         """Return what may be read on its own: the number of rows, and what `read` is told."""

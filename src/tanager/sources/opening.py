@@ -18,7 +18,7 @@ from tanager.sources.plain import check_columns
 from tanager.sources.queries import DATABASES, is_relation, open_query, open_relation
 from tanager.sources.remote import IN_ARROW
 from tanager.sources.source import ArraySource, BareSource, Source, TableSource, check_names
-from tanager.sources.styled import apply_style
+from tanager.sources.styled import KnownRows, apply_style
 
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
@@ -94,7 +94,9 @@ def open_table(
     na_values: str | Sequence[str] = (),
     encoding: str = "utf-8",
     decimal: str = ".",
+    header: bool | None = None,
     drop: str | Sequence[str] = (),
+    drop_missing: str | Sequence[str] = (),
 ) -> Source:
     """Open a table that is not written in the usual way; files are not read yet.
 
@@ -110,8 +112,13 @@ def open_table(
         Of CSV files, such as "latin-1" or "cp1252".
     decimal : {".", ","}
         The decimal mark of CSV files.
+    header : bool or None
+        Whether the first line of a CSV file names the columns. By default it does unless all of
+        it is numbers. Without names the columns are x0, x1, ..., and matched by position.
     drop : str or sequence of str
         Columns to leave out.
+    drop_missing : str or sequence of str
+        Columns, such as the target, without which a row is left out. They are read once more.
 
     Returns
     -------
@@ -127,15 +134,17 @@ def open_table(
     from tanager.sources.text import TextStyle
 
     missing = _listed(na_values, "na_values")
-    source = open_source(X, style=TextStyle(missing, encoding, decimal))
-    left_out = _listed(drop, "drop")
-    absent = [name for name in left_out if name not in source.names]
-    if absent:
-        raise ConfigurationError(
-            f"drop names {listed(absent)}, which the table does not have. "
-            f"Its columns are: {listed(source.names)}.",
-            parameter="drop",
-        )
+    source = open_source(X, style=TextStyle(missing, encoding, decimal, header))
+    left_out, needed = _listed(drop, "drop"), _listed(drop_missing, "drop_missing")
+    for option, names in (("drop", left_out), ("drop_missing", needed)):
+        absent = [name for name in names if name not in source.names]
+        if absent:
+            raise ConfigurationError(
+                f"{option} names {listed(absent)}, which the table does not have. "
+                f"Its columns are: {listed(source.names)}.",
+                parameter=option,
+            )
+    source = KnownRows.of(source, needed) if needed else source
     kept = [name for name in source.names if name not in left_out]
     return source if len(kept) == len(source.names) else open_source(source, columns=kept)
 

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError, listed
+from tanager.sources.plain import plain_numbers
 from tanager.sources.source import BATCH_ROWS, Fragment, FragmentView, Source, SourceView
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tanager.sources.text import TextStyle
 
-__all__ = ["apply_style"]
+__all__ = ["KnownRows", "apply_style"]
 
 
 def apply_style(source: Source, style: TextStyle | None) -> Source:
@@ -29,6 +32,7 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
     for name, given, usual in (
         ("encoding", style.encoding, "utf-8"),
         ("decimal", style.decimal, "."),
+        ("header", style.header, None),
     ):
         if given != usual:
             raise ConfigurationError(
@@ -71,6 +75,65 @@ class _FragmentWithoutTexts(FragmentView):
         for batch in self.fragment.batches(columns, batch_rows):
             arrays = [_without(array, self.texts) for array in batch.columns]
             yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+class KnownRows(SourceView):
+    """The rows of a source in which some columns are known."""
+
+    def __init__(self, source: Source, columns: Sequence[str], n_known: Sequence[int]) -> None:
+        super().__init__(source, source.schema)
+        self._columns, self._n_known = tuple(columns), tuple(n_known)
+        self.n_rows = sum(n_known)
+
+    @classmethod
+    def of(cls, source: Source, columns: Sequence[str]) -> Source:
+        """Count the rows; the source itself where all are known."""
+        n_known = [
+            sum(int(_known(batch).sum()) for batch in fragment.batches(columns))
+            for fragment in source.fragments()
+        ]
+        if not any(n_known):
+            raise DataError(f"No row has a value of {listed(columns)}. Name another column.")
+        return source if sum(n_known) == source.n_rows else cls(source, columns, n_known)
+
+    def again(self, source: Source) -> Source:
+        """Return the same rows of another source."""
+        return KnownRows(source, self._columns, self._n_known)
+
+    def fragments(self) -> list[Fragment]:
+        """Return the fragments of the source that have such rows."""
+        found: list[Fragment] = []
+        start = 0
+        for fragment, n_rows in zip(self._source.fragments(), self._n_known, strict=True):
+            if n_rows:
+                found.append(_KnownFragment(fragment, self._columns, start, n_rows))
+            start += n_rows
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownFragment(Fragment):
+    """The rows of a fragment in which some columns are known."""
+
+    fragment: Fragment
+    needed: tuple[str, ...]
+    start: int
+    n_rows: int
+
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows."""
+        read = list(dict.fromkeys([*columns, *self.needed]))
+        for batch in self.fragment.batches(read, batch_rows):
+            known = _known(batch.select(list(self.needed)))
+            yield batch.select(list(columns)).filter(pa.array(known))
+
+
+def _known(batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return the rows that have no null and no NaN."""
+    gaps = [plain_numbers(array.is_null(nan_is_null=True)) for array in batch.columns]
+    return ~np.logical_or.reduce(gaps)
 
 
 def _without(array: pa.Array, texts: Sequence[str]) -> pa.Array:

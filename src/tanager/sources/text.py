@@ -7,6 +7,7 @@ import copy
 import csv
 import io
 import re
+import warnings
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.sources.formats import TableFile, open_unpacked
 from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
@@ -27,6 +28,7 @@ __all__ = ["CsvTable", "TextStyle"]
 # Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
 _BOOLEANS = plain_array(["true", "True", "TRUE", "false", "False", "FALSE"], pa.string())
+_NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
 _DELIMITERS = (",", ";", "\t", "|")
 BLOCK_BYTES = 1 << 22  # a row must fit into one
 
@@ -53,11 +55,14 @@ class TextStyle:
         Of the file, such as "latin-1".
     decimal : str
         The mark before the decimals: "." or ",".
+    header : bool or None
+        Whether the first line names the columns. None: unless all of it is numbers.
     """
 
     na_values: tuple[str, ...] = ()
     encoding: str = "utf-8"
     decimal: str = "."
+    header: bool | None = None
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
@@ -84,7 +89,7 @@ def _is_text(value: object) -> bool:
 
 
 class CsvTable(TableFile):
-    """A CSV file with a header.
+    """A CSV file; without a header its columns are x0, x1, ...
 
     One scan settles every column's type from all rows (integer, float,
     boolean, else string) and counts the rows. So a value of another type late
@@ -97,7 +102,20 @@ class CsvTable(TableFile):
         self.path = path
         self._style = style or TextStyle()
         names, self._delimiter = _header(path, self._style)
+        self.named = self._style.header is not False
+        if self._style.header is None and all(map(_NUMBER.fullmatch, names)):
+            self.named = False
+            warnings.warn(
+                f"The first line of {path} is numbers only, so it is read as a row, and the "
+                f"columns are called x0 to x{len(names) - 1}. If it names the columns, say "
+                "header=True.",
+                ColumnWarning,
+                stacklevel=2,
+            )
+        if not self.named:
+            names = [f"x{at}" for at in range(len(names))]
         check_names(names)
+        self._names = names
         types = dict.fromkeys(names, pa.null())
         rows = 0
         for batch in self._read(names, dict.fromkeys(names, pa.string())):
@@ -139,7 +157,10 @@ class CsvTable(TableFile):
         return pacsv.open_csv(
             open_unpacked(self.path),
             read_options=pacsv.ReadOptions(
-                block_size=BLOCK_BYTES, use_threads=False, encoding=self._style.encoding
+                block_size=BLOCK_BYTES,
+                use_threads=False,
+                encoding=self._style.encoding,
+                column_names=None if self.named else self._names,
             ),
             parse_options=pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
