@@ -25,16 +25,18 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.coarse import renormalise_by_groups
 from tanager.network.explanation import find_class
+from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
-from tanager.parameters import GroupedTable, Tables
+from tanager.network.labelled import LabelledTable
+from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.scores.network import MAX_SPELLED
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["edit_network"]
+__all__ = ["edit_network", "with_edge", "with_table", "without_edge"]
 
 Floats = NDArray[np.float64]
 
@@ -46,9 +48,7 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
 
     `request` holds one action with what it asks for; `note` the reason and the author.
     """
-    for name in ("reason", "author", "when"):
-        if not isinstance(getattr(note, name), str):
-            raise ConfigurationError(f"{name}={getattr(note, name)!r}. Allowed: a text.")
+    _check_note(note)
     asked = {
         name: value
         for name, value in request.items()
@@ -75,9 +75,81 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
             details = {"effect": _plain(value)}
             effects = _set(network, feature, effects, share, value)
         edited = _with_effects(network, feature, effects, chance)
+    return _noted(edited, network, replace(note, action=action, details=details))
+
+
+def with_table(network: Network, feature: str, given: Any, note: Edit) -> Network:
+    """Return the network with another table of a feature."""
+    _check_note(note)
+    codebook, structure = network.codebook, network.structure
+    at = structure.position(feature)
+    parents = structure.parent_indices[at]
+    family = GivenFamily(structure.selected[at], (CLASS, *parents))
+    shape = [len(codebook.classes), *(int(codebook.domain.arities[p]) for p in parents)]
+    arity = int(codebook.domain.arities[family.child])
+    if isinstance(given, LabelledTable):
+        given = given.probabilities.reshape(*shape, arity)
+    table = read_table(codebook, family, given, feature)
+    if np.isnan(table).any():
+        if prod(shape) * arity > MAX_SPELLED:
+            raise MemoryBoundError(
+                f"The table of {feature!r} is too large to keep a part of it. Give all contexts."
+            )
+        before = np.exp(np.moveaxis(network.tables.families[at].to_dense().log_prob, -1, 0))
+        table = np.where(np.isnan(table), before, table)
+    families = list(network.tables.families)
+    families[at] = DenseTable(np.ascontiguousarray(np.moveaxis(log_or_impossible(table), 0, -1)))
+    edited = replace(network, tables=replace(network.tables, families=tuple(families)))
+    return _noted(edited, network, note)
+
+
+def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
+    """Return the network with one more parent of a feature, its table as it was."""
+    _check_note(note)
+    structure, arities = network.structure, network.codebook.domain.arities
+    at = structure.position(feature)
+    added = structure.selected[structure.position(parent)]
+    parents = list(structure.parent_indices)
+    if added in parents[at]:
+        raise ConfigurationError(f"{parent!r} is a parent of {feature!r} already.")
+    parents[at] = (*parents[at], added)
+    wider = replace(structure, parent_indices=tuple(parents))  # refuses a cycle, and names it
+    members = (*parents[at], structure.selected[at])
+    n_cells = prod(int(arities[m]) for m in members) * network.log_prior.shape[0]
+    if n_cells > MAX_SPELLED:
+        raise MemoryBoundError(
+            f"With {parent!r} the table of {feature!r} has {n_cells:,} cells, beyond the bound of "
+            f"{MAX_SPELLED:,}. Take out another parent first."
+        )
+    logs = network.tables.families[at].to_dense().log_prob
+    wide = np.repeat(logs[..., None, :, :], int(arities[added]), axis=-3)
+    families = list(network.tables.families)
+    families[at] = DenseTable(np.ascontiguousarray(wide))
+    tables = replace(network.tables, families=tuple(families))
+    return _noted(replace(network, structure=wider, tables=tables), network, note)
+
+
+def without_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
+    """Return the nearest network without an edge."""
+    _check_note(note)
+    edited = NetworkInformation(network).without_edge(parent, feature)
+    if edited is None:
+        raise MemoryBoundError(
+            f"The table of {feature!r} is too large to be summed. Take out another parent first."
+        )
+    return _noted(edited, network, note)
+
+
+def _check_note(note: Edit) -> None:
+    for name in ("reason", "author", "when"):
+        if not isinstance(getattr(note, name), str):
+            raise ConfigurationError(f"{name}={getattr(note, name)!r}. Allowed: a text.")
+
+
+def _noted(edited: Network, before: Network, note: Edit) -> Network:
+    """Return the edited network with the edit at the end of its history."""
     when = note.when or datetime.now(UTC).isoformat(timespec="seconds")
-    done = Edit(feature, action, details, note.reason, note.author, when)
-    return replace(edited, history=(*network.history, done))
+    return replace(edited, history=(*before.history, replace(note, when=when)))
 
 
 def _check(network: Network, feature: str) -> None:

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from tanager import __version__
 from tanager.atomic import replacing
-from tanager.errors import ModelFileError
+from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.checks import check_codebook, check_history, check_structure
 from tanager.network.network import Network
 from tanager.network.table_checks import check_tables
@@ -116,9 +116,12 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
         structure = check_structure(header["structure"], codebook.domain.names)
         with np.errstate(over="ignore"):  # of forged logarithms, which are then refused
             tables = check_tables(header["tables"], tensors, structure, codebook.domain)
-        history = check_history(header.get("history", []), codebook.domain.names)
+            history = check_history(header.get("history", []), codebook.domain.names)
+            network = Network(codebook, structure, tables, history)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
+    except ConfigurationError as error:
+        raise ModelFileError(f"{path}: the model file is malformed: {error}") from error
     except Exception as error:
         # Checks above name what is wrong; this net is for files forged to pass
         # the checksum with a shape that none of them foresees.
@@ -126,7 +129,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             f"{path}: the model file is malformed ({type(error).__name__}: {error}). "
             "Write it again with tanager.save."
         ) from error
-    return Network(codebook, structure, tables, history), header
+    return network, header
 
 
 def checksum(header: str, tensors: Tensors) -> str:

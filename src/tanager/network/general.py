@@ -38,6 +38,7 @@ from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
 from tanager.network.checks import check_codebook
 from tanager.network.exports.variables import Variable
 from tanager.network.exports.xmlbif import xml_names
+from tanager.network.given_tables import log_or_impossible
 from tanager.network.marginal import eliminate
 from tanager.network.network import Network
 from tanager.parameters import DenseTable, Tables
@@ -48,7 +49,6 @@ __all__ = ["network_of_variables"]
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 24  # of one table, and four times as many of all: 128 and 512 MiB
-IMPOSSIBLE = -1e4  # for log 0: exp gives 0, and a row that no class allows still has a posterior
 
 
 def network_of_variables(
@@ -289,17 +289,12 @@ def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
             if node != root or node in table.parents:
                 values = np.take(values, coding.orders[node], axis=axis)
         spelled = np.broadcast_to(values, (*values.shape[:-1], n_classes))
-        families[column] = DenseTable(np.ascontiguousarray(_logs(spelled)))
+        families[column] = DenseTable(np.ascontiguousarray(log_or_impossible(spelled)))
         parents[column] = tuple(coding.place[p] for p in above)
     selected = sorted(families)
     structure = Structure(
         coding.codebook.domain.names, tuple(selected), tuple(parents[c] for c in selected)
     )
-    prior = _logs(graph.tables[root].values[coding.orders[root]])
+    prior = log_or_impossible(graph.tables[root].values[coding.orders[root]])
     tables = Tables(prior, tuple(families[c] for c in selected))
     return Network(coding.codebook, structure, tables)
-
-
-def _logs(values: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(values), IMPOSSIBLE)

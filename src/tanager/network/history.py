@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["ACTIONS", "Edit"]
 
-ACTIONS = ("effect", "smooth", "neutralise", "forbid")
+ACTIONS = ("effect", "smooth", "neutralise", "forbid", "table", "add edge", "remove edge")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Edit:
     Attributes
     ----------
     feature : str
-    action : {'effect', 'smooth', 'neutralise', 'forbid'}
+    action : {'effect', 'smooth', 'neutralise', 'forbid', 'table', 'add edge', 'remove edge'}
     details : mapping
         What was asked for, as plain data.
     reason, author : str
@@ -51,6 +51,9 @@ class Edit:
             "smooth": f"{self.feature}: effect smoothed",
             "neutralise": f"{self.feature}: effect neutralised",
             "forbid": f"{self.feature}: taken out of the network",
+            "table": f"{self.feature}: table set by hand",
+            "add edge": f"{self.feature}: parent {self.details.get('parent')} added",
+            "remove edge": f"{self.feature}: parent {self.details.get('parent')} removed",
         }
         who = f" by {self.author}" if self.author else ""
         why = f" ({self.reason})" if self.reason else ""

@@ -67,6 +67,11 @@ class Network:
     tables: Tables
     history: tuple[Edit, ...] = ()
 
+    def __post_init__(self) -> None:
+        from tanager.network.table_checks import check_probabilities
+
+        check_probabilities(self.tables, self.structure, self.codebook.domain)
+
     def __hash__(self) -> int:
         return hash((self.codebook, self.structure))
 
@@ -212,6 +217,59 @@ class Network:
         request = {"effect": effect, "smooth": smooth, "neutralise": neutralise, "forbid": forbid}
         note = Edit(feature, "", reason=reason, author=author, when=when)
         return edit_network(self, feature, request, note)
+
+    def with_table(
+        self, feature: str, table: Any, *, reason: str = "", author: str = "", when: str = ""
+    ) -> Network:
+        """Return the network with another table of a feature, and the change in its `history`.
+
+        Parameters
+        ----------
+        feature : str
+        table : array, mapping or LabelledTable
+            P(feature | class, parents), the class first and the parents as
+            ``structure.parents`` has them: an array, one axis each and the feature's values
+            last; or a mapping from contexts, tuples of values, to mappings from values to
+            probabilities. Contexts that a mapping does not name stay as they are.
+        reason, author, when : str
+            As in `edit`.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> network = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]], [0, 1]).network_
+        >>> network = network.with_table("x0", {"0": {"a": 0.9, "b": 0.1}}, author="Ada")
+        >>> network.table("x0").probabilities.round(2).tolist()
+        [[0.9, 0.1], [0.33, 0.67]]
+        """
+        from tanager.network.editing import with_table
+
+        return with_table(self, feature, table, Edit(feature, "table", {}, reason, author, when))
+
+    def with_edge(
+        self, parent: str, feature: str, *, reason: str = "", author: str = "", when: str = ""
+    ) -> Network:
+        """Return the network with one more parent of a feature, and the change in its `history`.
+
+        The joint distribution stays as it is, until `with_table` says how the feature
+        depends on its new parent; an edge that would close a cycle is refused.
+        """
+        from tanager.network.editing import with_edge
+
+        note = Edit(feature, "add edge", {"parent": parent}, reason, author, when)
+        return with_edge(self, parent, feature, note)
+
+    def without_edge(
+        self, parent: str, feature: str, *, reason: str = "", author: str = "", when: str = ""
+    ) -> Network:
+        """Return the network with one parent of a feature less, and the change in its `history`.
+
+        Of all networks without the edge it is the nearest by Kullback-Leibler divergence.
+        """
+        from tanager.network.editing import without_edge
+
+        note = Edit(feature, "remove edge", {"parent": parent}, reason, author, when)
+        return without_edge(self, parent, feature, note)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network to one file, which `Network.load` and `tanager.load` read."""

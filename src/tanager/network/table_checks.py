@@ -1,4 +1,4 @@
-"""What the tables of a model file must satisfy before any of them is read.
+"""What tables must satisfy: those of a model file before any is read, and those of any network.
 
 A hostile file may carry a valid checksum, so every number that becomes an index
 is checked against what it indexes: compiled look-ups do not check bounds.
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from tanager.codes import Domain
 from tanager.codes.rows import MAX_CELLS
 from tanager.counts import Contexts
+from tanager.errors import ConfigurationError
 from tanager.network.checks import as_list, need
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-__all__ = ["check_tables"]
+__all__ = ["check_probabilities", "check_tables"]
 
 TOLERANCE = 1e-6  # how far a distribution's sum may be from one
 MOST_SPREAD = 1024  # cells that look-ups spell out for each that a file has
@@ -39,9 +40,6 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
     need(len(families) == len(structure.selected), "features and tables differ in number")
     log_prior = _floats(tensors, "log_prior")
     need(log_prior.shape == (domain.n_classes,), "the class prior has another number of classes")
-    _check_logs(log_prior, "the class prior")
-    if normalized:
-        _check_sums(np.exp(log_prior).sum(keepdims=True), "the class prior")
     parts = _by_family(tensors, len(families))
     tables: list[FamilyTable] = []
     for at, family in enumerate(families):
@@ -49,7 +47,7 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
         members = (*structure.parent_indices[at], structure.selected[at])
         arities = tuple(int(domain.arities[m]) for m in members)
         what = f"the table of {structure.names[members[-1]]!r}"
-        stored = _Stored(family, parts[at], arities, domain.n_classes, what, normalized)
+        stored = _Stored(family, parts[at], arities, domain.n_classes, what)
         kind = family.get("kind")
         need(kind in _KINDS, f"{what} is of the kind {kind!r}")
         tables.append(_KINDS[kind](stored))
@@ -90,16 +88,12 @@ class _Stored(NamedTuple):
     arities: tuple[int, ...]  # of the parents, then of the feature
     n_classes: int
     what: str
-    normalized: bool
 
 
 def _dense(stored: _Stored) -> DenseTable:
     shape, what = (*stored.arities, stored.n_classes), stored.what
     log_prob = _floats(stored.tensors, "log_prob")
     need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
-    _check_logs(log_prob, what)
-    if stored.normalized:
-        _check_sums(np.exp(log_prob).sum(axis=-2), what)
     return DenseTable(log_prob)
 
 
@@ -118,14 +112,6 @@ def _grouped(stored: _Stored) -> GroupedTable:
         # Every group is some value's, so that a view's size is told by its look-up table.
         found = np.unique(groups)
         need(np.array_equal(found, np.arange(size)), f"{what} has groups of another number")
-    _check_logs(log_within, what)
-    _check_logs(log_group, what)
-    if stored.normalized:
-        own = table.member_groups[-1]
-        inside = np.zeros(log_group.shape[-2:])
-        np.add.at(inside, own, np.exp(log_within))
-        _check_sums(inside, what)
-        _check_sums(np.exp(log_group).sum(axis=-2), what)
     return table
 
 
@@ -148,10 +134,6 @@ def _tree(stored: _Stored) -> TreeTable:
         family["backoff"],
     )
     _check_cells(table, what)
-    _check_logs(table.node_log_escape, what)
-    _check_logs(table.cell_log_prob, what)
-    if stored.normalized:
-        _check_tree_sums(table, what)
     return table
 
 
@@ -244,15 +226,62 @@ def _above(table: TreeTable, node: Ints) -> Floats:
     return result
 
 
-def _check_logs(array: Floats, what: str) -> None:
+def check_probabilities(tables: Tables, structure: Structure, domain: Domain) -> None:
+    """Refuse tables of other shapes, with logarithms out of range, or that do not sum to one."""
+    n_families, n_classes = len(structure.selected), domain.n_classes
+    if len(tables.families) != n_families or tables.log_prior.shape != (n_classes,):
+        raise ConfigurationError(
+            f"{len(tables.families)} tables and the prior of {tables.log_prior.shape} classes do "
+            f"not fit {n_families} features and {n_classes} classes. Give one table per feature."
+        )
+    _check_logs([tables.log_prior], "the class prior")
+    if tables.normalized:
+        _check_sums(np.exp(tables.log_prior).sum(keepdims=True), "the class prior")
+    for at, table in enumerate(tables.families):
+        members = (*structure.parent_indices[at], structure.selected[at])
+        wanted = tuple(int(domain.arities[m]) for m in members)
+        what = f"the table of {structure.names[members[-1]]!r}"
+        if tuple(table.member_arities) != wanted or table.n_classes != n_classes:
+            raise ConfigurationError(
+                f"{what} has the shape {(*table.member_arities, table.n_classes)}; "
+                f"{(*wanted, n_classes)} is expected: the parents, the feature, the classes."
+            )
+        _check_table(table, what, normalized=tables.normalized)
+
+
+def _check_table(table: FamilyTable, what: str, *, normalized: bool) -> None:
+    if isinstance(table, TreeTable):
+        _check_logs([table.node_log_escape, table.cell_log_prob], what)
+        if normalized:
+            _check_tree_sums(table, what)
+    elif isinstance(table, GroupedTable):
+        _check_logs([table.log_within, table.log_group], what)
+        if normalized:
+            inside = np.zeros(table.log_group.shape[-2:])
+            np.add.at(inside, table.member_groups[-1], np.exp(table.log_within))
+            _check_sums(inside, what)
+            _check_sums(np.exp(table.log_group).sum(axis=-2), what)
+    else:
+        _check_logs([table.log_prob], what)
+        if normalized:
+            _check_sums(np.exp(table.log_prob).sum(axis=-2), what)
+
+
+def _check_logs(arrays: list[Floats], what: str) -> None:
     # No learner gives a probability of zero. With one, a row may be impossible in every class,
     # and then has no posterior. A comparison with NaN is false.
-    need(bool((np.abs(array) <= MOST_LOG).all()), f"{what} has a logarithm out of range")
+    if not all((np.abs(array) <= MOST_LOG).all() for array in arrays):
+        raise ConfigurationError(
+            f"{what} has a logarithm out of range. Give finite logarithms of probabilities."
+        )
 
 
 def _check_sums(sums: Floats, what: str) -> None:
-    good = bool((np.abs(sums - 1.0) <= TOLERANCE).all())
-    need(good, f"{what} does not sum to one")
+    if not (np.abs(sums - 1.0) <= TOLERANCE).all():
+        raise ConfigurationError(
+            f"{what} does not sum to one. Divide by the sums, or mark the tables as scores: "
+            "Tables(..., normalized=False)."
+        )
 
 
 def _floats(tensors: Tensors, name: str) -> Floats:

@@ -1,0 +1,148 @@
+"""Tables as people write them, read against a codebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codebook
+from tanager.errors import ConfigurationError, listed, nearest
+
+__all__ = ["CLASS", "GivenFamily", "log_or_impossible", "read_family", "read_table"]
+
+Floats = NDArray[np.float64]
+
+CLASS = -1  # stands for the class where features stand by their places
+TOLERANCE = 1e-3  # how far the sum of given probabilities may be from one
+
+
+IMPOSSIBLE = -1e4  # for log 0: exp gives 0, and a row that no class allows still has a posterior
+
+
+def log_or_impossible(values: Floats) -> Floats:
+    """Return logarithms of probabilities, finite also for zeros."""
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(values), IMPOSSIBLE)
+
+
+class GivenFamily(NamedTuple):
+    """A node and its parents by place, `CLASS` for the class."""
+
+    child: int
+    parents: tuple[int, ...]
+
+
+def read_family(codebook: Codebook, text: Any) -> GivenFamily:
+    """Return the family that a text such as ``"cough | sick, smoker"`` or a pair names."""
+    if isinstance(text, str) and text in _names(codebook):
+        child, parents = text, []
+    elif isinstance(text, str):
+        child, _, given = text.partition("|")
+        parents = [name.strip() for name in given.split(",") if name.strip()]
+    elif isinstance(text, Sequence) and len(text) == 2:
+        child, parents = str(text[0]), [str(name) for name in text[1]]
+    else:
+        raise ConfigurationError(
+            f"{text!r} names no family. Write 'feature | parent, parent', or a pair of a name and "
+            "a list of names."
+        )
+    places = [_place(codebook, name) for name in (child.strip(), *parents)]
+    if len(set(places)) != len(places):
+        raise ConfigurationError(f"{text!r} names a node twice. Name each once.")
+    if places[0] == CLASS and len(places) > 1:
+        raise ConfigurationError(
+            f"{text!r} gives the class parents; it has none here. Give the features' tables with "
+            "the class among their parents."
+        )
+    return GivenFamily(places[0], tuple(places[1:]))
+
+
+def _names(codebook: Codebook) -> list[str]:
+    return [codebook.target.name or "class", *codebook.domain.names]
+
+
+def _place(codebook: Codebook, name: str) -> int:
+    names = codebook.domain.names
+    if name in names:
+        return names.index(name)
+    if name in ("class", codebook.target.name):
+        return CLASS
+    raise ConfigurationError(
+        f"The given tables name {name!r}, which is neither a feature nor the class."
+        f"{nearest(name, names)} Features: {listed(names)}."
+    )
+
+
+def read_table(codebook: Codebook, family: GivenFamily, given: Any, name: str) -> Floats:
+    """Return probabilities (*parents, values); NaN in contexts that a mapping does not name."""
+    labels = [_labels(codebook, node) for node in (*family.parents, family.child)]
+    shape = tuple(map(len, labels))
+    if isinstance(given, Mapping):
+        table = np.full(shape, np.nan)
+        rows = given.items() if family.parents else [((), given)]
+        for context, row in rows:
+            table[_context(labels[:-1], context, name)] = _row(labels[-1], row, name)
+    else:
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"The table of {name!r} is no array of numbers.") from error
+        if table.shape != shape:
+            raise ConfigurationError(
+                f"The table of {name!r} has the shape {table.shape}; {shape} is expected: one axis "
+                "per parent, the feature's values last."
+            )
+        if np.isnan(table).any():
+            raise ConfigurationError(f"The table of {name!r} has a NaN. Give every probability.")
+    totals = table.sum(axis=-1)
+    wrong = (table < 0).any() or not np.isfinite(table[~np.isnan(table)]).all()
+    if wrong or bool((np.abs(totals - 1.0) > TOLERANCE).any()):
+        raise ConfigurationError(
+            f"The table of {name!r} has a context whose probabilities are negative or do not sum "
+            "to one. Give probabilities of all values."
+        )
+    normalised: Floats = table / totals[..., None]
+    return normalised
+
+
+def _labels(codebook: Codebook, node: int) -> list[str]:
+    return codebook.target.labels() if node == CLASS else codebook.columns[node].labels()
+
+
+def _context(labels: Sequence[list[str]], context: Any, name: str) -> tuple[int, ...]:
+    given = context if isinstance(context, tuple) else (context,)
+    if not labels:
+        return ()
+    if len(given) != len(labels):
+        raise ConfigurationError(
+            f"The table of {name!r} has the context {context!r}; one value for each of "
+            f"{len(labels)} parents is expected."
+        )
+    return tuple(_find(known, value, name) for known, value in zip(labels, given, strict=True))
+
+
+def _row(labels: list[str], row: Any, name: str) -> Floats:
+    if isinstance(row, Mapping):
+        found = np.zeros(len(labels))
+        for value, chance in row.items():
+            found[_find(labels, value, name)] = chance
+        return found
+    found = np.asarray(row, dtype=np.float64)
+    if found.shape != (len(labels),):
+        raise ConfigurationError(
+            f"A row of the table of {name!r} has the shape {found.shape}; {len(labels)} "
+            "probabilities are expected."
+        )
+    return found
+
+
+def _find(labels: list[str], value: Any, name: str) -> int:
+    if str(value) not in labels:
+        raise ConfigurationError(
+            f"The table of {name!r} names the value {value!r}.{nearest(value, labels)} Values: "
+            f"{listed(labels)}."
+        )
+    return labels.index(str(value))
