@@ -16,13 +16,14 @@ from tanager.classifiers.info import Info
 from tanager.classifiers.inputs import as_table, target_among
 from tanager.classifiers.kept_counts import KeptCounts, OnlyFromCounts
 from tanager.classifiers.predictor import NetworkPredictor
+from tanager.classifiers.priors import class_shares, network_prior, set_class_shares
 from tanager.classifiers.running import RUN_PARAMETERS, open_context, open_progress
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError
 from tanager.estimator import join_scikit_learn, with_callbacks
 from tanager.network import Network
-from tanager.parameters import GroupedLearner, ParameterLearner
+from tanager.parameters import GroupedLearner, ParameterLearner, TablePrior
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import Constraints, StructureLearner
@@ -64,6 +65,10 @@ class BayesNetClassifier(NetworkPredictor):
     constraints : Constraints or None, default=None
         What is known of the structure: arcs that must be there or must not, an order of the
         features; see `tanager.Constraints`. For every structure learner.
+    prior : mapping, Network, TablePrior or None, default=None
+        What is known of tables before the rows, for parameters that come from counts:
+        ``{"cough | smoker": table}``, or a whole network to go on from; see
+        `tanager.parameters.TablePrior`.
     missing : "value" or "marginalize", default="value"
         Whether a missing value is a value of its own, or unknown and summed out.
         A value never seen in training is always summed out.
@@ -78,6 +83,10 @@ class BayesNetClassifier(NetworkPredictor):
         ``"balanced"`` makes rare classes count as much as frequent ones. The rows
         count as they are, so that a rare class is not mistaken for much evidence.
         To repeat rows instead, pass `sample_weight`.
+    class_prior : mapping or None, default=None
+        How frequent classes are where the model is used, if not as in the training rows:
+        ``{"sick": 0.02}`` for a case-control sample. Classes that are not named share the
+        rest as in the rows.
     audit : bool, default=True
         Whether columns that are not what they seem are read as what they are: dates and
         numbers written as text as dates and numbers, and what names the rows left out:
@@ -145,9 +154,11 @@ class BayesNetClassifier(NetworkPredictor):
         dates: str | Sequence[str] | Mapping[str, str] | None = None,
         monotonic: Mapping[Any, Any] | None = None,
         constraints: Constraints | None = None,
+        prior: Mapping[Any, Any] | TablePrior | Network | None = None,
         missing: str = "value",
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
+        class_prior: Mapping[Any, float] | None = None,
         audit: bool = True,
         engine: str | Engine = "local",
         n_jobs: int | None = None,
@@ -163,9 +174,11 @@ class BayesNetClassifier(NetworkPredictor):
         self.dates = dates
         self.monotonic = monotonic
         self.constraints = constraints
+        self.prior = prior
         self.missing = missing
         self.bins = bins
         self.class_weight = class_weight
+        self.class_prior = class_prior
         self.audit = audit
         self.engine = engine
         self.n_jobs = n_jobs
@@ -243,8 +256,10 @@ class BayesNetClassifier(NetworkPredictor):
             with context.stage("parameters"):
                 kept = self._kept_counts.add(rows, structure, context)
                 tables = kept.tables(context)
+        shares = class_shares(self.class_prior, codebook.classes, kept.classes)
+        tables = set_class_shares(tables, shares, kept.classes, counted=True)
         tables = weigh_classes(tables, self.class_weight, codebook.classes, kept.classes)
-        network = Network(codebook, structure, tables)
+        network = Network(codebook, structure, tables, self.network_.history)
         self.network_, self._kept_counts = network, kept
         self.info_ = self.info_.grown(rows.n_rows, context.info)
         return self
@@ -303,6 +318,13 @@ class BayesNetClassifier(NetworkPredictor):
             )
         if not isinstance(self.audit, bool | np.bool_):
             raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
+        known = network_prior(self.prior)
+        if known is not None:  # its tables speak of its values
+            with context.stage("codes"):
+                table = as_table(X)
+                return known.codebook, encode_rows(
+                    known.codebook, table, y, sample_weight=sample_weight, context=context
+                )
         bins = self.bins
         if bins == "auto":
             grouped = isinstance(resolve_parameters(self.parameters), GroupedLearner)

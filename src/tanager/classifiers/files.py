@@ -11,6 +11,7 @@ import numpy as np
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
 from tanager.classifiers.info import Info
+from tanager.classifiers.priors import network_prior
 from tanager.classifiers.running import RUN_PARAMETERS
 from tanager.errors import ModelFileError
 from tanager.network import Network
@@ -40,9 +41,9 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     The file is data (safetensors with a JSON header and a checksum), the same
     on every platform. Counts are not kept, so a loaded model does not go on
     with `partial_fit`. How the fit was run is left out (engine, threads, seconds,
-    memory): equal models have equal files. A random generator and the path of a
-    checkpoint are kept as None; of `info_` its numbers, short lists of numbers, texts and
-    flags are kept.
+    memory): equal models have equal files. A random generator, a prior that is a network and
+    the path of a checkpoint are kept as None; of `info_` its numbers, short lists of numbers,
+    texts and flags are kept.
 
     Examples
     --------
@@ -73,6 +74,8 @@ def plain_parameters(estimator: BayesNetClassifier) -> dict[str, Any]:
         del parameters[name]
     if not isinstance(parameters["random_state"], int | np.integer | None):
         parameters["random_state"] = None
+    if network_prior(parameters["prior"]) is not None:
+        parameters["prior"] = None
     return {name: dump_option(value, name, _refuse) for name, value in parameters.items()}
 
 

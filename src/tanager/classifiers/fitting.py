@@ -11,15 +11,22 @@ from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
 from tanager.classifiers.class_weights import check_class_weight, weigh_classes
 from tanager.classifiers.kept_counts import KeptCounts
 from tanager.classifiers.monotone import read_signs
+from tanager.classifiers.priors import (
+    class_shares,
+    network_prior,
+    read_prior,
+    set_class_shares,
+    with_prior_arcs,
+)
 from tanager.codes import Codebook, Rows, fingerprint_rows
-from tanager.counts import Counts, fingerprint_counts
+from tanager.counts import Counts, PriorCounts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import GroupedLearner, ParameterLearner
+from tanager.parameters import CountLearner, GroupedLearner, ParameterLearner
 from tanager.parameters.registry import resolve_pair
 from tanager.parameters.tables import drop_unread
-from tanager.structure import Constraints, FitPlan, Structure
+from tanager.structure import Constraints, FitPlan, Fixed, Structure
 from tanager.structure.limits import Limits
 
 __all__ = ["Learned", "learn_network"]
@@ -55,9 +62,11 @@ def learn_network(
     """
     class_weight = options["class_weight"]
     check_class_weight(class_weight, codebook.classes)
-    structure_learner, learner = resolve_pair(options["structure"], options["parameters"])
-    limits = _limits(codebook, options["constraints"])
-    plan = FitPlan(context, structure_learner, _signs(learner, codebook, options), limits)
+    structure_learner, learner = resolve_pair(*_asked(options))
+    prior = read_prior(options["prior"], codebook, learner)
+    limits = _limits(codebook, options["constraints"], prior)
+    signs = _signs(learner, codebook, options)
+    plan = FitPlan(context, structure_learner, signs, limits, prior)
     counts, store = Counts(rows, context), None
     if checkpoint is not None:
         data = fingerprint_rows(codebook, rows, context)
@@ -79,18 +88,31 @@ def learn_network(
         learner = learner.choose(structure, counts, plan)
         tables = learner.learn(structure, counts, plan)
         structure, tables = drop_unread(structure, tables, limits.required if limits else None)
+    shares = class_shares(options["class_prior"], codebook.classes, counts.classes)
+    counted = isinstance(learner, CountLearner)
+    tables = set_class_shares(tables, shares, counts.classes, counted=counted)
     tables = weigh_classes(tables, class_weight, codebook.classes, counts.classes)
     asked = options["structure"], options["parameters"]
-    learned = Learned(
-        Network(codebook, structure, tables), KeptCounts.start(learner, structure, counts, asked)
-    )
+    kept = KeptCounts.start(learner, structure, counts, plan, asked)
+    known_network = network_prior(options["prior"])
+    history = () if known_network is None else known_network.history
+    learned = Learned(Network(codebook, structure, tables, history), kept)
     if store is not None:
         store.clear()
     return learned
 
 
-def _limits(codebook: Codebook, constraints: Any) -> Limits | None:
+def _asked(options: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return structure and parameters as asked for; "auto" is the structure of a prior network."""
+    structure, network = options["structure"], network_prior(options["prior"])
+    if structure == "auto" and network is not None:
+        structure = Fixed(dict(network.structure.parents))
+    return structure, options["parameters"]
+
+
+def _limits(codebook: Codebook, given: Any, prior: PriorCounts | None) -> Limits | None:
     """Return the constraints on the features by their places."""
+    constraints = with_prior_arcs(given, prior, codebook.domain.names)
     if constraints is None:
         return None
     if not isinstance(constraints, Constraints):

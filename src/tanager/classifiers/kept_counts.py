@@ -17,7 +17,7 @@ from tanager.errors import ConfigurationError
 from tanager.options import identify_option
 from tanager.parameters import CountLearner, ParameterLearner, Tables
 from tanager.parameters.registry import resolve_pair, resolve_parameters
-from tanager.structure import Structure
+from tanager.structure import FitPlan, Structure
 
 __all__ = ["KeptCounts", "OnlyFromCounts"]
 
@@ -53,13 +53,14 @@ class KeptCounts:
         learner: ParameterLearner,
         structure: Structure,
         counts: Counts,
+        plan: FitPlan,
         asked: tuple[Any, Any],
     ) -> KeptCounts | None:
         """Keep the counts of a fit, if its parameters come from counts alone."""
         if not isinstance(learner, CountLearner):
             return None
-        families = list(counts.trees(structure).counts)
-        return cls(learner, counts.classes, families, _asked(*asked))
+        classes, trees = learner.prior_counts(structure, counts, plan)
+        return cls(learner, classes, list(trees.counts), _asked(*asked))
 
     def check(self, structure: Any, parameters: Any) -> None:
         """Refuse learners that are not those of the first rows."""

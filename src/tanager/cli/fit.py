@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -73,6 +74,15 @@ def fit(
         typer.Option("--weight", help="The column of row weights.", rich_help_panel=COLUMNS),
     ] = None,
     balanced: Balanced = False,
+    class_prior: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--class-prior",
+            help="How frequent a class is where the model is used, if not as in the rows: "
+            "sick=0.02. May be repeated.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None,
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
@@ -156,6 +166,7 @@ def fit(
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
+        class_prior=_read_shares(class_prior or ()) or None,
         audit=audit,
         n_jobs=jobs,
         memory_limit=memory_limit,
@@ -173,6 +184,20 @@ def fit(
     save(estimator, output)
     seconds = time.perf_counter() - start
     _report(estimator, output, seconds, table.bytes_read, as_json=as_json)
+
+
+def _read_shares(given: Sequence[str]) -> dict[str, float]:
+    """Return probabilities of classes from texts such as ``sick=0.02``."""
+    shares = {}
+    for text in given:
+        label, _, share = text.rpartition("=")
+        try:
+            shares[label] = float(share)
+        except ValueError:
+            raise ConfigurationError(
+                f"--class-prior {text}. Write a class and its probability: sick=0.02."
+            ) from None
+    return shares
 
 
 def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_json: bool) -> None:

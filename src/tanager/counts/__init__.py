@@ -4,6 +4,7 @@ from tanager.counts.families import Family, FamilyCounts, Trees, build_trees, mo
 from tanager.counts.fingerprint import fingerprint_counts
 from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import PairCells, PairCounts
+from tanager.counts.prior import PriorCounts
 from tanager.counts.scores import ConditionalInformation, PairScore
 from tanager.counts.statistics import Counts
 from tanager.counts.tree import Contexts, ContextTree, Level, tree_from_dense
@@ -20,6 +21,7 @@ __all__ = [
     "PairCells",
     "PairCounts",
     "PairScore",
+    "PriorCounts",
     "Trees",
     "build_trees",
     "fingerprint_counts",

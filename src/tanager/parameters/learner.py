@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts import ContextTree, Counts
+from tanager.counts import ContextTree, Counts, Trees
 from tanager.engines import FitContext
 from tanager.estimator import Estimator
 from tanager.parameters.tables import FamilyTable, Tables
@@ -67,7 +67,20 @@ class CountLearner(ParameterLearner):
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables from the structure's context trees."""
         learner = self.choose(structure, counts, plan)
-        return learner.from_counts(counts.classes, counts.trees(structure), plan.context)
+        classes, families = learner.prior_counts(structure, counts, plan)
+        return learner.from_counts(classes, families, plan.context)
+
+    @staticmethod
+    def prior_counts(
+        structure: Structure, counts: Counts, plan: FitPlan
+    ) -> tuple[NDArray[np.float64], Trees]:
+        """Return the class counts and the families' trees, with those of the plan's prior."""
+        trees = counts.trees(structure)
+        if plan.prior is None:
+            return counts.classes, trees
+        families = list(zip(structure.selected, structure.parent_indices, strict=True))
+        added = plan.prior.add(families, trees.counts, structure.names)
+        return counts.classes + plan.prior.classes, Trees(added)
 
     def from_counts(
         self,

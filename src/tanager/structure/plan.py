@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Groups, Rows, group_codes, group_rows, learn_groups
-from tanager.counts import Counts
+from tanager.counts import Counts, PriorCounts
 from tanager.engines import FitContext
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class FitPlan:
         By feature, the classes that rise (1) or fall (-1) along it.
     limits : Limits or None
         What experts require of the structure and forbid.
+    prior : PriorCounts or None
+        What experts know of tables, for learners from counts.
     joint_tables : JointTables or None
         Tables that were learned together with the structure.
     rows : Rows or None
@@ -56,6 +58,7 @@ class FitPlan:
     structure_learner: StructureLearner | None = None
     signs: Mapping[int, NDArray[np.int8]] = field(default_factory=dict)
     limits: Limits | None = None
+    prior: PriorCounts | None = None
     joint_tables: JointTables | None = None
     rows: Rows | None = None
     groups: tuple[Groups, ...] | None = None

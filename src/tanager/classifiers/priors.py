@@ -1,0 +1,165 @@
+"""What is known before the rows: tables, and how frequent the classes are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codebook
+from tanager.counts import PriorCounts
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network import Network, NetworkInformation
+from tanager.network.explanation import find_class
+from tanager.network.given_tables import CLASS, read_family, read_table
+from tanager.parameters import CountLearner, ParameterLearner, TablePrior, Tables
+from tanager.structure import Constraints
+
+__all__ = ["class_shares", "network_prior", "read_prior", "set_class_shares", "with_prior_arcs"]
+
+Floats = NDArray[np.float64]
+
+
+def _table_prior(prior: Any) -> TablePrior | None:
+    """Return a prior as it is meant: a mapping or a network is one of the usual strength."""
+    if prior is None or isinstance(prior, TablePrior):
+        return prior
+    if isinstance(prior, Mapping | Network):
+        return TablePrior(prior)
+    raise ConfigurationError(
+        f"prior={prior!r} is not allowed. Give a mapping from families to tables, a Network, or "
+        "TablePrior(tables, strength)."
+    )
+
+
+def network_prior(prior: Any) -> Network | None:
+    """Return the network of a prior that is one."""
+    found = _table_prior(prior)
+    return found.tables if found is not None and isinstance(found.tables, Network) else None
+
+
+def read_prior(prior: Any, codebook: Codebook, learner: ParameterLearner) -> PriorCounts | None:
+    """Return a prior as counts to be added."""
+    found = _table_prior(prior)
+    if found is None:
+        return None
+    if not isinstance(learner, CountLearner):
+        raise ConfigurationError(
+            f"A prior on tables has no meaning for parameters={learner!r}, which are trained and "
+            "not counted. Use 'hdp', 'm-estimate', 'friedman', 'laplace', 'ml' or 'acll'."
+        )
+    strength = found.strength
+    if not isinstance(strength, Real) or not 0 < float(strength) < np.inf:
+        raise ConfigurationError(f"A prior's strength must be a number above 0, not {strength!r}.")
+    if isinstance(found.tables, Network):
+        return _of_network(found.tables, float(strength))
+    return _of_tables(found.tables, float(strength), codebook)
+
+
+def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -> PriorCounts:
+    n_classes = len(codebook.classes)
+    classes, families = np.zeros(n_classes), {}
+    for text, given in tables.items():
+        family = read_family(codebook, text)
+        values = strength * np.nan_to_num(read_table(codebook, family, given, str(text)))
+        if family.child == CLASS:
+            classes = values
+            continue
+        if family.child in families:
+            raise ConfigurationError(f"prior: {text!r} is a second table of one feature.")
+        if CLASS in family.parents:
+            values = np.moveaxis(values, family.parents.index(CLASS), 0)
+        else:
+            values = np.repeat(values[None] / n_classes, n_classes, axis=0)
+        families[family.child] = (tuple(p for p in family.parents if p != CLASS), values)
+    return PriorCounts(classes, families)
+
+
+def _of_network(network: Network, strength: float) -> PriorCounts:
+    """Return as many rows of the network's own: strength times the joint of every family."""
+    information, structure = NetworkInformation(network), network.structure
+    prior = np.exp(network.log_prior)
+    families = {}
+    for at, feature in enumerate(structure.selected):
+        name = structure.names[feature]
+        context, table = information.context(name), information.table(name)
+        if context is None or table is None or not network.tables.normalized:
+            raise MemoryBoundError(
+                f"The table of {name!r} is too large for a prior, or holds scores and not "
+                "probabilities. Use a network with fewer parents."
+            )
+        joint = table * context[..., None, :]  # (*parent groups, values, classes)
+        for axis, groups in enumerate(information.parent_groups(name)):
+            # Values of one group are alike to the table: each gets its share.
+            joint = np.take(joint, groups, axis=axis)
+            shares = 1.0 / np.bincount(groups)[groups]
+            joint = joint * shares.reshape([-1 if a == axis else 1 for a in range(joint.ndim)])
+        families[feature] = (structure.parent_indices[at], strength * np.moveaxis(joint, -1, 0))
+    return PriorCounts(strength * prior / prior.sum(), families)
+
+
+def with_prior_arcs(
+    constraints: Any, prior: PriorCounts | None, names: tuple[str, ...]
+) -> Constraints | None:
+    """Return the constraints with the arcs that a prior names among the required."""
+    arcs = [
+        (names[parent], names[child])
+        for child, (parents, _) in (prior.families.items() if prior else ())
+        for parent in parents
+    ]
+    if not arcs or (constraints is not None and not isinstance(constraints, Constraints)):
+        return constraints
+    known = constraints or Constraints()
+    return replace(known, required=[*known.required, *arcs])
+
+
+def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Floats | None:
+    """Return the classes' probabilities; classes that are not given share the rest as in the rows.
+
+    `sums` are the total weights of the classes' rows.
+    """
+    if class_prior is None:
+        return None
+    if not isinstance(class_prior, Mapping) or not class_prior:
+        raise ConfigurationError(
+            f"class_prior={class_prior!r} is not allowed. Give a mapping from classes to "
+            "probabilities, such as {'sick': 0.02}."
+        )
+    shares = np.full(len(classes), np.nan)
+    for label, share in class_prior.items():
+        if not isinstance(share, Real) or not 0 < float(share) <= 1:
+            raise ConfigurationError(
+                f"class_prior gives {label!r} the probability {share!r}. Give numbers above 0 and "
+                "up to 1."
+            )
+        shares[find_class(tuple(classes.tolist()), label)] = float(share)
+    free, rest = np.isnan(shares), 1.0 - np.nansum(shares)
+    if free.any():
+        shares[free] = rest * sums[free] / max(float(sums[free].sum()), np.finfo(float).tiny)
+    if abs(shares.sum() - 1.0) > 1e-6 or (shares <= 0).any():
+        raise ConfigurationError(
+            f"class_prior={dict(class_prior)!r} does not leave every class a probability: they sum "
+            f"to {np.nansum(shares):.6g}. They must sum to one, or to less where classes are left."
+        )
+    return np.asarray(shares / shares.sum())
+
+
+def set_class_shares(
+    tables: Tables, shares: Floats | None, sums: Floats, *, counted: bool
+) -> Tables:
+    r"""Return the tables for rows in which the classes are as frequent as given.
+
+    Tables of counts have the class's own: it is replaced. Trained scores have learned
+    :math:`P(c \mid x)` of the training rows, which becomes
+    :math:`P(c \mid x) \pi_c / \hat\pi_c` with the shares :math:`\hat\pi` of the rows.
+    """
+    if shares is None:
+        return tables
+    log_prior = np.log(shares)
+    if not counted:
+        log_prior = tables.log_prior + log_prior - np.log(np.maximum(sums / sums.sum(), 1e-300))
+    return replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))

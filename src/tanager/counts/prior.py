@@ -1,0 +1,61 @@
+"""Rows that were never seen: what experts know, as counts to be added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts.families import Family, FamilyCounts
+from tanager.errors import MemoryBoundError
+
+__all__ = ["PriorCounts"]
+
+Floats = NDArray[np.float64]
+
+MAX_CELLS = 1 << 22  # of a family that a prior is spread over
+
+
+@dataclass(frozen=True, eq=False)
+class PriorCounts:
+    """Counts to be added to those of the rows.
+
+    Attributes
+    ----------
+    classes : ndarray of float64, shape (n_classes,)
+    families : mapping of int to (tuple of int, ndarray of float64)
+        By feature, some of its parents and counts of shape (n_classes, *parents, values).
+    """
+
+    classes: Floats
+    families: Mapping[int, tuple[tuple[int, ...], Floats]]
+
+    def add(
+        self, families: Sequence[Family], counts: Sequence[FamilyCounts], names: Sequence[str]
+    ) -> list[FamilyCounts]:
+        """Return the families' counts with the prior's; spread evenly over further parents."""
+        pairs = zip(families, counts, strict=True)
+        return [self._add(*family, known, names) for family, known in pairs]
+
+    def _add(
+        self, feature: int, parents: tuple[int, ...], counts: FamilyCounts, names: Sequence[str]
+    ) -> FamilyCounts:
+        if feature not in self.families:
+            return counts
+        own, values = self.families[feature]
+        shape = counts.arities
+        if prod(shape) > MAX_CELLS:
+            raise MemoryBoundError(
+                f"The prior for {names[feature]!r} would be spread over {prod(shape):,} cells, "
+                f"beyond the bound of {MAX_CELLS:,}. Learn a structure with fewer parents."
+            )
+        order = [own.index(parent) for parent in parents if parent in own]
+        moved = values.transpose(0, *(1 + axis for axis in order), values.ndim - 1)
+        spread = iter(moved.shape[1:-1])
+        wide = [next(spread) if parent in own else 1 for parent in parents]
+        further = prod(shape[1 + at] for at, parent in enumerate(parents) if parent not in own)
+        moved = moved.reshape(moved.shape[0], *wide, moved.shape[-1]) / further
+        return counts.plus(FamilyCounts.from_dense(np.broadcast_to(moved, shape).copy()))
