@@ -168,7 +168,7 @@ def test_a_network_read_saves_exports_explains_and_reports(tmp_path, capsys):
     for ending in ("sql", "json", "h", "bif", "xml", "dot"):
         assert call("export", model, "-o", tmp_path / f"out.{ending}") == 0
     assert call("show", model) == 0
-    assert call("import", source, "--target", "nothing", "-o", model) == 2
+    assert call("import", source, "--target", "nothing", "-o", tmp_path / "x") == 2
     assert "no node 'nothing'" in capsys.readouterr().err
 
 
