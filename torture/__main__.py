@@ -33,6 +33,7 @@ from torture import (
     roads,
     same,
     security,
+    stores,
     write_faults,
 )
 from torture.campaign import ROOT, Budget, Part, Tally, environment, revision
@@ -60,6 +61,7 @@ PARTS = {
     "checkpoints": Stage(checkpoints.checkpoints, 60, 500, 0.05),
     "fuzz": Stage(fuzz.fuzzing, 5, 60),  # seconds of each target
     "kills": Stage(kills.kills, 42, 120, 0.05),
+    "stores": Stage(stores.stores, 10, 100),
     "interrupts": Stage(interrupts.interrupts, 40, 120, 0.05),
     "writers": Stage(write_faults.write_faults, 2, 2),
     "disks": Stage(disks.disks, 1, 1),

@@ -25,6 +25,7 @@ _TITLES = {
     "checkpoints": "Damaged checkpoints",
     "fuzz": "Fuzzing by coverage",
     "kills": "Kills",
+    "stores": "Object stores",
     "interrupts": "Ctrl-C",
     "writers": "Failing writes",
     "disks": "Disks and files",
@@ -69,6 +70,9 @@ _WHAT = {
     "kills": "kill -9 at random moments of saving, predicting, comparing, and of fits and "
     "trainings with a checkpoint: the old file or the new one, whole; a resumed run equal to an "
     "undisturbed one; what a killed writer left is gone after the next write.",
+    "stores": "An S3 server that answers with 503, cuts connections and is slow; kill -9 at random "
+    "moments of fits from it and of predictions into it. The model of an undisturbed fit, bit for "
+    "bit; the object whole or not there; no temporary file left.",
     "interrupts": "Ctrl-C at random moments of the same, of fits in threads and of fits on a Dask "
     "cluster: the work stops, no temporary file is left at once, no thread goes on, and the same "
     "process then gives the same results as before.",
@@ -105,6 +109,7 @@ FULL = {
     "checkpoints": 500,
     "fuzz": 10_000,
     "kills": 100,
+    "stores": 100,
     "interrupts": 100,
     "security": 1_000,
 }

@@ -103,6 +103,10 @@ class Store:
             found: bytes = stream.read()
         return found
 
+    def delete(self, path: str) -> None:
+        """Remove an object."""
+        self._files().delete_file(path)
+
     def names(self, bucket: str) -> list[str]:
         """Return the objects of a bucket."""
         from pyarrow import fs

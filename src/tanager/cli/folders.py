@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -47,20 +47,9 @@ def write_parts(
 ) -> Iterator[int]:
     """Write one Parquet file for every file of the source, under its name; yield rows written.
 
-    The folder appears when all of it is written. One that is a URL is written here first; its
-    files are sent one after the other when all are there.
+    The folder appears when all of it is written. Stores know no such thing: a folder that is a
+    URL fills file by file, each whole.
     """
-    if isinstance(output, str):
-        from tanager.sources.remote import upload
-
-        with tempfile.TemporaryDirectory(prefix="tanager-") as room:
-            folder = Path(room) / "parts"
-            yield from write_parts(source, folder, score)
-            address, mark, query = output.partition("?")
-            for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-                inner = file.relative_to(folder).as_posix()
-                upload(file, f"{address.rstrip('/')}/{inner}{mark}{query}")
-        return
     fragments = source.fragments()
     paths = [_path(fragment) for fragment in fragments]
     known = [path for path in paths if path is not None]
@@ -74,15 +63,29 @@ def write_parts(
         for number, (path, _) in enumerate(grouped)
     ]
     _refuse_twins(names)
-    with replacing_folder(output) as folder:
+    with _opened(output) as place:
         for name, (_, chosen) in zip(names, grouped, strict=True):
-            place = folder / name.with_name(f"{name.name}.parquet")
-            place.parent.mkdir(parents=True, exist_ok=True)
             part = _Part(source, chosen)
-            with open_output(place) as write:
+            with open_output(place(name.with_name(f"{name.name}.parquet"))) as write:
                 for batch in score(part):
                     write(batch)
                     yield batch.num_rows
+
+
+@contextmanager
+def _opened(output: Path | str) -> Iterator[Callable[[Path], Path | str]]:
+    """Give a function from the name of a part to its place in the folder."""
+    if isinstance(output, str):
+        address, mark, query = output.partition("?")
+        yield lambda name: f"{address.rstrip('/')}/{name.as_posix()}{mark}{query}"
+        return
+    with replacing_folder(output) as folder:
+
+        def place(name: Path) -> Path:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            return folder / name
+
+        yield place
 
 
 def _refuse_twins(names: Sequence[Path]) -> None:

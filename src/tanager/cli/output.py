@@ -45,11 +45,11 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
     if isinstance(path, str):
         from tanager.sources.remote import upload
 
-        with tempfile.TemporaryDirectory(prefix="tanager-") as place:
-            here = Path(place) / f"predictions{ending(path)}"
-            with open_output(here) as write:
-                yield write
-            upload(here, path)
+        # Without a name, so that nothing is left of it whatever happens.
+        with tempfile.TemporaryFile(prefix="tanager-") as nameless:
+            with _Table(nameless, _WRITERS[ending(path)]) as table:
+                yield table.write
+            upload(nameless, path)
         return
     if path is None:
         sys.stdout.flush()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -406,7 +406,7 @@ def exists(url: str) -> bool:
         return bool(_persist(lambda: store.get_file_info(path)).type != fs.FileType.NotFound)
 
 
-def upload(path: Path, url: str) -> None:
+def upload(file: BinaryIO, url: str) -> None:
     """Write a file of this machine to a URL.
 
     Stores show an object when all of it has arrived: it is whole, or not there.
@@ -414,13 +414,15 @@ def upload(path: Path, url: str) -> None:
     from pyarrow import fs
 
     store, target = _store(url)
+
+    def send() -> None:
+        file.seek(0)
+        with store.open_output_stream(target, compression=None) as stream:
+            while part := file.read(1 << 24):
+                stream.write(part)
+
     with _explained(url):
         if not isinstance(store, fs.S3FileSystem | fs.GcsFileSystem):
             folder = str(PurePosixPath(target).parent)
             _persist(lambda: store.create_dir(folder, recursive=True))
-        local = fs.LocalFileSystem()
-        _persist(
-            lambda: fs.copy_files(
-                str(path), target, source_filesystem=local, destination_filesystem=store
-            )
-        )
+        _persist(send)
