@@ -32,9 +32,11 @@ PACKAGES = {
     "export": ("onnx", "onnxruntime", "skl2onnx"),
     "dask": ("dask", "distributed", "pandas"),
     "excel": ("openpyxl",),
+    "lakes": ("deltalake", "pyiceberg"),
+    "postgres": ("adbc_driver_postgresql",),
     "all": (
         *("jinja2", "matplotlib", "onnx", "onnxruntime", "skl2onnx", "dask", "distributed"),
-        *("openpyxl", "pandas"),
+        *("openpyxl", "pandas", "deltalake", "pyiceberg", "adbc_driver_postgresql"),
     ),
 }
 OPTIONAL = ("duckdb", "networkx", "pandas", "polars", "xgboost", "lightgbm", "jax", "torch")
@@ -45,6 +47,7 @@ STAGED: set[str] = set()  # files that pages take for granted, and some write th
 NOT_RUN = {
     "Client(": "needs a cluster",
     "--scheduler": "needs a cluster",
+    "s3://": "needs an object store",
     "tanager reproduce": "runs for minutes, on tables that are not shipped",
     "import jax": "needs JAX",
     "import torch": "needs PyTorch",

@@ -47,7 +47,7 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
 
         # Without a name, so that nothing is left of it whatever happens.
         with tempfile.TemporaryFile(prefix="tanager-") as nameless:
-            with _Table(nameless, _WRITERS[ending(path)]) as table:
+            with _TableWriter(nameless, _WRITERS[ending(path)]) as table:
                 yield table.write
             upload(nameless, path)
         return

@@ -131,7 +131,7 @@ class IcebergSource(Source):
         self._fragments: list[Fragment] = []
         start = 0
         for task in tasks:
-            place = _Place(table.metadata, table.io, stored, task)
+            place = _DataFile(table.metadata, table.io, stored, task)
             n_rows = place.n_rows(schema.names[:1])
             if n_rows:
                 self._fragments.append(IcebergFragment(place, schema, start, n_rows))
@@ -144,7 +144,7 @@ class IcebergSource(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
+class _DataFile:
     """A data file of a table, with the rows deleted from it."""
 
     metadata: Any
@@ -173,7 +173,7 @@ class _Place:
 class IcebergFragment(Fragment):
     """A data file of an Iceberg table."""
 
-    place: _Place
+    place: _DataFile
     schema: pa.Schema
     start: int
     n_rows: int
