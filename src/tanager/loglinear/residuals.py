@@ -17,6 +17,7 @@ from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.objective import Settings, fit_scores
 from tanager.loglinear.rows import LocatedTerms
+from tanager.threads import one_blas_thread
 
 __all__ = ["Residuals", "cut_pairs", "find_residuals", "refine_groups"]
 
@@ -68,6 +69,7 @@ class Residuals(NamedTuple):
         return Residuals(codes, self.residuals[rows], self.spreads[rows], self.weights[rows])
 
 
+@one_blas_thread()
 def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
     """Fit an additive model without each fold of a sample of the rows, and ask it about the fold.
 
