@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,11 @@ from tanager.errors import MemoryBoundError
 from tanager.loglinear.forms import Direct, Extended, Form, FormLoss, Weighted
 from tanager.loglinear.joining import Joint
 from tanager.loglinear.objective import Objective
-from tanager.loglinear.optimiser import Descent, minimise_by
+from tanager.loglinear.optimiser import minimise_by
 from tanager.loglinear.penalty import Penalty, reached
 from tanager.loglinear.rows import LocatedTable
 from tanager.loglinear.strengths import climb, strengths
+from tanager.loglinear.trace import Solution, Traced
 from tanager.parameters.discriminative.cells import join_layout
 from tanager.parameters.folds import N_FOLDS, judging_folds, with_folds
 from tanager.parameters.learner import ParameterLearner
@@ -34,7 +35,7 @@ from tanager.structure import FitPlan, Structure
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
 
-__all__ = ["Problem", "Solution", "Strengths", "choose_strengths"]
+__all__ = ["Problem", "Strengths", "choose_strengths"]
 
 Floats = NDArray[np.float64]
 FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
@@ -256,7 +257,7 @@ class Problem:
         max_iter, tol = self.options.max_iter, self.options.tol
         if rough:
             max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
-        objective = _Traced(self.objective(form, tables, strengths), progress or Progress())
+        objective = Traced(self.objective(form, tables, strengths), progress or Progress())
         found = minimise_by(
             self.options.optimiser,
             objective,
@@ -320,79 +321,6 @@ def _n_crossfit(options: Discriminative) -> int:
     if options.crossfit == "auto":
         return 0 if options.level == 4 else N_FOLDS
     return int(options.crossfit)
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Where the optimiser stopped, and how it got there.
-
-    Attributes
-    ----------
-    free : ndarray of float64, shape (n_free,)
-    value : ndarray of float64, shape (n_iterations + 1,)
-        The objective before the first and after each iteration.
-    loss : ndarray of float64, shape (n_iterations + 1,)
-        Its part without the penalty.
-    gradient_norm : ndarray of float64, shape (n_iterations + 1,)
-        The largest absolute component of the gradient.
-    passes : int
-        Evaluations of the objective, each one pass over the rows.
-    converged : bool
-    reason : str
-        Why the optimiser stopped.
-    """
-
-    free: Floats
-    value: Floats
-    loss: Floats
-    gradient_norm: Floats
-    passes: int
-    converged: bool
-    reason: str
-
-    def record(self) -> dict[str, Any]:
-        """Return all but the parameters, as plain data."""
-        return {
-            "objective": self.value.tolist(),
-            "loss": self.loss.tolist(),
-            "gradient_norm": self.gradient_norm.tolist(),
-            "iterations": len(self.value) - 1,
-            "passes": self.passes,
-            "converged": self.converged,
-            "reason": self.reason,
-        }
-
-
-class _Traced:
-    """An objective that remembers the points which the optimiser accepts."""
-
-    def __init__(self, objective: Objective, progress: Progress) -> None:
-        self._objective = objective
-        self._progress = progress
-        self._tried: list[tuple[float, float, float]] = []
-        self._history: list[tuple[float, float, float]] = []
-        progress.start("parameters", None, unit="iterations")
-
-    def __call__(self, free: Floats) -> tuple[float, Floats]:
-        value, gradient = self._objective(free)
-        norm = float(np.abs(gradient).max(initial=0.0))
-        self._tried.append((value, self._objective.latest, norm))
-        if not self._history:
-            self._history.append(self._tried[0])
-        return value, gradient
-
-    def accept(self, value: float) -> None:
-        """Note an iteration's end: at the last of the points tried that has its value."""
-        self._history.append(next(point for point in reversed(self._tried) if point[0] == value))
-        self._tried.clear()
-        self._progress.advance(1, objective=value)
-
-    def solution(self, found: Descent) -> Solution:
-        """Return where the optimiser stopped, with its history."""
-        self._progress.finish()
-        values, losses, norms = np.array(self._history).T
-        passes = self._objective.passes
-        return Solution(found.at, values, losses, norms, passes, found.converged, found.reason)
 
 
 def _warn_of_budget(max_iter: int) -> None:
