@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from tanager.engines import KeptChunk, Piece
 from tanager.engines.memory import LEAST_MEMORY, free_memory
-from tanager.errors import MemoryBoundError
+from tanager.errors import DataError, MemoryBoundError
 
 __all__ = [
     "Chunk",
@@ -94,6 +94,25 @@ class Domain(EqualByArrays):
     def n_features(self) -> int:
         """Number of features."""
         return len(self.names)
+
+    def check_codes(self, codes: Codes) -> Codes:
+        """Return codes as the compiled loops read them, or say what is wrong with them.
+
+        A code at or past a feature's arity stands for an unknown value, so that every
+        uint8 or uint16 is in range.
+        """
+        given = np.asarray(codes)
+        if given.ndim != 2 or given.shape[0] != self.n_features:
+            raise DataError(
+                f"Codes of shape {given.shape} were given; allowed is ({self.n_features}, n_rows), "
+                "one row per feature of the codebook. Codebook.encode makes them."
+            )
+        if given.dtype not in (np.uint8, np.uint16):
+            raise DataError(
+                f"Codes of type {given.dtype} were given; allowed are uint8 and uint16. "
+                "Codebook.encode makes them."
+            )
+        return np.ascontiguousarray(given)
 
 
 class Chunk(NamedTuple):
@@ -201,7 +220,14 @@ class Rows:
         block_rows : int
             Rows in a chunk. Results do not depend on it.
         """
-        n_rows = labels.shape[0]
+        codes, n_rows = domain.check_codes(codes), labels.shape[0]
+        lengths = {codes.shape[1], n_rows, n_rows if weights is None else weights.shape[0]}
+        if len(lengths) > 1 or labels.max(initial=0) >= max(domain.n_classes, 1):
+            raise DataError(
+                f"Codes of shape {codes.shape} and {n_rows} labels up to {labels.max(initial=0)} "
+                f"were given; allowed are as many labels (and weights) as rows, each below "
+                f"{domain.n_classes}."
+            )
         total = float(n_rows if weights is None else weights.sum())
         pieces = []
         for start in range(0, n_rows, block_rows):

@@ -94,7 +94,7 @@ class Network:
     def log_joint_of_codes(self, codes: Codes) -> Floats:
         """Return the log-joint of rows that are already coded, (n_features, n_rows)."""
         arities = self.codebook.domain.arities
-        codes = np.ascontiguousarray(codes)  # compiled loops know one layout
+        codes = self.codebook.domain.check_codes(codes)
         out = self.tables.log_joint(self.structure, codes, arities)
         if (codes.max(axis=1, initial=0) < arities).all():
             return out
@@ -143,7 +143,7 @@ class Network:
         and the log-prior sum to its log-joint.
         """
         structure, arities = self.structure, self.codebook.domain.arities
-        codes = np.ascontiguousarray(codes)  # compiled loops know one layout
+        codes = self.codebook.domain.check_codes(codes)
         selected = np.array(structure.selected, np.int64)
         n_classes = self.log_prior.shape[0]
         out = np.zeros((codes.shape[1], arities.shape[0], n_classes))
