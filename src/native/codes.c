@@ -16,9 +16,9 @@ static int64_t run_mark_present(Argument *arguments)
     uint8_t *present = BYTES(4);
     for (int64_t row = 0; row < n_rows; row += BLOCK)
         for (int64_t k = 0; k < LENGTH(1, 0); k++) {
-            uint8_t *base = present + start[k] - lowest[k];
+            uint8_t *base = present + start[k];
             for (int64_t r = row; r < least(row + BLOCK, n_rows); r++)
-                base[x[r * n_columns + columns[k]]] = 1;
+                base[x[r * n_columns + columns[k]] - lowest[k]] = 1;
         }
     return 0;
 }
@@ -195,6 +195,12 @@ static int accepts(const Split *s, int64_t begin, int64_t cut, int64_t end, doub
     return h - split_entropy > (log2(n - 1.0) + delta) / n;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 /* Write the accepted boundaries (first row on the right); return how many. Rows are sorted
  * by value; cuts has room for one entry a row. Fayyad and Irani (1993), depth first. */
 static int64_t run_split_by_mdl(Argument *arguments)
@@ -219,6 +225,7 @@ static int64_t run_split_by_mdl(Argument *arguments)
         }
     }
     free(room), free(stack);
+    qsort(LONGS(4), (size_t)n_cuts, sizeof(int64_t), ascending);
     return n_cuts;
 }
 KERNEL(split_by_mdl,

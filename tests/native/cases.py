@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
+from tanager import BayesNetClassifier, native
+from tanager.parameters import HDP, MEstimate, TreeTable, tree_rows
 from tanager.parameters.hdp.stirling import stirling_ratios
 from tanager.parameters.hdp.tying import tie
+from tanager.structure import KDB
 from tanager.training.model import Model, Slots, Workspace
 from tests.parameters.hdp.trees import random_tree
 
@@ -30,6 +36,56 @@ def log_table_of(rng, *shape):
     """Return log-probabilities that sum to one along the last axis but one."""
     logits = rng.normal(size=shape)
     return logits - np.log(np.exp(logits).sum(axis=-2, keepdims=True))
+
+
+# The arguments that some kernels need are long to lay out: these are taken from fits.
+RECORDED = (
+    *("encode_matrix", "score_odds", "score_posteriors"),
+    *("evaluate_scores", "evaluate_sums", "add_sums", "locate_rows", "weigh_joints"),
+    *("score_gains", "find_cuts", "normalize_scores", "spread_shares"),
+)
+
+
+@cache
+def recorded() -> dict[str, list[Arguments]]:
+    """Return the arguments of some calls that small fits make, before they are written to."""
+    calls: dict[str, list[Arguments]] = {name: [] for name in RECORDED}
+
+    def record(name, kernel):
+        def call(*given):
+            kept, size = calls[name], sum(np.size(each) for each in given)
+            if len(kept) < 4 and size < 60_000:
+                kept.append([np.copy(a) if isinstance(a, np.ndarray) else a for a in given])
+            return kernel(*given)
+
+        return call
+
+    rng = np.random.default_rng(5)
+    X = np.append(rng.normal(size=(160, 2)), rng.integers(0, 4, (160, 3)), axis=1)
+    X[:, 4] = (X[:, 2] + rng.integers(0, 2, 160)) % 4
+    y = (X[:, 0] + X[:, 3] * X[:, 4] > 2).astype(int)
+    gaps = np.where(rng.random(X.shape) < 0.1, np.nan, X)
+    fits = (
+        ({}, X, y),
+        ({}, X, y + (X[:, 1] > 0.5)),
+        ({"structure": "skdb", "parameters": HDP()}, X, y),
+        ({"structure": "skdb", "parameters": "laplace", "missing": "marginalize"}, gaps, y),
+        ({"structure": KDB(3), "parameters": MEstimate(m=1.0)}, X, y + (X[:, 1] > 0.5)),
+        ({"structure": "tan", "parameters": "discriminative"}, X, y + (X[:, 1] > 0.5)),
+    )
+    with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in RECORDED:
+            if hasattr(native, name):
+                patched.setattr(native, name, record(name, getattr(native, name)))
+        for options, table, labels in fits:
+            clf = BayesNetClassifier(n_jobs=1, categorical_features=[2, 3, 4], **options)
+            clf.fit(table, labels).predict_proba(table[:40])
+    return calls
+
+
+for _name in RECORDED:
+    CASES[_name] = lambda _rng, name=_name: iter(recorded()[name])
 
 
 def codes_of(rng, arities, n_rows, dtype=np.uint8):
@@ -378,3 +434,166 @@ def step_tables(rng):
         space = Workspace.for_slots(slots, n_classes)
         chosen = np.array([0, 1, 2])
         yield [*slots[:7], codes, codes, chosen, gradient, 0.03, *model.tables, *space]
+
+
+# counts.c
+
+
+def _rows(rng, dtype=np.uint8, n_classes=3):
+    arities = np.array([2, 3, 4])
+    labels = rng.integers(0, n_classes, 200).astype(np.uint16)
+    return codes_of(rng, arities, 200, dtype), labels, arities, n_classes
+
+
+@cases("count_values")
+def count_values(rng):
+    for dtype, weights in ((np.uint8, np.zeros(0)), (np.uint16, rng.uniform(size=200))):
+        codes, labels, arities, n_classes = _rows(rng, dtype)
+        start = np.cumsum([0, *arities * n_classes])
+        yield [codes, labels, weights, arities, n_classes, start, np.zeros(start[-1])]
+
+
+def _pairs(rng, dtype):
+    codes, labels, arities, n_classes = _rows(rng, dtype)
+    left, right = np.array([0, 1, 2]), np.array([1, 2, 0])
+    sizes = arities[left] * arities[right] * n_classes
+    start = np.cumsum(sizes) - sizes
+    return codes, labels, [arities, n_classes, left, right, start, np.zeros(sizes.sum())]
+
+
+@cases("count_pairs")
+def count_pairs(rng):
+    for dtype, weights in ((np.uint8, np.zeros(0)), (np.uint16, rng.uniform(size=200))):
+        codes, labels, given = _pairs(rng, dtype)
+        yield [codes, labels, weights, *given]
+
+
+@cases("count_pairs_by_bits")
+def count_pairs_by_bits(rng):
+    for dtype in (np.uint8, np.uint16):
+        codes, labels, given = _pairs(rng, dtype)
+        yield [codes, labels, *given]
+
+
+@cases("score_information")
+def score_information(rng):
+    flat = rng.integers(0, 4, 2 * 3 * 2 + 3 * 3 * 2 + 4).astype(float)
+    flat[-4:] = 0
+    left, right = np.array([2, 3, 1]), np.array([3, 3, 2])
+    yield [flat, np.array([0, 12, 30]), left, right, 2, np.zeros(3)]
+
+
+@cases("extend_keys")
+def extend_keys(rng):
+    for dtype in (np.uint8, np.uint16):
+        codes, labels, arities, _ = _rows(rng, dtype)
+        yield [codes, np.array([2, 0]), arities[[2, 0]], labels.astype(np.int64)]
+
+
+@cases("count_keys")
+def count_keys(rng):
+    for weights in (np.zeros(0), rng.uniform(size=60)):
+        yield [rng.integers(-1, 9, 60), weights, np.zeros(9)]
+
+
+@cases("collapse_keys")
+def collapse_keys(rng):
+    for weights in (np.zeros(0), rng.uniform(size=60)):
+        yield [np.sort(rng.integers(-1, 30, 60)), weights, np.zeros(60, np.int64), np.zeros(60)]
+
+
+@cases("merge_runs")
+def merge_runs(rng):
+    a, b = (np.unique(rng.integers(0, 50, n)) for n in (30, 20))
+    n = len(a) + len(b)
+    yield [a, rng.uniform(size=len(a)), b, rng.uniform(size=len(b)), np.zeros(n, int), np.zeros(n)]
+
+
+@cases("gather_level")
+def gather_level(rng):
+    for arity in (4, 200):  # found by a scan, and by sorting
+        values = [np.sort(rng.choice(arity, 3, replace=False)) for _ in range(5)]
+        cells = np.concatenate(values)
+        yield [
+            *(np.array([0, 2, 2, 5]), np.arange(0, 16, 3), cells, rng.uniform(size=15), arity),
+            *(np.zeros(4, np.int64), np.zeros(15, np.int64), np.zeros(15), np.zeros(15, np.int64)),
+        ]
+
+
+# codes.c
+
+
+@cases("mark_present")
+def mark_present(rng):
+    x = rng.integers(-5, 6, (300, 3))
+    yield [x, np.array([2, 0]), np.array([-5, -6]), np.array([0, 11]), np.zeros(23, np.uint8)]
+    far = x + (1 << 62)
+    yield [far, np.array([1]), np.array([(1 << 62) - 5]), np.array([0]), np.zeros(11, np.uint8)]
+
+
+@cases("count_cells")
+def count_cells(rng):
+    x, labels = rng.integers(-5, 6, 90), rng.integers(0, 3, 90).astype(np.uint16)
+    yield [x, labels, rng.uniform(size=90), -5, 3, np.zeros(33)]
+
+
+@cases("split_by_mdl")
+def split_by_mdl(rng):
+    for n_classes in (2, 3):
+        values = np.sort(rng.integers(0, 30, 80)).astype(float)
+        labels = ((values // 10 + (rng.random(80) < 0.1)) % n_classes).astype(np.uint16)
+        weights = rng.integers(1, 3, 80).astype(float)
+        yield [values, labels, weights, n_classes, np.zeros(80, np.int64)]
+
+
+# tables.c
+
+
+@cases("add_dense_terms")
+def add_dense_terms(rng):
+    for dtype, n_classes in ((np.uint8, 2), (np.uint16, 3)):
+        codes, _, arities, _ = _rows(rng, dtype)
+        families = [[0], [0, 1], [2, 1, 0], [~1, 2]]
+        sizes = [int(np.prod([arities[m] for m in f if m >= 0])) * n_classes for f in families]
+        flat = np.append(rng.normal(size=sum(sizes)), np.zeros(n_classes))
+        ends = np.cumsum([0, *map(len, families)])
+        start = np.cumsum([0, *sizes])[:-1]
+        out = rng.normal(size=(codes.shape[1], n_classes))
+        yield [codes, arities, np.concatenate(families), ends, flat, start, out]
+
+
+@cases("add_tree_terms")
+def add_tree_terms(rng):
+    arities = np.array([5, 3, 4])
+    for inherit, backoff in ((True, True), (False, True), (False, False)):
+        tree = random_tree(int(rng.integers(100)), (2, 3, 4, 5), rows=40)
+        log_prob, log_escape = rng.normal(size=tree.n_cells), rng.normal(size=tree.n_nodes)
+        table = TreeTable(tree.without_counts(), log_prob, log_escape, inherit, backoff)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(tree_rows, "SMALL_CELLS", 1)
+            patched.setattr(tree_rows, "DENSE_FACTOR", 0)
+            rows, n_dense = tree_rows.TreeRows.of(table)
+        assert n_dense == 0
+        for dtype in (np.uint8, np.uint16):
+            codes, out = codes_of(rng, arities, 100, dtype), rng.normal(size=(100, 2))
+            members = np.array([1, 2, 0])
+            yield [codes, arities, members, *rows, n_dense, inherit, backoff, out]
+
+
+@cases("normalize")
+def normalize(rng):
+    for in_logs in (False, True):
+        yield [rng.normal(size=(40, 4)) * 50, in_logs]
+        yield [np.array([[0.0, -np.inf], [-2000.0, -2001.0]]), in_logs]
+
+
+# loglinear.c
+
+
+@cases("descend")
+def descend(rng):
+    for n_known, newest in ((0, -1), (3, 2), (5, 1)):
+        steps = rng.normal(size=(5, 7))
+        changes = steps * rng.uniform(0.5, 2.0, (5, 7))
+        products = (steps * changes).sum(axis=1)
+        yield [steps, changes, products, n_known, newest, rng.normal(size=7), np.zeros(7)]

@@ -77,7 +77,7 @@ def mdl_cuts(
         ordered, labels, weights = counted
     found = np.empty(ordered.shape[0], dtype=np.int64)
     n_cuts = native.split_by_mdl(ordered, labels, weights, n_classes, found)
-    firsts = np.sort(found[:n_cuts])
+    firsts = found[:n_cuts]
     return midpoints(ordered[firsts - 1], ordered[firsts])
 
 
