@@ -6,7 +6,7 @@ KEEL   := .keel
 PYTEST_WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types layers unit docs pictures peers bench torture fuzz floors wheels clean
+.PHONY: help setup demo test lint types layers unit docs kernels sanitize pictures peers bench torture fuzz floors wheels clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -29,7 +29,7 @@ setup: $(VENV)/.ready $(KEEL)/.ready  ## install everything into .venv
 demo: setup  ## train on a real table and show what was learned
 	@TANAGER_KEEL=$(KEEL) $(BIN)/tanager demo
 
-test: setup lint types layers unit  ## run every check and every test
+test: setup lint types layers kernels unit  ## run every check and every test
 
 lint: setup  ## style
 	$(BIN)/ruff check .
@@ -40,6 +40,12 @@ types: setup  ## static types
 
 layers: setup  ## the one-way flow of imports
 	$(BIN)/lint-imports
+
+kernels: setup  ## the compiled loops under sanitizers, every allocation failing once
+	$(BIN)/python -m torture.sanitizers tests/native
+
+sanitize: setup  ## the tests of all rooms that call C, under sanitizers
+	$(BIN)/python -m torture.sanitizers
 
 unit: setup  ## the tests
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)

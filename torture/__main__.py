@@ -32,6 +32,7 @@ from torture import (
     numbers,
     roads,
     same,
+    sanitizers,
     security,
     stores,
     write_faults,
@@ -66,6 +67,7 @@ PARTS = {
     "writers": Stage(write_faults.write_faults, 2, 2),
     "disks": Stage(disks.disks, 1, 1),
     "concurrency": Stage(concurrency.concurrency, 1, 1),
+    "sanitizers": Stage(sanitizers.sanitizers, 1, 1),
     "security": Stage(security.security, 10, 80),
 }
 

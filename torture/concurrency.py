@@ -25,7 +25,7 @@ def data(seed: int, n: int = 600) -> tuple[Any, Any]:
 
 
 def concurrency(budget: Budget, tally: Tally, folder: Path) -> None:
-    """Threads, forks, joblib, an empty cache for two, one run file for two."""
+    """Threads, forks, joblib, one run file for two."""
     from tanager import BayesNetClassifier
 
     X, y = data(budget.seed)
@@ -36,7 +36,6 @@ def concurrency(budget: Budget, tally: Tally, folder: Path) -> None:
     _threads_fit(X, y, tally)
     _fork_after_fit(model, X, expected, tally)
     _joblib(X, y, tally)
-    _two_compile(folder, tally)
     _two_compare(folder, tally)
     _two_checkpoints(folder, tally)
 
@@ -105,30 +104,6 @@ def _joblib(X: Any, y: Any, tally: Tally) -> None:
     alone = cross_val_score(clf, X, y, scoring="neg_log_loss", cv=4)
     together = cross_val_score(clf, X, y, scoring="neg_log_loss", cv=4, n_jobs=2)
     tally.check(np.array_equal(alone, together), "joblib's processes score otherwise")
-
-
-_FIT = """
-import sys; sys.path.insert(0, {root!r})
-from torture.concurrency import data
-from tanager import BayesNetClassifier
-import hashlib
-X, y = data(3)
-p = BayesNetClassifier("greedy", "dfe").fit(X[:99], y[:99]).predict_proba(X)
-print(hashlib.sha256(p.tobytes()).hexdigest())
-"""
-
-
-def _two_compile(folder: Path, tally: Tally) -> None:
-    """Two processes fill the same empty cache of compiled kernels at once."""
-    cache = folder / "cache"
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    command = [sys.executable, "-c", _FIT.format(root=str(ROOT))]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) for _ in range(2)]
-    found = [process.communicate()[0] for process in running]
-    codes = [process.returncode for process in running]
-    tally.check(codes == [0, 0], "two processes that compile at once fail", codes=codes)
-    tally.check(found[0] == found[1] != b"", "two processes that compile at once differ")
-    tally.check(any(cache.rglob("*.nbi")), "two processes that compile at once keep nothing")
 
 
 _CHECKPOINT = """

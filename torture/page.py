@@ -30,6 +30,7 @@ _TITLES = {
     "writers": "Failing writes",
     "disks": "Disks and files",
     "concurrency": "Threads and processes",
+    "sanitizers": "Memory of the compiled loops",
     "security": "Names and paths",
 }
 _WHAT = {
@@ -87,8 +88,11 @@ _WHAT = {
     "that grow, shrink, vanish or change between passes: one line of error and no file, or the "
     "right model.",
     "concurrency": "Predictions from 16 threads, fits from 8, a fork after a fit, joblib, two "
-    "processes that compile into one empty cache, two comparisons on one run file, three fits with "
+    "comparisons on one run file, three fits with "
     "one checkpoint.",
+    "sanitizers": "The tests of every room that calls C, built with AddressSanitizer and "
+    "UndefinedBehaviorSanitizer; every allocation of every kernel fails once: an error, nothing "
+    "written, nothing leaked.",
     "security": "Columns, values, classes and notes of edits with hostile names, drawn anew for "
     "every table, through DOT, BIF, XMLBIF, JSON, JavaScript (run by Node), C (read by a "
     "compiler), SQL (run by SQLite and DuckDB), notebooks, model pages, pages of comparisons, SVG, "

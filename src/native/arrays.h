@@ -24,8 +24,10 @@
 #ifdef TANAGER_FAULTS
 void *fallible_malloc(size_t size);
 void *fallible_calloc(size_t n, size_t size);
+void counted_free(void *memory);
 #define malloc fallible_malloc
 #define calloc fallible_calloc
+#define free counted_free
 #endif
 
 #define MAX_ARGUMENTS 32

@@ -124,7 +124,7 @@ static int64_t run_start_chain(Argument *arguments)
     int64_t most_tables = NUMBER(8), *counts = LONGS(9), *tables = LONGS(10);
     int64_t *node_counts = LONGS(11), *node_tables = LONGS(12);
     for (int64_t c = 0; c < tree.n_cells; c++) {
-        counts[c] = c >= tree.level_cell[tree.depth] ? (int64_t)cell_count[c] : 0;
+        counts[c] = c >= tree.level_cell[tree.depth] ? (int64_t)low(cell_count[c], 4e18) : 0;
         tables[c] = 0;
     }
     for (int64_t d = tree.depth; d >= 0; d--)

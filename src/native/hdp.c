@@ -7,6 +7,7 @@
 #define MAX_CONCENTRATION 1e5
 #define MAX_STEP 1.5     /* largest change of a log-concentration in one sweep */
 #define ASYMPTOTIC 8.0   /* from here six terms of the series leave an error below 1e-13 */
+#define MOST_COUNTED 4e18 /* below 2^62; more tables than that are not told apart */
 #define SMALL_COUNT 16.0 /* up to this count a sum of reciprocals is cheaper than two digammas */
 
 typedef struct {
@@ -269,7 +270,8 @@ static int64_t run_expect_tables(Argument *arguments)
     const double *count = DOUBLES(3), *phi = DOUBLES(4), *rest = DOUBLES(5), *alpha = DOUBLES(6);
     double discount = REAL(7), *mean = DOUBLES(8);
     for (int64_t c = 0; c < LENGTH(3, 0); c++) {
-        double whole = floor(count[c]), part = count[c] - whole;
+        double whole = low(floor(count[c]), MOST_COUNTED), part = high(count[c] - whole, 0.0);
+        part = part < 1.0 ? part : 0.0;
         double low_mean = mean_tables(&table, (int64_t)whole, phi[c], alpha[c], discount, rest[c]);
         mean[c] = low_mean;
         if (part > 0.0) {

@@ -42,21 +42,34 @@ KERNELS(CALL)
 #ifdef TANAGER_FAULTS
 #undef malloc
 #undef calloc
-static int64_t n_allocations, failing = -1;
+#undef free
+static int64_t n_allocations, n_held, failing = -1;
+
+static void *counted(void *memory)
+{
+    n_held += memory != NULL;
+    return memory;
+}
 
 static int fails(void) { return n_allocations++ == failing; }
-void *fallible_malloc(size_t size) { return fails() ? NULL : malloc(size); }
-void *fallible_calloc(size_t n, size_t size) { return fails() ? NULL : calloc(n, size); }
+void *fallible_malloc(size_t size) { return fails() ? NULL : counted(malloc(size)); }
+void *fallible_calloc(size_t n, size_t size) { return fails() ? NULL : counted(calloc(n, size)); }
 
-/* Let the allocation of this number fail, from the next on (-1: none); returns how many there
- * were since the last call. Only for a single thread. */
+void counted_free(void *memory)
+{
+    n_held -= memory != NULL;
+    free(memory);
+}
+
+/* Let the allocation of this number fail, counted from the next on (-1: none); returns how many
+ * there were since the last call, and how many are still held. Only for a single thread. */
 static PyObject *fail_allocation(PyObject *self, PyObject *at)
 {
     (void)self;
     int64_t seen = n_allocations;
     failing = PyLong_AsLongLong(at);
     n_allocations = 0;
-    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(seen);
+    return PyErr_Occurred() ? NULL : Py_BuildValue("LL", (long long)seen, (long long)n_held);
 }
 #endif
 
