@@ -245,7 +245,7 @@ static int64_t run_evaluate_sums(Argument *arguments)
                .size = LENGTH(7, 1) * LENGTH(7, 2), .squared = NUMBER(8), .scores = DOUBLES(7),
                .scale = REAL(9), .loss = DOUBLES(10), .slopes = DOUBLES(11)};
     Block block;
-    block.total = malloc(sizeof(double) * ROW_BLOCK * (size_t)sum.n);
+    block.total = malloc(sizeof(double) * (ROW_BLOCK * (size_t)sum.n + 1));
     if (!block.total)
         return NO_MEMORY;
     for (int64_t first = 0; first < sum.n_rows; first += ROW_BLOCK) {

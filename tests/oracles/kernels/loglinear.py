@@ -4,43 +4,55 @@ from __future__ import annotations
 
 import numpy as np
 
-
-def _row_scores(cells, starts, scores):
-    return np.array([scores[0] + scores[starts + row].sum(axis=0) for row in cells.astype(int)])
+FINER, COARSE = 2.0**10, 2.0**20  # steps of the loss's grids
 
 
-def add_sums(cells, starts, scores, out):
+def _read(cells, starts, wide, r):
+    """Return the cells whose scores a row adds up, the class node's first."""
+    return [0, *(starts + cells[r].astype(int)), *wide[r].astype(int)]
+
+
+def add_sums(cells, starts, wide, scores, out):
     """Write the sum of each row's scores."""
-    out[:] = _row_scores(cells, starts, scores)
+    for r in range(len(out)):
+        out[r] = scores[_read(cells, starts, wide, r)].sum(axis=0)
 
 
 def evaluate_sums(
     cells,
     starts,
+    wide,
     labels,
     weights,
     folds,
-    fold,
-    inside,
+    sets,
     scores,
+    squared,
     scale,
-    loss_scale,
     loss,
     slopes,
 ):
     """Add the loss of rows and its derivatives, in whole steps of their grids."""
-    weights = weights if len(weights) else np.ones(len(labels))
-    counts = (folds == fold) == inside if len(folds) else np.ones(len(labels), bool)
-    sums = _row_scores(cells, starts, scores)
-    full = np.append(np.zeros((len(sums), 1)), sums, axis=1) if sums.shape[1] == 1 else sums
-    log_p = full - np.logaddexp.reduce(full, axis=1)[:, None]
-    for r in np.flatnonzero(counts):
-        own = int(labels[r])
-        loss[0] += np.rint(min(-log_p[r, own], 1000.0) * weights[r] * loss_scale)
-        miss = np.exp(log_p[r]) - (np.arange(full.shape[1]) == own)
-        step = np.rint(miss[-sums.shape[1] :] * weights[r] * scale)
-        for at in (0, *(starts + cells[r].astype(int))):
-            slopes[at] += step
+    n_scores = scores.shape[2]
+    for r, label in enumerate(labels.tolist()):
+        which = sets[folds[r] if len(folds) else 0]
+        if which < 0:
+            continue
+        read = _read(cells, starts, wide, r)
+        row = scores[which, read].sum(axis=0)
+        row = np.append(0.0, row) if n_scores == 1 else row
+        log_p = row - np.logaddexp.reduce(row)
+        p, own = np.exp(log_p), np.arange(len(row)) == label
+        if squared:
+            lost = ((p - own) ** 2).sum()
+            slope = 2 * p * ((p - own) - ((p - own) * p).sum())
+        else:
+            lost, slope = min(-log_p[label], 1000.0), p - own
+        weight = scale * (weights[r] if len(weights) else 1.0)
+        coarse = np.rint(lost * weight * FINER / COARSE)
+        loss += coarse, np.rint(lost * weight * FINER - coarse * COARSE)
+        for at in read:
+            slopes[which, at] += np.rint(slope[-n_scores:] * weight)
 
 
 def _joints(codes, features, table_start, shares, share_start):
@@ -166,45 +178,3 @@ def normalize_scores(table, total):
 def spread_shares(table, outer, out):
     """Write the shares of joint values."""
     out[:] = outer[:, None] * np.exp(table)
-
-
-def evaluate_scores(
-    joint,
-    slots,
-    labels,
-    weights,
-    folds,
-    starts,
-    tables,
-    flat,
-    n_slots,
-    kind,
-    scale,
-    loss,
-    gradient,
-):
-    """Add loss and gradient of rows that read one slot per group or wide family."""
-    n_rows = len(labels)
-    weights = weights if len(weights) else np.ones(n_rows)
-    folds = folds if len(folds) else np.zeros(n_rows, int)
-    lost = 0.0
-    for r in range(n_rows):
-        table = tables[folds[r]]
-        if table < 0:
-            continue
-        read = [0, *(starts + joint[:, r]), *slots[:, r]]
-        read = [int(table * n_slots + at) for at in read]
-        scores = np.append(0.0, flat[:, read].sum(axis=1))
-        p = np.exp(scores - np.logaddexp.reduce(scores))
-        own = np.arange(len(p)) == labels[r]
-        if kind == 0:
-            lost -= weights[r] * np.log(p[labels[r]])
-            slope = p - own
-        else:
-            lost += weights[r] * ((p - own) ** 2).sum()
-            slope = 2 * p * ((p - own) - ((p - own) * p).sum())
-        step = np.rint(slope * weights[r] * scale).astype(np.int64)[1:]
-        for at in read:
-            gradient[:, at] += step
-    loss[0] += int(lost)
-    loss[1] += round((lost - int(lost)) * 2**52)
