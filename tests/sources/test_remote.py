@@ -105,7 +105,7 @@ def test_kept_blocks_are_the_bytes_of_the_file(store, limit):
     data = np.random.default_rng(1).bytes(5 * remote.BLOCK + 77)
     store.put("bucket/noise.bin", data)
     file = remote.RemoteFile("s3://bucket/noise.bin", "bucket/noise.bin")
-    file.keep(remote.Budget(limit))
+    file.keep(remote.ByteBudget(limit))
     rng = np.random.default_rng(2)
     with file.open() as opened:
         for _ in range(40):

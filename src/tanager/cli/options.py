@@ -60,7 +60,7 @@ Data = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA",
-        help="Parquet, Arrow, CSV, JSON lines or Excel: files, a glob, a folder, or - for "
+        help="Parquet, Arrow, CSV, JSON lines or Excel: files, a glob, a folder, a URL, or - for "
         "standard input.",
     ),
 ]

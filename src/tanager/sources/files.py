@@ -15,7 +15,7 @@ from tanager.engines.memory import default_memory_limit
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
 from tanager.sources.plain import cast_batch
-from tanager.sources.remote import Budget, RemoteFile, find_remote, is_url, local_path
+from tanager.sources.remote import ByteBudget, RemoteFile, find_remote, is_url, local_path
 from tanager.sources.source import BATCH_ROWS, Fragment, Source, check_names
 from tanager.sources.styled import apply_style
 
@@ -116,7 +116,7 @@ class FileSource(Source):
 
     def keep(self, limit: int) -> None:
         """Keep up to so many bytes of what is fetched from stores, for the next read."""
-        budget = Budget(limit)
+        budget = ByteBudget(limit)
         for file in self._remote():
             file.keep(budget)
 
@@ -217,7 +217,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
     values, schema = read_folders(found)
     files = []
     # A CSV is read once more than other files, to settle its types.
-    budget = Budget(default_memory_limit()) if kind == "csv" else Budget(0)
+    budget = ByteBudget(default_memory_limit()) if kind == "csv" else ByteBudget(0)
     for (path, _), folders in zip(found, values, strict=True):
         with reading(path):
             if isinstance(path, RemoteFile) and budget.limit:

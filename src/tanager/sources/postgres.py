@@ -11,16 +11,16 @@ from urllib.parse import SplitResult, urlunsplit
 import pyarrow as pa
 
 from tanager.errors import DataError
-from tanager.sources.queries import PIECE_ROWS, Database, Piece, quoted
+from tanager.sources.queries import PIECE_ROWS, Database, Statement, quoted
 from tanager.sources.source import BATCH_ROWS
 
-__all__ = ["Postgres"]
+__all__ = ["PostgresServer"]
 
 # Rows come in the order they are stored, whichever statement runs beside.
 _STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 
 
-class Postgres(Database):
+class PostgresServer(Database):
     """A PostgreSQL database at one moment.
 
     The connection that exported the snapshot stays open as long as the source does; other
@@ -64,7 +64,7 @@ class Postgres(Database):
             with cursor.fetch_record_batch() as reader:
                 yield _Plain(reader)
 
-    def pieces(self, table: str) -> list[Piece]:
+    def pieces(self, table: str) -> list[Statement]:
         """Return ranges of a table's blocks; none of a view, which has no blocks."""
         name = quoted(table).replace("'", "''")
         kinds = f"SELECT relkind::text FROM pg_class WHERE oid = '{name}'::regclass"
@@ -84,14 +84,16 @@ class Postgres(Database):
         rows_of = f"SELECT {{columns}} FROM {quoted(table)}"
         with self.stream(counts, BATCH_ROWS) as batches:
             found = batches.read_all().to_pylist()
-        return [Piece(f"{rows_of} WHERE {_blocks(one['piece'], size)}", one["n"]) for one in found]
+        return [
+            Statement(f"{rows_of} WHERE {_blocks(one['piece'], size)}", one["n"]) for one in found
+        ]
 
 
 def _blocks(piece: int, size: int) -> str:
     return f"ctid >= '({piece * size},0)' AND ctid < '({(piece + 1) * size},0)'"
 
 
-class _Elsewhere(Postgres):
+class _Elsewhere(PostgresServer):
     """The same snapshot in another process: the first one holds it."""
 
     def __init__(self, uri: str, name: str, snapshot: str) -> None:

@@ -22,7 +22,15 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Fragment, Source
 
-__all__ = ["DATABASES", "Database", "Piece", "is_relation", "open_query", "open_relation", "quoted"]
+__all__ = [
+    "DATABASES",
+    "Database",
+    "Statement",
+    "is_relation",
+    "open_query",
+    "open_relation",
+    "quoted",
+]
 
 PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
 MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
@@ -35,7 +43,7 @@ class Wanted(NamedTuple):
     sql: str
 
 
-class Piece(NamedTuple):
+class Statement(NamedTuple):
     """Rows that one statement gives: which, how many."""
 
     sql: str  # with {columns} where a table's columns are named
@@ -52,7 +60,7 @@ class Database(ABC):
         """Run a statement; give an iterator over record batches, which has a schema."""
 
     @abstractmethod
-    def pieces(self, table: str) -> list[Piece]:
+    def pieces(self, table: str) -> list[Statement]:
         """Return statements that give the rows of a table, in order, piece by piece."""
 
     def count(self, sql: str) -> int:
@@ -79,7 +87,7 @@ class QuerySource(Source):
             with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
                 schema = plain_schema(empty.schema)
             pieces = database.pieces(wanted.table) if wanted.table else []
-            pieces = pieces or [Piece(sql, database.count(sql))]
+            pieces = pieces or [Statement(sql, database.count(sql))]
         super().__init__(schema, sum(piece.n_rows for piece in pieces))
         self._fragments: list[Fragment] = []
         start = 0
@@ -97,7 +105,7 @@ class QueryFragment(Fragment):
     """The rows of one statement, run where they are read."""
 
     database: Database
-    piece: Piece
+    piece: Statement
     schema: pa.Schema
     start: int
     seen: dict[str, int] = field(default_factory=dict)  # column to its tally in the first read
@@ -205,7 +213,7 @@ class DuckFile(Database):
                 "done, then try again."
             )
 
-    def pieces(self, table: str) -> list[Piece]:
+    def pieces(self, table: str) -> list[Statement]:
         """Return ranges of row ids; none of a view, which has no ids."""
         import duckdb
 
@@ -219,7 +227,7 @@ class DuckFile(Database):
         except duckdb.BinderException:
             return []
         return [
-            Piece(
+            Statement(
                 f"SELECT {{columns}} FROM {quoted(table)} WHERE rowid >= "
                 f"{row['piece'] * PIECE_ROWS} AND rowid < {(row['piece'] + 1) * PIECE_ROWS}",
                 row["n"],
@@ -245,9 +253,9 @@ class DuckRelation(Database):
         relation = self._relation.query(RELATION, sql) if sql else self._relation
         yield arrow_reader(relation, batch_rows)
 
-    def pieces(self, table: str) -> list[Piece]:  # noqa: ARG002 - there is one
+    def pieces(self, table: str) -> list[Statement]:  # noqa: ARG002 - there is one
         """Return the whole."""
-        return [Piece("", self.count(f"SELECT 1 FROM {RELATION}"))]
+        return [Statement("", self.count(f"SELECT 1 FROM {RELATION}"))]
 
     def __reduce__(self) -> Any:
         raise DataError(
@@ -278,11 +286,13 @@ def _open_duckdb(url: str) -> Source:
 
 
 def _open_postgres(url: str) -> Source:
-    from tanager.sources.postgres import Postgres
+    from tanager.sources.postgres import PostgresServer
 
     parts, wanted = _split(url)
     others = [pair for pair in parse_qsl(parts.query) if pair[0] not in Wanted._fields]
-    return QuerySource(Postgres(parts._replace(query=urlencode(others, quote_via=quote))), wanted)
+    return QuerySource(
+        PostgresServer(parts._replace(query=urlencode(others, quote_via=quote))), wanted
+    )
 
 
 def _split(url: str) -> tuple[Any, Wanted]:

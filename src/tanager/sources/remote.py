@@ -27,7 +27,7 @@ from tanager.errors import DataError
 
 __all__ = [
     "IN_ARROW",
-    "Budget",
+    "ByteBudget",
     "RemoteFile",
     "find_remote",
     "forget_stores",
@@ -58,7 +58,7 @@ def is_url(text: str) -> bool:
     return re.match(r"[A-Za-z][\w+.:-]*://", text) is not None
 
 
-class Budget:
+class ByteBudget:
     """Bytes that the files of one table may keep on this machine."""
 
     def __init__(self, limit: int) -> None:
@@ -106,7 +106,7 @@ class RemoteFile:
         """The endings of the file's name, as `pathlib.Path` gives them."""
         return PurePosixPath(self.path).suffixes
 
-    def keep(self, budget: Budget) -> None:
+    def keep(self, budget: ByteBudget) -> None:
         """Keep what is read from now on, as far as the budget allows."""
         if self.kept is None:
             self.kept = _KeptBlocks(budget)
@@ -133,13 +133,13 @@ class RemoteFile:
 
     def open(self) -> pa.NativeFile:
         """Open the bytes for reading, at any place."""
-        return pa.PythonFile(_Reader(self), mode="r")
+        return pa.PythonFile(_RemoteReader(self), mode="r")
 
 
 class _KeptBlocks:
     """Blocks of a file that were fetched before, in a temporary file without a name."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ByteBudget) -> None:
         self.budget = budget
         self._lock = threading.Lock()
         self._file: Any = None
@@ -189,7 +189,7 @@ class _KeptBlocks:
             self._place[number] = place
 
 
-class _Reader(io.RawIOBase):
+class _RemoteReader(io.RawIOBase):
     """A remote file as Python's files are; a broken connection is made anew."""
 
     def __init__(self, file: RemoteFile) -> None:
