@@ -1,4 +1,4 @@
-/* Exact sums over the unknown features of a forest. */
+/* Exact sums over the unknown features of a forest, and draws from tables. */
 #include "arrays.h"
 
 /* log sum over x of exp(table[x, c] + held[x, c]); both (arity, n). */
@@ -65,3 +65,34 @@ KERNEL(add_forest_sums,
        "flat_start: int64[n_families] below n_flat\n"
        "out: float64[n_rows, n_classes] written\n"
        "flat_start + arities[features] * n_classes <= n_flat")
+
+/* Draw one value per row: the first whose cumulative probability exceeds the row's number.
+ * A context's last cumulative probability counts as one, whatever rounding left of it; values
+ * without probability, whose cumulative equals their neighbour's, are never drawn before the
+ * last one with some. */
+static int64_t run_draw_values(Argument *arguments)
+{
+    const int64_t *contexts = LONGS(0);
+    const double *cumulative = DOUBLES(1), *numbers = DOUBLES(2);
+    uint16_t *out = SHORTS(3);
+    int64_t n_rows = LENGTH(0, 0), n_values = LENGTH(1, 1);
+    for (int64_t row = 0; row < n_rows; row++) {
+        const double *share = cumulative + contexts[row] * n_values;
+        double number = numbers[row] * share[n_values - 1];
+        int64_t low = 0, high = n_values - 1;
+        while (low < high) {
+            int64_t middle = (low + high) / 2;
+            if (share[middle] > number)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        out[row] = (uint16_t)low;
+    }
+    return 0;
+}
+KERNEL(draw_values,
+       "contexts: int64[n_rows] below n_contexts\n"
+       "cumulative: float64[n_contexts, n_values]\n"
+       "numbers: float64[n_rows]\n"
+       "out: uint16[n_rows] written")

@@ -209,6 +209,14 @@ def add_forest_sums(rng):
         yield [codes, arities, features, parents, np.concatenate(tables), start, out]
 
 
+@cases("draw_values")
+def draw_values(rng):
+    weights = rng.random((5, 7)) * (rng.random((5, 7)) > 0.3)
+    weights[:, 3] = 0.5
+    numbers = rng.random(400)
+    yield [rng.integers(0, 5, 400), weights.cumsum(axis=1), numbers, np.zeros(400, np.uint16)]
+
+
 # structure.c
 
 

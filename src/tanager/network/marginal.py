@@ -27,7 +27,7 @@ from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
 
-__all__ = ["Factor", "add_unknown_sums", "eliminate", "sum_out"]
+__all__ = ["Factor", "add_unknown_sums", "align", "eliminate", "multiply", "sum_out"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -270,22 +270,22 @@ def sum_out(factors: list[Factor], order: Iterable[int]) -> Factor:
     The scope of the answer is sorted. The factors' arrays are written over.
     """
     for feature in order:
-        scope, total = _product([f for f in factors if feature in f[0]])
+        scope, total = multiply([f for f in factors if feature in f[0]])
         first = (feature, *(f for f in scope if f != feature))  # sums run fast over early axes
-        summed = log_sum_exp(_align(scope, total, first), axis=2, overwrite=True)
+        summed = log_sum_exp(align(scope, total, first), axis=2, overwrite=True)
         factors = [*(f for f in factors if feature not in f[0]), (first[1:], summed)]
-    return _product(factors)
+    return multiply(factors)
 
 
-def _product(factors: list[Factor]) -> Factor:
+def multiply(factors: list[Factor]) -> Factor:
     """Multiply factors, writing over their arrays; the scope of the answer is sorted."""
     (scope, total), *rest = _absorbed(factors)
     for more, values in rest:
         joined = tuple(sorted({*scope, *more}))
-        total = _align(scope, total, joined) + _align(more, values, joined)
+        total = align(scope, total, joined) + align(more, values, joined)
         scope = joined
     ordered = tuple(sorted(scope))
-    return ordered, _align(scope, total, ordered)
+    return ordered, align(scope, total, ordered)
 
 
 def _absorbed(factors: list[Factor]) -> list[Factor]:
@@ -294,14 +294,14 @@ def _absorbed(factors: list[Factor]) -> list[Factor]:
     for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
         for wider, larger in left:
             if set(scope) <= set(wider):
-                larger += _align(scope, values, wider)
+                larger += align(scope, values, wider)
                 break
         else:
             left.append((scope, values))
     return left[::-1]
 
 
-def _align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
+def align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
     """Reorder and extend a factor's axes (n_rows, n_classes, *scope) to the wanted scope."""
     shared = [f for f in wanted if f in scope]
     moved = values.transpose(0, 1, *(2 + scope.index(f) for f in shared))

@@ -7,19 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.codes import Codebook, Codes
+from tanager.codes import Codebook, Codes, Groups
 from tanager.errors import ConfigurationError, DataError
+from tanager.network.answers import Answer, Completion
 from tanager.network.coarse import Coarse
 from tanager.network.history import Edit
 from tanager.network.labelled import LabelledTable, label_table
 from tanager.network.marginal import add_unknown_sums
 from tanager.parameters import Tables
 from tanager.structure import Structure
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Network", "network_of"]
 
@@ -79,6 +83,145 @@ class Network:
     def log_prior(self) -> Floats:
         """Log-probability of each class, shape (n_classes,)."""
         return self.tables.log_prior
+
+    def views(self) -> list[Groups]:
+        """Return for each feature the class of each value that no table tells apart from others."""
+        if self._coarse is not None:
+            return self._coarse.views
+        return [np.arange(n, dtype=np.uint16) for n in self.codebook.domain.arities]
+
+    def query(self, targets: str | Sequence[str], evidence: Any = None) -> Answer:
+        """Return P(targets | evidence): of any features and the class, given any others.
+
+        Parameters
+        ----------
+        targets : str or sequence of str
+            Features, and the target's name for the class (``"class"`` where it has none).
+        evidence : mapping, table or None
+            What is known: from names to raw values, `OneOf`, `Interval`, `Soft` or None for a
+            missing cell. A table of raw values asks the same of each of its rows; columns that
+            it lacks are unknown.
+
+        Returns
+        -------
+        Answer
+            A labelled table: `to_pandas`, `probabilities`.
+
+        Notes
+        -----
+        Exact: what is unknown and isn't asked about is summed out.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> from tanager.network import OneOf
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+        >>> print(network.query("x1", {"x0": "rain"}))
+        P(x1 | evidence)
+        x1    P
+        cold  0.4509
+        mild  0.4509
+        warm  0.0983
+        >>> network.query("class", {"x1": OneOf("cold", "mild")}).probabilities.round(3)
+        array([0.368, 0.632])
+        """
+        from tanager.network.queries import ask
+
+        return ask(self, targets, evidence)
+
+    def log_probability(self, evidence: Any) -> Any:
+        """Return log P(evidence): a number for a mapping, an array for a table of rows.
+
+        Evidence is given as for `query`.
+        """
+        from tanager.network.queries import log_evidence
+
+        return log_evidence(self, evidence)
+
+    def most_probable(
+        self, evidence: Any = None, n: int = 3, *, of: Sequence[str] | None = None
+    ) -> list[Completion]:
+        """Return the most probable completions of a row, the best first.
+
+        Parameters
+        ----------
+        evidence : mapping or None
+            As for `query`.
+        n : int, default=3
+            How many.
+        of : sequence of str, optional
+            Only these features (or the class), the others summed out. By default all that is
+            unknown, together.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+        >>> network.most_probable({"x1": "warm"}, n=1)[0].values
+        {'x0': 'sun', 'class': '0'}
+        """
+        from tanager.network.queries import complete
+
+        return complete(self, evidence, n, of)
+
+    def sample(self, n: int, given: Any = None, random_state: Any = None) -> pa.Table:
+        """Draw rows from P(features, class | evidence), in the columns of the training table.
+
+        Parameters
+        ----------
+        n : int
+        given : mapping or None
+            Evidence, as for `query`.
+        random_state : int, numpy.random.Generator or None
+
+        Returns
+        -------
+        pyarrow.Table
+            One column per feature of the network, and the class. Numbers lie evenly in their
+            interval (the outer ones are taken to be as wide as their neighbours), whole where
+            all cuts are; a cell drawn as missing is null.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+        >>> network.sample(3, given={"x0": "sun"}, random_state=0)["x0"].to_pylist()
+        ['sun', 'sun', 'sun']
+        """
+        from tanager.network.queries import draw
+
+        return draw(self, n, given, random_state)
+
+    def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> pa.Table:
+        """Fill in missing cells from P(cell | the rest of the row).
+
+        Parameters
+        ----------
+        X : table
+        method : {"mean", "mode", "draw"}, default="mean"
+            The expected number (the most probable value of a category or date), the most
+            probable value, or a draw in which the cells of a row fit together.
+        random_state : int, numpy.random.Generator or None
+            For ``method="draw"``.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+        >>> network.impute([["sun", None], [None, "cold"]], "mode").to_pydict()
+        {'x0': ['sun', 'rain'], 'x1': ['mild', 'cold']}
+        """
+        from tanager.network.queries import impute
+
+        return impute(self, X, method, random_state)
 
     def log_joint(self, X: Any) -> Floats:
         """Return log P(y, x) for every class, shape (n_rows, n_classes).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from tanager.drawing.cards import card, shown
 
 if TYPE_CHECKING:
+    from tanager.network.answers import Answer
     from tanager.network.explanation import Explanation, Step
     from tanager.network.labelled import LabelledTable
 
-__all__ = ["explanation_html", "table_html"]
+__all__ = ["answer_html", "explanation_html", "table_html"]
 
 MAX_CLASSES = 6
 MAX_ROWS = 40  # of a table
@@ -110,3 +112,24 @@ def table_html(table: LabelledTable) -> str:
 def _cell(p: float, most: float, *, numbered: bool) -> str:
     text = (f"{p:.2f}" if p >= 0.005 else "·") if numbered else ""
     return f"<td class='t-n' style='--p:{p / most:.2f}' title='{p:.4f}'>{text}</td>"
+
+
+def answer_html(answer: Answer) -> str:
+    """Return the answer to a question with a bar per combination of values."""
+    if answer.n_rows is not None:
+        return card(f"<b>{shown(str(answer), 200)}</b>")
+    shares = answer.probabilities.ravel()
+    most = float(shares.max(initial=0.0)) or 1.0
+    head = "".join(f"<th>{shown(name, 24)}</th>" for name in answer.targets)
+    rows = []
+    for names, p in list(zip(product(*answer.values), shares.tolist(), strict=True))[:MAX_ROWS]:
+        cells = "".join(f"<td class='t-text'>{shown(name, 24)}</td>" for name in names)
+        bar = f"<i class='t-sum' style='left:0%;width:{100 * p / most:.1f}%'></i>"
+        rows.append(f"<tr>{cells}<td class='t-n'>{p:.4f}</td><td class='t-bar'>{bar}</td></tr>")
+    rest = len(shares) - len(rows)
+    more = f"<div class='t-soft'>… {rest:,} more</div>" if rest else ""
+    title = f"P({shown(', '.join(answer.targets), 80)} | evidence)"
+    return card(
+        f"<b>{title}</b><div class='t-wide'><table><tr>{head}<th class='t-n'>P</th><th></th></tr>"
+        f"{''.join(rows)}</table></div>{more}"
+    )

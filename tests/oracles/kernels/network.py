@@ -46,3 +46,10 @@ def add_misses(cells, sizes, labels, weights, m, frequencies, totals, missed):
         for (_, cell), at in zip(here, above, strict=True):
             frequencies[cell, labels[r]] += miss
             totals[at, labels[r]] += miss
+
+
+def draw_values(contexts, cumulative, numbers, out):
+    """Draw the first value whose cumulative probability exceeds the row's share of the last."""
+    for row, (context, number) in enumerate(zip(contexts, numbers, strict=True)):
+        shares = cumulative[context]
+        out[row] = min(at for at, share in enumerate(shares) if share > number * shares[-1])

@@ -1,0 +1,85 @@
+"""From codes back to values: what a sampled or imputed row shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.codes.rows import Codes
+
+__all__ = ["column_edges", "column_means", "decode"]
+
+Floats = NDArray[np.float64]
+
+
+def column_edges(column: NumericColumn) -> Floats:
+    """Return both ends of each interval of a column, shape (n_intervals + 1,), all finite.
+
+    The outer intervals have no end: they are taken to be as wide as their neighbours, and
+    where there is no neighbour, of width one.
+
+    Examples
+    --------
+    >>> column_edges(NumericColumn("x", np.array([1.0, 3.0]), None)).tolist()
+    [-1.0, 1.0, 3.0, 5.0]
+    """
+    cuts = column.cuts
+    if not len(cuts):
+        return np.array([-0.5, 0.5])
+    first, last = (cuts[1] - cuts[0], cuts[-1] - cuts[-2]) if len(cuts) > 1 else (1.0, 1.0)
+    return np.concatenate([[cuts[0] - first], cuts, [cuts[-1] + last]])
+
+
+def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Array:
+    """Return the values of codes; "missing" and unknown are null.
+
+    Parameters
+    ----------
+    column : Column
+    codes : Codes, shape (n_rows,)
+    places : ndarray of float64, shape (n_rows,), optional
+        Where in its interval each number lies, above 0 and at most 1; halfway by default. Where
+        every cut is a multiple of one half, the numbers are whole.
+
+    Examples
+    --------
+    >>> column = NumericColumn("x", np.array([1.25, 3.0]), None)
+    >>> decode(column, np.array([0, 1, 3], np.uint8)).to_pylist()
+    [0.375, 2.125, None]
+    """
+    if isinstance(column, CategoricalColumn):
+        known = codes < len(column.values)
+        return column.values.take(pa.array(codes.astype(np.int64), mask=~known))
+    edges, n = column_edges(column), len(column.cuts) + 1
+    known = codes < n
+    at = np.where(known, codes, 0).astype(np.int64)
+    inside = 0.5 if places is None else places
+    numbers = edges[at] + inside * (edges[at + 1] - edges[at])
+    if not column.temporal and bool((column.cuts * 2 % 1 == 0).all()):
+        # A number at a cut lies left of it: the whole numbers above one edge, up to the next.
+        low, high = np.floor(edges[at]) + 1, np.floor(edges[at + 1])
+        whole = np.clip(np.floor(edges[at]) + np.ceil(inside * (high - low + 1)), low, high)
+        numbers = np.where(low <= high, whole, numbers)
+    return _as_temporal(pa.array(numbers, mask=~known), column.temporal)
+
+
+def column_means(column: NumericColumn) -> Floats:
+    """Return the number that stands for each code of a column, (arity,); NaN for "missing"."""
+    edges = column_edges(column)
+    means = 0.5 * (edges[:-1] + edges[1:])
+    return np.append(means, [np.nan] * (column.arity - len(means)))
+
+
+def _as_temporal(seconds: pa.Array, temporal: str) -> pa.Array:
+    """Return seconds as dates, times of day or durations, to the microsecond."""
+    if not temporal:
+        return seconds
+    import pyarrow.compute as pc
+
+    kinds = {"date": pa.timestamp("us"), "time": pa.time64("us"), "duration": pa.duration("us")}
+    micros = pc.round(pc.multiply(seconds, 1e6))
+    if temporal == "time":
+        micros = pc.min_element_wise(pc.max_element_wise(micros, 0.0), 86_400e6 - 1)
+    return micros.cast(pa.int64()).cast(kinds[temporal])

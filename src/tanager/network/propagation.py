@@ -1,0 +1,266 @@
+"""One row of evidence propagated through a network, feature by feature.
+
+Every family is a factor over the views of its unknown members: classes of values that no
+table tells apart (`tanager.network.coarse`). Features are eliminated one after the other; what
+each step joins before it sums (or maximises) is kept, and says how the feature depends on those
+that are still there. Read backwards, the steps draw rows from P(unknown | evidence), or give
+the most probable completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Groups
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.marginal import MAX_CELLS, Factor, align, eliminate, multiply
+from tanager.numerics.logs import log_sum_exp
+from tanager.parameters import DenseTable, GroupedTable
+from tanager.parameters.tables import LARGE_CELLS
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["Inner", "Propagation", "Step", "require_probabilities"]
+
+Floats = NDArray[np.float64]
+
+
+class Step(NamedTuple):
+    """How a feature depends on those that are eliminated after it.
+
+    Attributes
+    ----------
+    feature : int
+    given : tuple of int
+        The features on which it depends, besides the class.
+    logs : ndarray of float64, shape (n_classes, n_views, *views of `given`)
+        Up to a term that doesn't depend on the feature.
+    """
+
+    feature: int
+    given: tuple[int, ...]
+    logs: Floats
+
+
+class Inner(NamedTuple):
+    """The values of one feature inside their views.
+
+    Attributes
+    ----------
+    views : Groups, shape (arity,)
+        The view of each value.
+    logs : ndarray of float64, shape (arity, n_classes)
+        What a value adds to its family's term, and to the evidence.
+    """
+
+    views: Groups
+    logs: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Propagation:
+    """What eliminating all unknown features leaves.
+
+    Attributes
+    ----------
+    log_classes : ndarray of float64, shape (n_classes,)
+        log P(class, evidence); or of the most probable completion with each class.
+    steps : list of Step
+        In the order of elimination: read it backwards to draw or to complete.
+    inner : dict of int to Inner
+    """
+
+    log_classes: Floats
+    steps: list[Step]
+    inner: dict[int, Inner]
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        known: Mapping[int, int],
+        log_likelihoods: Mapping[int, Floats],
+        log_classes: Floats,
+        *,
+        maximise: bool = False,
+    ) -> Propagation:
+        """Propagate evidence.
+
+        Parameters
+        ----------
+        network : Network
+        known : mapping of int to int
+            Features whose code is known.
+        log_likelihoods : mapping of int to ndarray, shape (arity,)
+            Of unknown features about which something is known.
+        log_classes : ndarray of float64, shape (n_classes,)
+            Log-likelihood of each class.
+        maximise : bool
+            Keep the most probable value of each feature instead of the sum over all.
+        """
+        require_probabilities(network)
+        families = _Families(network, known, log_likelihoods, maximise=maximise)
+        log_prior = network.log_prior + log_classes
+        unknown = [f for f in network.structure.selected if f not in known]
+        if not known and not log_likelihoods and not maximise:
+            # Nothing to learn from: each family as it is, parents drawn before children.
+            steps = []
+            for at in reversed(network.structure.topological_order()):
+                feature = network.structure.selected[at]
+                scope, logs = families.factor(at)
+                given = tuple(f for f in scope if f != feature)
+                steps.append(Step(feature, given, align(scope, logs, (feature, *given))[0]))
+            return cls(log_prior, steps, families.inner)
+        factors = [families.factor(at) for at in range(len(network.structure.selected))]
+        order = families.order(unknown, [scope for scope, _ in factors])
+        steps = []
+        for feature in order:
+            scope, joined = multiply([f for f in factors if feature in f[0]])
+            given = tuple(f for f in scope if f != feature)
+            logs = align(scope, joined, (feature, *given))[0]
+            steps.append(Step(feature, given, logs))
+            left = logs.max(axis=1) if maximise else log_sum_exp(logs, axis=1)
+            factors = [*(f for f in factors if feature not in f[0]), (given, left[None])]
+        total = multiply(factors)[1][0] if factors else np.zeros_like(log_prior)
+        return cls(log_prior + total, steps, families.inner)
+
+    def best(self) -> tuple[float, int, dict[int, int]]:
+        """Return the most probable completion: its log-probability, class and codes.
+
+        For a propagation that maximised.
+        """
+        label = int(np.argmax(self.log_classes))
+        views: dict[int, int] = {}
+        codes: dict[int, int] = {}
+        for feature, given, logs in reversed(self.steps):
+            held = logs[label].reshape(logs.shape[1], -1)
+            at = np.ravel_multi_index([views[f] for f in given], logs.shape[2:]) if given else 0
+            views[feature] = int(np.argmax(held[:, at]))
+            inner = self.inner[feature]
+            logs_inside = np.where(inner.views == views[feature], inner.logs[:, label], -np.inf)
+            codes[feature] = int(np.argmax(logs_inside))
+        return float(self.log_classes[label]), label, codes
+
+
+class _Families:
+    """The families of a network as factors under evidence."""
+
+    def __init__(
+        self,
+        network: Network,
+        known: Mapping[int, int],
+        log_likelihoods: Mapping[int, Floats],
+        *,
+        maximise: bool,
+    ) -> None:
+        self.network = network
+        self.known = known
+        self.maximise = maximise
+        self.views = network.views()
+        self.inner: dict[int, Inner] = {}
+        self.log_likelihoods = log_likelihoods
+
+    def factor(self, at: int) -> Factor:
+        """Return log P(x | y, parents) over the unknown members, (1, n_classes, *views)."""
+        structure = self.network.structure
+        parents, feature = structure.parent_indices[at], structure.selected[at]
+        log_group, within, groups = self._table(at)
+        scope: list[int] = []
+        logs = log_group
+        # Axes are taken from the last parent to the first, so that dropping one moves no other.
+        for axis in range(len(parents) - 1, -1, -1):
+            parent, group = parents[axis], groups[axis]
+            if parent in self.known:
+                logs = np.take(logs, int(group[self.known[parent]]), axis=axis)
+            else:
+                first = np.unique(self.views[parent], return_index=True)[1]
+                logs = np.take(logs, group[first], axis=axis)
+                scope.insert(0, parent)
+        if feature in self.known:
+            code = self.known[feature]
+            logs = np.take(logs, int(groups[-1][code]), axis=-2) + within[code]
+        else:
+            scope.append(feature)
+            own = self._inner(feature, within)
+            first = np.unique(own.views, return_index=True)[1]
+            logs = np.take(logs, groups[-1][first], axis=-2) + self._by_view(own)
+        return tuple(scope), np.ascontiguousarray(np.moveaxis(logs, -1, 0))[None]
+
+    def order(self, unknown: Iterable[int], scopes: Iterable[tuple[int, ...]]) -> list[int]:
+        """Return the order of elimination; an error where a step would be too large."""
+        n_classes = len(self.network.log_prior)
+
+        def size(features: Iterable[int]) -> int:
+            return prod(int(self.views[f].max(initial=0)) + 1 for f in features) * n_classes
+
+        out = []
+        for feature, around in eliminate(unknown, scopes, size):
+            if size((feature, *around)) > MAX_CELLS:
+                names = [self.network.structure.names[f] for f in sorted((feature, *around))]
+                raise MemoryBoundError(
+                    f"The unknown features {', '.join(map(repr, names))} depend on one another: "
+                    f"together they have {size((feature, *around)):,} combinations, more than "
+                    f"{MAX_CELLS:,}. Give the value of some, or learn a structure with fewer "
+                    "parents."
+                )
+            out.append(feature)
+        return out
+
+    def _table(self, at: int) -> tuple[Floats, Floats, list[Groups]]:
+        """Return a family's table by groups, what its values add, and the members' groups."""
+        table = self.network.tables.families[at]
+        if isinstance(table, GroupedTable):
+            return table.log_group, table.log_within, table.member_groups
+        arities, n_classes = table.member_arities, table.n_classes
+        if not isinstance(table, DenseTable):
+            if prod(arities) * n_classes > LARGE_CELLS:
+                name = self.network.structure.features[at]
+                raise MemoryBoundError(
+                    f"The table of {name!r} has {prod(arities) * n_classes:,} cells, too many to "
+                    "be spelled out. Learn a structure with fewer parents."
+                )
+            table = table.to_dense()
+        own = np.arange(arities[-1], dtype=np.uint16)
+        if len(arities) == 1:
+            return np.zeros((1, n_classes)), table.log_prob, [np.zeros_like(own)]
+        groups = [np.arange(n, dtype=np.uint16) for n in arities[:-1]]
+        return table.log_prob, np.zeros((arities[-1], n_classes)), [*groups, own]
+
+    def _inner(self, feature: int, within: Floats) -> Inner:
+        logs = within
+        if feature in self.log_likelihoods:
+            logs = within + self.log_likelihoods[feature][:, None]
+        self.inner[feature] = Inner(self.views[feature], logs)
+        return self.inner[feature]
+
+    def _by_view(self, inner: Inner) -> Floats:
+        """Return what each view adds to its family's term, (n_views, n_classes)."""
+        n_views = int(inner.views.max()) + 1
+        if n_views == len(inner.views):
+            return inner.logs
+        top = np.full((n_views, inner.logs.shape[1]), -np.inf)
+        np.maximum.at(top, inner.views, inner.logs)
+        if self.maximise:
+            return top
+        base = np.where(np.isneginf(top), 0.0, top)
+        sums = np.zeros_like(top)
+        np.add.at(sums, inner.views, np.exp(inner.logs - base[inner.views]))
+        with np.errstate(divide="ignore"):
+            return base + np.log(sums)
+
+
+def require_probabilities(network: Network) -> None:
+    """Refuse a network whose tables are scores: its P(x) is not known."""
+    if not network.tables.normalized:
+        raise ConfigurationError(
+            "This network's tables are scores: they have the right P(class | row), but no "
+            "distribution of the features, because some feature has parents that aren't joined. "
+            "Fit with structure='tan' or 'ktree', or with parameters='hdp', to ask about features."
+        )

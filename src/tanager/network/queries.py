@@ -1,0 +1,373 @@
+"""Questions to a network: any features and the class, given any others, exactly."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import count
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tanager import native
+from tanager.codes import CategoricalColumn, Codebook, Codes, MatchedTable, NumericColumn
+from tanager.codes.decoding import column_means, decode
+from tanager.errors import ConfigurationError, DataError, MemoryBoundError
+from tanager.network.answers import Answer, Completion
+from tanager.network.evidence import Known, class_name, names_of, read_evidence
+from tanager.network.propagation import Propagation, require_probabilities
+from tanager.numerics.logs import log_sum_exp
+from tanager.parameters import GroupedTable, Tables
+from tanager.structure import Structure
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["ask", "complete", "draw", "impute", "log_evidence"]
+
+Floats = NDArray[np.float64]
+
+MOST_CELLS = 1 << 24  # of an answer, rows and classes included
+BATCH_ROWS = 1 << 16  # rows of codes that are looked up at a time
+IMPOSSIBLE = -600.0  # log-probability below which evidence contradicts the network
+LEAST = 1e-300  # in place of a likelihood of zero
+
+
+def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer:
+    """Answer `Network.query`."""
+    require_probabilities(network)
+    names, known = names_of(network, targets), read_evidence(network, evidence)
+    domain, label = network.codebook.domain, class_name(network)
+    features = [domain.names.index(name) for name in names if name in domain.names]
+    for feature in features:
+        if (known.codes[feature] < domain.arities[feature]).any():
+            raise ConfigurationError(
+                f"{domain.names[feature]!r} is both asked about and given. Take it out of one."
+            )
+    shape = tuple(int(domain.arities[f]) for f in features)
+    n_rows = known.codes.shape[1]
+    if n_rows * prod(shape) * domain.n_classes > MOST_CELLS:
+        raise MemoryBoundError(
+            f"The answer for {', '.join(map(repr, names))} has {prod(shape):,} combinations for "
+            f"each of {n_rows:,} rows and {domain.n_classes} classes, beyond the bound of "
+            f"{MOST_CELLS:,} cells. Ask about fewer features, or fewer rows at a time."
+        )
+    grid = np.indices(shape, known.codes.dtype).reshape(len(shape), prod(shape))
+    codes = np.repeat(known.codes, grid.shape[1], axis=1)
+    codes[features] = np.tile(grid, n_rows)
+    logs = _log_joint(network, replace(known, codes=codes)).reshape(n_rows, *shape, -1)
+    if label in names:
+        # Classes are the last axis; the user has them where they were named.
+        logs = np.moveaxis(logs, -1, 1 + names.index(label))
+    else:
+        logs = log_sum_exp(logs, axis=-1)
+    flat = logs.reshape(n_rows, -1)
+    total = log_sum_exp(flat, axis=1)
+    _refuse_impossible(total)
+    found = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
+    values = tuple(
+        tuple(map(str, network.codebook.classes))
+        if name == label
+        else tuple(network.codebook.columns[domain.names.index(name)].labels())
+        for name in names
+    )
+    if known.single:
+        return Answer(tuple(names), values, found[0], float(total[0]))
+    return Answer(tuple(names), values, found, total)
+
+
+def log_evidence(network: Network, evidence: Any) -> Any:
+    """Answer `Network.log_probability`."""
+    require_probabilities(network)
+    known = read_evidence(network, evidence)
+    logs = log_sum_exp(_log_joint(network, known), axis=1)
+    return float(logs[0]) if known.single else logs
+
+
+def _log_joint(network: Network, known: Known) -> Floats:
+    """Return log P(class, evidence) for every row, (n_rows, n_classes).
+
+    Evidence other than one value becomes an observed child of its feature, so that
+    elimination needs to know nothing of it.
+    """
+    codes = known.codes
+    if known.likelihoods:
+        network, codes = _with_observed_children(network, known)
+    parts = [
+        network.log_joint_of_codes(np.ascontiguousarray(codes[:, low : low + BATCH_ROWS]))
+        for low in range(0, codes.shape[1], BATCH_ROWS)
+    ]
+    logs = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    if (known.classes < 1.0).any():
+        logs = logs + np.log(np.maximum(known.classes, LEAST))
+    return logs
+
+
+def _with_observed_children(network: Network, known: Known) -> tuple[Network, Codes]:
+    """Give each feature with a likelihood a child that is observed, P(seen | x) = likelihood."""
+    from tanager.network.network import Network
+
+    structure, codebook = network.structure, network.codebook
+    n_classes = len(network.log_prior)
+    columns, families = list(codebook.columns), list(network.tables.families)
+    parents, names = list(structure.parent_indices), list(structure.names)
+    for feature, likelihood in known.likelihoods.items():
+        shares, groups = np.unique(likelihood, return_inverse=True)
+        seen = np.log(np.maximum(np.stack([shares, 1.0 - shares], axis=-1), LEAST))
+        logs = np.ascontiguousarray(np.repeat(seen[..., None], n_classes, axis=-1))
+        table = GroupedTable.of(logs, [groups.ravel().astype(np.uint16)])
+        families.append(table)
+        parents.append((feature,))
+        name = f"evidence on {names[feature]}"
+        names.append(name)
+        columns.append(CategoricalColumn(name, pa.array(["seen", "not seen"]), None))
+    n_new = len(known.likelihoods)
+    extended = Structure(
+        tuple(names),
+        (*structure.selected, *range(len(structure.names), len(names))),
+        tuple(parents),
+    )
+    wider = Codebook(
+        tuple(columns), codebook.target, codebook.classes, codebook.missing, codebook.named
+    )
+    tables = Tables(network.log_prior, tuple(families), normalized=True)
+    seen_codes = np.zeros((n_new, known.codes.shape[1]), known.codes.dtype)
+    return Network(wider, extended, tables), np.concatenate([known.codes, seen_codes])
+
+
+def _refuse_impossible(log_evidence: Floats) -> None:
+    if (log_evidence < IMPOSSIBLE).any():
+        at = int(np.argmin(log_evidence))
+        where = "The evidence" if len(log_evidence) == 1 else f"The evidence of row {at}"
+        raise DataError(f"{where} is impossible by this network: it has probability zero.")
+
+
+def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) -> list[Completion]:
+    """Answer `Network.most_probable`."""
+    if not (isinstance(n, int | np.integer) and n >= 1):
+        raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 1.")
+    if of is not None:
+        return _of_some(network, evidence, n, of)
+    known = _single(network, evidence)
+    log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
+    _refuse_impossible(np.array([log_total]))
+    out = []
+    for log_best, label, codes in _ranked(network, known, n):
+        values = {
+            network.structure.names[f]: network.codebook.columns[f].labels()[code]
+            for f, code in sorted(codes.items())
+        }
+        if known.classes.min() == 1.0 or np.count_nonzero(known.classes) > 1:
+            values[class_name(network)] = str(network.codebook.classes[label])
+        out.append(Completion(values, float(np.exp(log_best - log_total))))
+    return out
+
+
+def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list[Completion]:
+    """Return the most probable values of some features, all others summed out."""
+    answer = ask(network, of, evidence)
+    if answer.n_rows is not None:
+        raise ConfigurationError("most_probable takes one row of evidence: a mapping.")
+    flat = answer.probabilities.ravel()
+    best = np.argsort(-flat, kind="stable")[:n]
+    places = np.unravel_index(best, answer.probabilities.shape)
+    return [
+        Completion(
+            {
+                name: values[int(axis[at])]
+                for name, values, axis in zip(answer.targets, answer.values, places, strict=True)
+            },
+            float(flat[cell]),
+        )
+        for at, cell in enumerate(best)
+    ]
+
+
+def _single(network: Network, evidence: Any) -> Known:
+    known = read_evidence(network, evidence)
+    if not known.single:
+        raise ConfigurationError("One row of evidence is needed: a mapping from names to values.")
+    return known
+
+
+def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int, dict[int, int]]]:
+    """Yield completions from the most probable on (Lawler, DOI 10.1287/mnsc.18.7.401).
+
+    The completions other than the best are divided by the first variable in which they differ
+    from it; the best of each part competes for the next place.
+    """
+    given = fixed = _fixed(network, known)
+    likelihoods = {f: np.log(np.maximum(v, LEAST)) for f, v in known.likelihoods.items()}
+    with np.errstate(divide="ignore"):
+        classes = np.log(known.classes)
+    order = count()
+    heap: list[tuple[Any, ...]] = []
+
+    def push(fixed: dict[int, int], likelihoods: dict[int, Floats], classes: Floats) -> None:
+        found = Propagation.of(network, fixed, likelihoods, classes, maximise=True).best()
+        if np.isfinite(found[0]) and found[0] > IMPOSSIBLE:
+            heapq.heappush(heap, (-found[0], next(order), found, fixed, likelihoods, classes))
+
+    push(fixed, likelihoods, classes)
+    for _ in range(n):
+        if not heap:
+            return
+        _, _, (log_best, label, codes), fixed, likelihoods, classes = heapq.heappop(heap)
+        filled = {f: code for f, code in fixed.items() if f not in given}
+        yield log_best, label, {**filled, **codes}
+        other = classes.copy()
+        other[label] = -np.inf
+        if np.isfinite(other).any():
+            push(fixed, likelihoods, other)
+        same = np.full_like(classes, -np.inf)
+        same[label] = classes[label]
+        held = dict(fixed)
+        for feature, code in codes.items():
+            free = np.zeros(network.codebook.columns[feature].arity)
+            banned = likelihoods.get(feature, free).copy()
+            banned[code] = -np.inf
+            if np.isfinite(banned).any():
+                push(dict(held), {**likelihoods, feature: banned}, same)
+            held[feature] = code
+
+
+def _fixed(network: Network, known: Known) -> dict[int, int]:
+    """Return the codes of the features of the network that are known, of one row."""
+    arities = network.codebook.domain.arities
+    return {
+        f: int(known.codes[f, 0])
+        for f in network.structure.selected
+        if known.codes[f, 0] < arities[f]
+    }
+
+
+def draw(network: Network, n: int, given: Any, random_state: Any) -> pa.Table:
+    """Answer `Network.sample`."""
+    if not (isinstance(n, int | np.integer) and n >= 0):
+        raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 0.")
+    known = _single(network, given)
+    rng = np.random.default_rng(random_state)
+    codes, labels = _draw_codes(network, known, int(n), rng)
+    return _as_table(network, codes, labels, rng)
+
+
+def _draw_codes(
+    network: Network, known: Known, n: int, rng: np.random.Generator
+) -> tuple[Codes, NDArray[np.int64]]:
+    """Draw codes (n_features, n) and classes (n,) from P(unknown | evidence)."""
+    fixed = _fixed(network, known)
+    likelihoods = {f: np.log(np.maximum(v, LEAST)) for f, v in known.likelihoods.items()}
+    classes = np.log(np.maximum(known.classes, LEAST))
+    found = Propagation.of(network, fixed, likelihoods, classes)
+    _refuse_impossible(np.atleast_1d(log_sum_exp(found.log_classes, axis=0)))
+    n_classes = len(classes)
+    labels = _pick(np.zeros(n, np.int64), found.log_classes[None], rng).astype(np.int64)
+    codes = np.repeat(known.codes, n, axis=1)
+    views: dict[int, NDArray[np.int64]] = {}
+    for feature, above, logs in reversed(found.steps):
+        place = labels
+        for other, size in zip(above, logs.shape[2:], strict=True):
+            place = place * size + views[other]
+        by_context = np.moveaxis(logs, 1, -1).reshape(-1, logs.shape[1])
+        view = _pick(place, by_context, rng).astype(np.int64)
+        views[feature] = view
+        inner = found.inner[feature]
+        n_views = int(inner.views.max()) + 1
+        if n_views == len(inner.views):
+            codes[feature] = view
+            continue
+        inside = np.full((n_classes, n_views, len(inner.views)), -np.inf)
+        values = np.arange(len(inner.views))
+        inside[:, inner.views, values] = inner.logs.T
+        flat = inside.reshape(-1, len(inner.views))
+        codes[feature] = _pick(labels * n_views + view, flat, rng)
+    return codes, labels
+
+
+def _pick(
+    contexts: NDArray[np.int64], logs: Floats, rng: np.random.Generator
+) -> NDArray[np.uint16]:
+    """Draw one value per row from the distribution of its context, logs (n_contexts, n_values)."""
+    top = logs.max(axis=1, keepdims=True)
+    weights = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
+    out = np.empty(len(contexts), np.uint16)
+    cumulative = np.cumsum(weights, axis=1)
+    native.draw_values(np.ascontiguousarray(contexts), cumulative, rng.random(len(contexts)), out)
+    return out
+
+
+def _as_table(
+    network: Network, codes: Codes, labels: NDArray[np.int64], rng: np.random.Generator
+) -> pa.Table:
+    columns = {
+        network.structure.names[f]: decode(
+            network.codebook.columns[f], codes[f], 1.0 - rng.random(len(labels))
+        )
+        for f in sorted(network.structure.selected)
+    }
+    columns[class_name(network)] = network.codebook.target.values.take(pa.array(labels))
+    return pa.table(columns)
+
+
+def impute(network: Network, X: Any, method: str, random_state: Any) -> pa.Table:
+    """Answer `Network.impute`."""
+    if method not in ("mean", "mode", "draw"):
+        raise ConfigurationError(f"method={method!r}. Allowed: 'mean', 'mode', 'draw'.")
+    require_probabilities(network)
+    matched = MatchedTable.of(network.codebook, X)
+    codes = np.ascontiguousarray(matched.encode())
+    columns = {name: matched.source.column(name) for name in matched.source.names}
+    rng = np.random.default_rng(random_state)
+    selected = set(network.structure.selected)
+    filled = codes.copy()
+    for at, (name, column) in enumerate(
+        zip(matched.features, network.codebook.columns, strict=True)
+    ):
+        array = matched.values.column(name)
+        gaps = np.flatnonzero(np.asarray(array.is_null(nan_is_null=True)))
+        if at not in selected or not len(gaps):
+            continue
+        # Draws go on from what was drawn before, so that a row's values fit together.
+        start = filled if method == "draw" else codes
+        shares = _given_the_rest(network, start[:, gaps], at)
+        if method == "draw":
+            found = _pick(np.arange(len(gaps)), np.log(np.maximum(shares, LEAST)), rng)
+            filled[at, gaps] = found
+            values = decode(column, found, 1.0 - rng.random(len(gaps)))
+        elif method == "mean" and isinstance(column, NumericColumn) and not column.temporal:
+            means = column_means(column)[: shares.shape[1]]
+            values = pa.array(shares @ means)
+        else:
+            values = decode(column, shares.argmax(axis=1).astype(np.uint16))
+        columns[name] = _put(array, gaps, values)
+    return pa.table(columns)
+
+
+def _given_the_rest(network: Network, codes: Codes, feature: int) -> Floats:
+    """Return P(value of a feature | the rest of each row), missing itself left out."""
+    column = network.codebook.columns[feature]
+    n_values = column.arity - (column.missing_code is not None)
+    if n_values == 0:
+        return np.ones((codes.shape[1], 1))
+    rest = np.repeat(codes, n_values, axis=1)
+    rest[feature] = np.tile(np.arange(n_values, dtype=codes.dtype), codes.shape[1])
+    everything = Known(rest, {}, np.ones(len(network.log_prior)), single=False)
+    logs = log_sum_exp(_log_joint(network, everything), axis=1).reshape(-1, n_values)
+    return np.asarray(np.exp(logs - log_sum_exp(logs, axis=1)[:, None]))
+
+
+def _put(array: pa.Array, rows: NDArray[np.int64], values: pa.Array) -> pa.Array:
+    """Return a column with some rows replaced."""
+    import pyarrow.compute as pc
+
+    mask = np.zeros(len(array), bool)
+    mask[rows] = True
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_integer(array.type) and pa.types.is_floating(values.type):
+        array = array.cast(pa.float64())
+    return pc.replace_with_mask(array, pa.array(mask), values.cast(array.type))

@@ -1,0 +1,321 @@
+"""Questions to networks, against enumeration of every row there can be."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError, DataError, MemoryBoundError
+from tanager.network import Interval, OneOf, Soft
+from tanager.network.evidence import read_evidence
+from tanager.network.queries import _draw_codes
+from tanager.structure import Fixed
+
+PAIRS = [
+    ("naive", "hdp"),
+    ("tan", "laplace"),
+    ("kdb(k=2)", "m-estimate"),
+    ("ktree(max_parents=2)", "layered"),
+]
+
+
+def rows(n=300, seed=0):
+    """Four columns, one of them a number, that depend on one another and on the class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    a = (y + rng.integers(0, 2, n)) % 3
+    b = (a + rng.integers(0, 2, n)) % 2
+    number = np.round(a + b + rng.normal(size=n), 1)
+    d = ((number > 1) + rng.integers(0, 2, n)) % 2
+    text = np.array(["lo", "mid", "hi"])
+    table = pa.table({"a": text[a], "b": b.astype(bool), "number": number, "d": d})
+    return table, np.array(["r", "s", "t"])[y]
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "/".join(pair))
+def network(request):
+    X, y = rows()
+    clf = BayesNetClassifier(*request.param, bins=5, categorical_features=["a", "b", "d"])
+    return clf.fit(X, y).network_
+
+
+@pytest.fixture(scope="module")
+def joint(network):
+    """P(a, b, number, d, class), by asking for each complete row."""
+    sizes = [int(n) for n in network.codebook.domain.arities]
+    grid = np.indices(sizes, network.codebook.dtype).reshape(len(sizes), -1)
+    found = np.exp(network.log_joint_of_codes(np.ascontiguousarray(grid)))
+    return found.reshape(*sizes, -1)
+
+
+AXIS = {"a": 0, "b": 1, "number": 2, "d": 3, "class": 4}
+
+
+def weigh(joint, **likelihoods):
+    for name, values in likelihoods.items():
+        shape = [1] * joint.ndim
+        shape[AXIS[name]] = -1
+        joint = joint * np.asarray(values, float).reshape(shape)
+    return joint
+
+
+def marginal(joint, *names):
+    summed = joint.sum(
+        axis=tuple(at for at in range(joint.ndim) if at not in [AXIS[n] for n in names])
+    )
+    order = np.argsort(np.argsort([AXIS[name] for name in names]))
+    return np.transpose(summed, order) / joint.sum()
+
+
+def test_the_joint_is_a_distribution(joint):
+    assert joint.sum() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "targets", [["a"], ["number"], ["class"], ["d", "a"], ["class", "number", "b"]]
+)
+def test_a_query_without_evidence_is_a_marginal(network, joint, targets):
+    answer = network.query(targets)
+    np.testing.assert_allclose(answer.probabilities, marginal(joint, *targets), atol=1e-12)
+    assert answer.log_evidence == pytest.approx(0, abs=1e-9)
+    assert answer.probabilities.sum() == pytest.approx(1)
+
+
+def test_a_query_given_values(network, joint):
+    values = network.codebook.columns[0].values.to_pylist()
+    under = weigh(joint, a=[value == "mid" for value in values], d=[0, 1])
+    answer = network.query(["class", "b"], {"a": "mid", "d": 1})
+    np.testing.assert_allclose(answer.probabilities, marginal(under, "class", "b"), atol=1e-12)
+    assert answer.log_evidence == pytest.approx(np.log(under.sum()))
+
+
+def test_a_query_given_sets_intervals_and_likelihoods(network, joint):
+    column = network.codebook.columns[2]
+    values = network.codebook.columns[0].values.to_pylist()
+    high = (column.cuts[1] + column.cuts[2]) / 2
+    evidence = {
+        "a": OneOf("lo", "hi"),
+        "number": Interval(None, high),
+        "d": Soft({0: 0.3, 1: 0.9}),
+        "class": Soft({"r": 1, "t": 2}),
+    }
+    covered = np.zeros(len(column.labels()))
+    covered[:2], covered[2] = 1.0, 0.5
+    under = weigh(
+        joint,
+        a=[value != "mid" for value in values],
+        number=covered,
+        d=[1 / 3, 1],
+        **{"class": [0.5, 0, 1]},
+    )
+    answer = network.query(["b", "class"], evidence)
+    np.testing.assert_allclose(answer.probabilities, marginal(under, "b", "class"), atol=1e-9)
+    assert network.log_probability(evidence) == pytest.approx(np.log(under.sum()), abs=1e-9)
+    # What is asked about may have evidence of its own, as long as it is uncertain.
+    np.testing.assert_allclose(
+        network.query("number", evidence).probabilities, marginal(under, "number"), atol=1e-9
+    )
+
+
+def test_many_rows_are_asked_at_once(network):
+    X, _ = rows(7, seed=3)
+    some = X.select(["a", "number"])
+    answer = network.query(["d", "class"], some)
+    assert answer.probabilities.shape == (7, 2, 3)
+    for at, row in enumerate(some.to_pylist()):
+        one = network.query(["d", "class"], row)
+        np.testing.assert_allclose(answer.probabilities[at], one.probabilities, atol=1e-12)
+        assert answer.log_evidence[at] == pytest.approx(one.log_evidence)
+
+
+def test_the_most_probable_completions_are_those_of_enumeration(network, joint):
+    values = network.codebook.columns[0].values.to_pylist()
+    under = weigh(joint, a=[value == "hi" for value in values])
+    best = np.sort(under.ravel())[::-1][:6] / under.sum()
+    found = network.most_probable({"a": "hi"}, n=6)
+    np.testing.assert_allclose([c.probability for c in found], best, atol=1e-12)
+    assert len({tuple(c.values.items()) for c in found}) == 6
+    for completion in found:
+        codes = [
+            network.codebook.columns[at].labels().index(completion.values.get(name, "hi"))
+            for at, name in enumerate(network.codebook.domain.names)
+        ]
+        label = list(network.codebook.classes).index(completion.values["class"])
+        assert joint[(*codes, label)] / under.sum() == pytest.approx(completion.probability)
+
+
+def test_the_most_probable_completions_come_to_an_end(network):
+    everything = network.most_probable({"number": 0.0, "a": "lo"}, n=10_000)
+    assert len(everything) == 2 * 2 * 3
+    assert sum(c.probability for c in everything) == pytest.approx(1)
+
+
+def test_most_probable_under_uncertain_evidence(network, joint):
+    under = weigh(joint, d=[1 / 3, 1])
+    found = network.most_probable({"d": Soft({0: 0.3, 1: 0.9})}, n=3)
+    best = np.sort(under.ravel())[::-1][:3] / under.sum()
+    np.testing.assert_allclose([c.probability for c in found], best, atol=1e-9)
+
+
+def test_the_most_probable_values_of_some_features(network, joint):
+    shares = marginal(joint, "a", "d")
+    found = network.most_probable(n=2, of=["a", "d"])
+    np.testing.assert_allclose([c.probability for c in found], np.sort(shares.ravel())[::-1][:2])
+
+
+@pytest.mark.parametrize(
+    "evidence", [{}, {"a": "mid", "d": 0}, {"number": Interval(0, 1), "class": "s"}]
+)
+def test_samples_follow_the_network(network, joint, evidence):
+    n = 20_000
+    known = read_evidence(network, evidence)
+    codes, labels = _draw_codes(network, known, n, np.random.default_rng(5))
+    cells = np.zeros(joint.shape)
+    np.add.at(cells, (*codes, labels), 1)
+    given = [name for name in evidence if not isinstance(evidence[name], Interval)]
+    asked = [name for name in AXIS if name not in given or name == "class"]
+    exact = network.query(asked, evidence)
+    axes = tuple(AXIS[name] for name in AXIS if name not in asked)
+    seen = cells.sum(axis=axes).ravel()
+    wanted = n * exact.probabilities.ravel()
+    likely = wanted > 5
+    errors = (seen - wanted)[likely] / np.sqrt(wanted[likely])
+    assert (errors**2).sum() < likely.sum() + 5 * np.sqrt(2 * likely.sum())
+    assert seen[wanted < 1e-6].sum() == 0
+
+
+def test_samples_are_rows_of_the_training_table(network):
+    drawn = network.sample(500, given={"b": True}, random_state=1)
+    assert drawn.column_names == ["a", "b", "number", "d", "class"]
+    assert set(drawn["a"].to_pylist()) <= {"lo", "mid", "hi"}
+    assert set(drawn["b"].to_pylist()) == {True}
+    again = network.codebook.encode(drawn.drop_columns(["class"]))
+    assert (again < network.codebook.domain.arities[:, None]).all()
+    assert drawn.equals(network.sample(500, given={"b": True}, random_state=1))
+    assert not drawn.equals(network.sample(500, given={"b": True}, random_state=2))
+
+
+def test_sampled_numbers_lie_in_their_interval(network):
+    column = network.codebook.columns[2]
+    inside = Interval(column.cuts[0], column.cuts[1])
+    numbers = network.sample(200, given={"number": inside}, random_state=0)["number"].to_numpy()
+    assert ((numbers > column.cuts[0]) & (numbers <= column.cuts[1])).all()
+
+
+def test_dates_and_whole_numbers_are_sampled_as_such():
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2024-01-01") + rng.integers(0, 300, 200)
+    X = pa.table({"day": days, "whole": rng.integers(0, 40, 200)})
+    y = np.where(days > np.datetime64("2024-06-01"), "late", "early")
+    network = BayesNetClassifier("tan", "hdp", bins=6).fit(X, y).network_
+    drawn = network.sample(
+        50, given={"day": Interval(np.datetime64("2024-08-01"), None)}, random_state=0
+    )
+    assert drawn["day"].to_numpy().min() > np.datetime64("2024-06-01")
+    assert drawn["day"].type == pa.timestamp("us")
+    assert all(value == int(value) for value in drawn["whole"].to_pylist())
+
+
+def test_impute_fills_only_gaps(network, joint):
+    X = pa.table(
+        {
+            "a": ["mid", None, "hi"],
+            "b": [True, True, None],
+            "number": [None, 0.5, 1.0],
+            "d": [0, 1, None],
+        }
+    )
+    for method in ("mean", "mode", "draw"):
+        filled = network.impute(X, method, random_state=0)
+        assert filled.column_names == X.column_names
+        for name in X.column_names:
+            pairs = zip(X[name].to_pylist(), filled[name].to_pylist(), strict=True)
+            assert all(new is not None and old in (None, new) for old, new in pairs)
+    shares = network.query("a", X.slice(1, 1).drop_columns(["a"])).probabilities[0]
+    mode = network.codebook.columns[0].labels()[int(shares.argmax())]
+    assert network.impute(X, "mode")["a"][1].as_py() == mode
+
+
+def test_imputed_means_are_expectations(network):
+    X = pa.table({"a": ["mid"], "b": [True], "number": pa.array([None], pa.float64()), "d": [1]})
+    shares = network.query("number", {"a": "mid", "b": True, "d": 1}).probabilities
+    cuts = network.codebook.columns[2].cuts
+    middles = np.convolve(
+        np.concatenate([[2 * cuts[0] - cuts[1]], cuts, [2 * cuts[-1] - cuts[-2]]]),
+        [0.5, 0.5],
+        "valid",
+    )
+    assert network.impute(X)["number"][0].as_py() == pytest.approx(shares @ middles)
+
+
+def test_a_model_file_answers_the_same(network, tmp_path):
+    path = tmp_path / "model.tanager"
+    network.save(path)
+    same = type(network).load(path)
+    before = network.query(["a", "class"], {"d": 1}).probabilities
+    np.testing.assert_array_equal(same.query(["a", "class"], {"d": 1}).probabilities, before)
+
+
+def test_missing_cells_are_a_value_where_training_had_some():
+    X = [["u", 1], [None, 2], ["v", 1], [None, 2]] * 10
+    network = (
+        BayesNetClassifier("tan", "laplace", categorical_features=[0, 1])
+        .fit(X, [0, 1, 0, 1] * 10)
+        .network_
+    )
+    assert network.query("class", {"x0": None}).probabilities[1] > 0.9
+    assert network.query("class", {}).probabilities[1] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (lambda n: n.query("nothing"), "no feature 'nothing'"),
+        (lambda n: n.query(["a", "a"]), "each once"),
+        (lambda n: n.query("a", {"a": "mid"}), "both asked about and given"),
+        (lambda n: n.query("a", {"nmber": 3}), "Did you mean 'number'"),
+        (lambda n: n.query("b", {"a": "Mid"}), "Did you mean 'mid'"),
+        (lambda n: n.query("b", {"a": ["mid", "lo"]}), r"Use OneOf\("),
+        (lambda n: n.query("b", {"a": Interval(1, 2)}), "categorical"),
+        (lambda n: n.query("b", {"number": Interval(2, 1)}), "empty"),
+        (lambda n: n.query("b", {"d": Soft({0: -1})}), "at least 0"),
+        (lambda n: n.query("b", {"d": Soft({0: 0})}), "no value possible"),
+        (lambda n: n.most_probable(n=0), "at least 1"),
+        (lambda n: n.sample(-1), "at least 0"),
+        (lambda n: n.impute([["mid", True, 1.0, 0]], "median"), "'mean', 'mode', 'draw'"),
+    ],
+)
+def test_errors_say_what_to_do(network, question, words):
+    with pytest.raises((ConfigurationError, DataError), match=words):
+        question(network)
+
+
+def test_scores_without_a_distribution_are_refused():
+    X, y = rows(200)
+    collider = Fixed({"number": ["a", "b"], "d": []})
+    network = BayesNetClassifier(collider, "discriminative").fit(X, y).network_
+    for question in (network.query, lambda name: network.sample(1), network.log_probability):
+        with pytest.raises(ConfigurationError, match="tables are scores"):
+            question("a")
+
+
+def test_answers_are_shown():
+    X, y = rows()
+    network = BayesNetClassifier("tan", "laplace").fit(X, y).network_
+    answer = network.query(["a", "d"], {"class": "r"})
+    assert "P(a, d | evidence)" in answer._repr_html_()
+    frame = answer.to_pandas()
+    assert frame["probability"].sum() == pytest.approx(1)
+    assert frame.index.names == ["a", "d"]
+    assert answer.to_dict()["targets"] == ["a", "d"]
+    many = network.query("a", X.select(["d"]).slice(0, 3))
+    assert many.to_pandas().shape == (3, 3)
+    assert str(many) == "P(a | evidence): 3 rows, 3 values"
+
+
+def test_answers_too_large_are_refused():
+    rng = np.random.default_rng(0)
+    X = np.char.add("v", rng.integers(0, 60, (600, 5)).astype(str))
+    network = BayesNetClassifier("naive", "laplace").fit(X, rng.integers(0, 2, 600)).network_
+    with pytest.raises(MemoryBoundError, match="Ask about fewer"):
+        network.query(["x0", "x1", "x2", "x3", "x4"])
