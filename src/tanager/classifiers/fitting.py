@@ -29,7 +29,7 @@ from tanager.parameters.tables import drop_unread
 from tanager.structure import Constraints, FitPlan, Fixed, Structure
 from tanager.structure.limits import Limits
 
-__all__ = ["Learned", "learn_network"]
+__all__ = ["Learned", "find_structure", "learn_network"]
 
 
 class Learned(NamedTuple):
@@ -62,11 +62,7 @@ def learn_network(
     """
     class_weight = options["class_weight"]
     check_class_weight(class_weight, codebook.classes)
-    structure_learner, learner = resolve_pair(*_asked(options))
-    prior = read_prior(options["prior"], codebook, learner)
-    limits = _limits(codebook, options["constraints"], prior)
-    signs = _signs(learner, codebook, options)
-    plan = FitPlan(context, structure_learner, signs, limits, prior)
+    learner, plan = _plan(codebook, options, context)
     counts, store = Counts(rows, context), None
     if checkpoint is not None:
         data = fingerprint_rows(codebook, rows, context)
@@ -87,7 +83,8 @@ def learn_network(
     with context.stage("parameters"):
         learner = learner.choose(structure, counts, plan)
         tables = learner.learn(structure, counts, plan)
-        structure, tables = drop_unread(structure, tables, limits.required if limits else None)
+        required = None if plan.limits is None else plan.limits.required
+        structure, tables = drop_unread(structure, tables, required)
     shares = class_shares(options["class_prior"], codebook.classes, counts.classes)
     counted = isinstance(learner, CountLearner)
     tables = set_class_shares(tables, shares, counts.classes, counted=counted)
@@ -100,6 +97,25 @@ def learn_network(
     if store is not None:
         store.clear()
     return learned
+
+
+def find_structure(
+    codebook: Codebook, rows: Rows, options: Mapping[str, Any], context: FitContext
+) -> Structure:
+    """Learn the structure alone, as `learn_network` does first."""
+    learner, plan = _plan(codebook, options, context)
+    return _learn_structure(learner, Counts(rows, context), codebook, plan, None)[0]
+
+
+def _plan(
+    codebook: Codebook, options: Mapping[str, Any], context: FitContext
+) -> tuple[ParameterLearner, FitPlan]:
+    """Return the parameter learner, and what the fit is asked for."""
+    structure_learner, learner = resolve_pair(*_asked(options))
+    prior = read_prior(options["prior"], codebook, learner)
+    limits = _limits(codebook, options["constraints"], prior)
+    signs = _signs(learner, codebook, options)
+    return learner, FitPlan(context, structure_learner, signs, limits, prior)
 
 
 def _asked(options: Mapping[str, Any]) -> tuple[Any, Any]:

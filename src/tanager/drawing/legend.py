@@ -50,7 +50,7 @@ def legend_rows(
         groups.append([LegendItem("text", f"box: bits about {target}"), *samples])
     if legend.widths:
         samples = [LegendItem("width", f"{bits:g}", share) for bits, share in legend.widths]
-        groups.append([LegendItem("text", "arrow: bits about the feature, class known"), *samples])
+        groups.append([LegendItem("text", f"arrow: {plan.graph.arrow_text}"), *samples])
     if legend.further:
         groups.append([LegendItem("further", "further parent", 0.25)])
     if legend.folded:

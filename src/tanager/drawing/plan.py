@@ -34,7 +34,10 @@ class DrawnGraph:
     bits : sequence of float, optional
         What each feature, alone, says about the class.
     carried : mapping of (parent, feature) to float, optional
-        Bits that the parent says about the feature when the class is known.
+        Bits that the parent says about the feature when the class is known, or what
+        `arrow_text` says.
+    arrow_text : str
+        What the width of an arrow means, for the legend.
     """
 
     names: tuple[str, ...]
@@ -42,6 +45,7 @@ class DrawnGraph:
     target: str = "class"
     bits: Sequence[float] | None = None
     carried: Mapping[tuple[int, int], float] | None = None
+    arrow_text: str = "bits about the feature, class known"
 
 
 class Box(NamedTuple):

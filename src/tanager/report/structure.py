@@ -18,7 +18,7 @@ from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
 from tanager.network.graph import network_graph
 from tanager.network.network import network_of
 from tanager.report.style import CYCLE, INK, MUTED, in_house_style, plain_text
-from tanager.structure import Structure
+from tanager.structure import EdgeConfidence, Structure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ def plot_network(
 
     Parameters
     ----------
-    model : BayesNetClassifier, Network or Structure
+    model : BayesNetClassifier, Network, Structure or EdgeConfidence
     fold : bool, default=True
         Whether, of 25 features and more, many leaves of one parent share a box
         ("+12 leaves").
@@ -57,7 +57,8 @@ def plot_network(
     wider, the more bits the parent says about the feature beyond the class. The legend
     has samples of both. A feature stands after the parent that says most about it;
     dashed arrows come from its further parents. The class is a parent of every feature,
-    and its arrows are not drawn. A `Structure` knows no bits.
+    and its arrows are not drawn. A `Structure` knows no bits. Of an `EdgeConfidence` the averaged
+    structure is drawn, and an arrow is the wider, the more structures have it.
 
     Examples
     --------
@@ -69,7 +70,9 @@ def plot_network(
     >>> ax.texts[1].get_text()
     'sepal length (cm)'
     """
-    if isinstance(model, Structure):
+    if isinstance(model, EdgeConfidence):
+        graph = _confidence_graph(model)
+    elif isinstance(model, Structure):
         graph = DrawnGraph(model.features, model.parent_positions())
     else:
         graph = network_graph(network_of(model))
@@ -95,6 +98,21 @@ def plot_network(
         for item in row:
             _draw_legend(ax, item, layout.height + 16 + LEGEND_ROW * at, point)
     return ax
+
+
+def _confidence_graph(model: EdgeConfidence) -> DrawnGraph:
+    """Return the averaged structure, arrows by how many structures have them."""
+    structure = model.structure()
+    strength = model.arcs + model.arcs.T
+    carried = {
+        (parent, child): float(strength[parent, child])
+        for child, parents in enumerate(structure.parent_indices)
+        for parent in parents
+    }
+    text = f"share of {model.rounds} structures"
+    return DrawnGraph(
+        structure.features, structure.parent_positions(), carried=carried, arrow_text=text
+    )
 
 
 def _text_width(text: str) -> float:

@@ -10,6 +10,8 @@ from tanager.structure.structure import Structure
 
 if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.acll import ACLL as ACLL
+    from tanager.structure.confidence import EdgeConfidence as EdgeConfidence
+    from tanager.structure.confidence import edge_confidence as edge_confidence
     from tanager.structure.constraints import Constraints as Constraints
     from tanager.structure.differentiable import Differentiable as Differentiable
     from tanager.structure.fixed import Fixed as Fixed
@@ -30,8 +32,10 @@ if TYPE_CHECKING:  # what editors and type checkers see
 _HOMES = {
     **STRUCTURES.exports,
     "Constraints": "tanager.structure.constraints",
+    "EdgeConfidence": "tanager.structure.confidence",
     "FitPlan": "tanager.structure.plan",
     "JointLearner": "tanager.structure.learner",
+    "edge_confidence": "tanager.structure.confidence",
 }
 
 __all__ = ["Structure", *_HOMES]
