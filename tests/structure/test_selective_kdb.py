@@ -231,9 +231,12 @@ def test_learner_clones():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_features_in_groups_score_alike(n_classes, monkeypatch):
-    rows = make_rows(5, 300, n_features=6, n_classes=n_classes, block_rows=70)
+@pytest.mark.parametrize("few_rows", [False, True])
+def test_features_in_groups_and_few_rows_at_a_time_score_alike(n_classes, few_rows, monkeypatch):
+    rows = make_rows(5, 300, n_features=6, n_classes=n_classes, block_rows=70, unknown=few_rows)
     structure, info = learn(rows, max_k=3)
+    if few_rows:
+        monkeypatch.setattr("tanager.structure.leave_one_out.ROW_NUMBERS", 200)
     monkeypatch.setattr("tanager.structure.selective_kdb.GROUP_BYTES", 20_000)
     other, grouped = learn(rows, n_jobs=2, max_k=3)
     assert np.array_equal(grouped["surface"], info["surface"])

@@ -37,7 +37,7 @@ __all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "Task", "Tries", "mean_losses"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-States = dict[int, Any]  # by the index of a chunk's first row: where its rows' `State` is kept
+States = dict[int, Any]  # by the index of the first of some rows: where their `State` is kept
 
 
 class State(NamedTuple):
@@ -55,6 +55,7 @@ SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kerne
 SMOOTHING = 1.0  # m of the m-estimate
 # Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
 STRENGTH = {"back-off": 30.0, "m-estimate": 0.0}
+ROW_NUMBERS = 1 << 22  # odds or posteriors of the rows that are scored at a time: 32 MiB
 WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 
@@ -227,7 +228,20 @@ class LeaveOneOut:
         return np.zeros((self.task.max_k + 1, self.n_features), np.int64), {}
 
     def update(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
-        """Add the losses of a chunk's rows."""
+        """Add the losses of a chunk's rows, as many at a time as many classes allow."""
+        step = max(1, ROW_NUMBERS // ((self.task.max_k + 1) * self.task.domain.n_classes))
+        if step >= chunk.n_rows:
+            return self._add(state, chunk)
+        for low in range(0, chunk.n_rows, step):
+            high = min(low + step, chunk.n_rows)
+            weights = None if chunk.weights is None else chunk.weights[low:high]
+            codes = np.ascontiguousarray(chunk.codes[:, low:high])
+            start = int(chunk.indices[low])
+            state = self._add(state, Chunk(codes, chunk.labels[low:high], weights, start))
+        return state
+
+    def _add(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
+        """Add the losses of a few rows."""
         task, tries = self.task, self.tries
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         # An integer weight stands for repeated rows, of which one is left out.
