@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from torture import (
     checkpoints,
+    commands,
     concurrency,
     disks,
     fine,
@@ -68,6 +69,7 @@ PARTS = {
     "disks": Stage(disks.disks, 1, 1),
     "concurrency": Stage(concurrency.concurrency, 1, 1),
     "sanitizers": Stage(sanitizers.sanitizers, 1, 1),
+    "commands": Stage(commands.commands, 3, 100, 0.05),
     "security": Stage(security.security, 10, 80),
 }
 

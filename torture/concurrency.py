@@ -25,7 +25,7 @@ def data(seed: int, n: int = 600) -> tuple[Any, Any]:
 
 
 def concurrency(budget: Budget, tally: Tally, folder: Path) -> None:
-    """Threads, forks, joblib, one run file for two."""
+    """Threads, forks, joblib, one run file for two, one checkpoint for three."""
     from tanager import BayesNetClassifier
 
     X, y = data(budget.seed)

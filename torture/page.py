@@ -31,6 +31,7 @@ _TITLES = {
     "disks": "Disks and files",
     "concurrency": "Threads and processes",
     "sanitizers": "Memory of the compiled loops",
+    "commands": "Commands at once",
     "security": "Names and paths",
 }
 _WHAT = {
@@ -67,7 +68,9 @@ _WHAT = {
     "checkpoints": "The files that a killed fit left, with bytes changed anywhere: refused, or the "
     "fit goes on to the same model as an undisturbed one.",
     "fuzz": "`make fuzz`: libFuzzer (atheris) on model headers under valid checksums, experiment "
-    "files, texts of learners, run files with their pages, CSV and checkpoints.",
+    "files, texts of learners, run files with their pages, CSV, checkpoints, networks of other "
+    "programs, what notebooks show of any names, columns and labels of any memory, saved and "
+    "loaded, and cells coded one by one and as a table.",
     "kills": "kill -9 at random moments of saving, predicting, comparing, and of fits and "
     "trainings with a checkpoint: the old file or the new one, whole; a resumed run equal to an "
     "undisturbed one; what a killed writer left is gone after the next write.",
@@ -93,6 +96,8 @@ _WHAT = {
     "sanitizers": "The tests of every room that calls C, built with AddressSanitizer and "
     "UndefinedBehaviorSanitizer; every allocation of every kernel fails once: an error, nothing "
     "written, nothing leaked.",
+    "commands": "Four commands at a time, drawn from fit, predict, score, export, show, report and "
+    "audit, on the same files: each succeeds, every file is whole after it, nothing is left over.",
     "security": "Columns, values, classes and notes of edits with hostile names, drawn anew for "
     "every table, through DOT, BIF, XMLBIF, JSON, JavaScript (run by Node), C (read by a "
     "compiler), SQL (run by SQLite and DuckDB), notebooks, model pages, pages of comparisons, SVG, "

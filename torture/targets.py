@@ -153,6 +153,142 @@ def network(data: bytes) -> str:
     return "read"
 
 
+def html(data: bytes) -> str:
+    """Take lines as names, values and classes, and render all that a notebook shows.
+
+    Whatever they are, the tags are those of a model with plain names.
+    """
+    from tanager import BayesNetClassifier
+    from tanager.errors import TanagerError
+    from tanager.network import explain_row
+
+    lines = [line or "x" for line in data.decode("utf-8", "replace").split("\n")]
+    names = list(dict.fromkeys(lines[:3]))
+    values, classes = lines[3:6] or ["a"], list(dict.fromkeys(lines[6:9])) or ["c"]
+    rows = [[values[(i + at) % len(values)] for at in range(len(names))] for i in range(12)]
+    table = {name: [row[at] for row in rows] for at, name in enumerate(names)}
+    y = [classes[i % len(classes)] for i in range(12)]
+    try:
+        model = BayesNetClassifier("tan", "laplace", audit=False).fit(table, y)
+    except TanagerError:
+        return "refused"
+    network = model.network_
+    shown = [model, network, network.structure, network.table(names[0])]
+    if len(classes) > 1:
+        shown.append(explain_row(model, {name: [cells[0]] for name, cells in table.items()}))
+    for one in shown:
+        tags = _tags(one._repr_html_())
+        if not tags <= _plain_tags():
+            return f"foreign tags: {sorted(tags - _plain_tags())}"
+    return "read"
+
+
+@cache
+def _plain_tags() -> frozenset[str]:
+    """Return the tags of what notebooks show; scikit-learn's own diagrams have some of them."""
+    common = "a b button circle code defs details div ellipse figure g h3 i img input label line"
+    more = "marker meta p path polygon polyline pre rect small span strong style summary svg"
+    rest = "table tbody td text th thead title tr tspan ul li use script"
+    return frozenset(f"{common} {more} {rest}".split())
+
+
+def _tags(page: str) -> set[str]:
+    from html.parser import HTMLParser
+
+    found: set[str] = set()
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            found.add(tag)
+            if any(name.startswith("on") for name, _ in attrs if tag not in ("input", "button")):
+                found.add("an attribute that runs code")
+
+    Parser(convert_charrefs=True).feed(page)
+    return found
+
+
+COLUMN_TYPES = (
+    *("<f8", ">f8", "<f4", "<f2", ">i8", "<i2", "<u8", "?"),
+    *("<M8[s]", ">M8[h]", "<m8[ms]", "S3", "<U2"),
+)
+
+
+def column(data: bytes) -> str:
+    """Take the first byte as a type and the rest as memory: a column, and labels made of it.
+
+    What is learned must survive a file, and rows alone be answered as in a table.
+    """
+    import numpy as np
+
+    import tanager
+    from tanager import BayesNetClassifier
+    from tanager.errors import TanagerError
+
+    if len(data) < 40:
+        return "refused"
+    kind = np.dtype(COLUMN_TYPES[data[0] % len(COLUMN_TYPES)])
+    n_rows = min(200, (len(data) - 2) // kind.itemsize)
+    if n_rows < 2:
+        return "refused"
+    start = 2 if data[1] % 2 == 0 else 1  # an odd one is not aligned
+    values = np.frombuffer(data, kind, n_rows, start)
+    columns = {"x": values, "y": np.arange(n_rows) % 2}
+    options = {"categorical_features": ["x"] if data[1] & 2 else "from_dtype", "bins": 4}
+    try:
+        target = values if data[1] & 4 else columns["y"]
+        model = BayesNetClassifier("naive", "laplace", **options).fit(columns, target)
+        expected = model.predict_proba(columns)
+    except (TanagerError, TypeError) as error:
+        ours = isinstance(error, TanagerError) or "must be a string or a number" in str(error)
+        return "refused" if ours else f"{type(error).__name__}: {error}"
+    with tempfile.TemporaryDirectory(prefix="torture-") as folder:
+        tanager.save(model, Path(folder) / "m")
+        again = tanager.load(Path(folder) / "m")
+    if again.network_ != model.network_ or again.classes_.dtype != model.classes_.dtype:
+        return "a loaded model is another"
+    for at in range(0, n_rows, 37):
+        one = again.predict_proba({name: cells[at : at + 1] for name, cells in columns.items()})
+        if not np.array_equal(one[0], expected[at]):
+            return f"row {at} alone is answered otherwise"
+    return "read"
+
+
+@cache
+def _text_model() -> Any:
+    """Return a model that reads numbers and dates from text."""
+    from tanager import BayesNetClassifier
+
+    rows = {
+        "plain": [f"{i / 7:.3f}" for i in range(120)],
+        "comma": [f"{1000 + 37 * i:,.2f}" for i in range(120)],
+        "iso": [f"2024-{1 + i % 12:02d}-{1 + i % 28:02d}" for i in range(120)],
+        "german": [f"{1 + i % 28:02d}.{1 + i % 12:02d}.2024" for i in range(120)],
+        "word": ["a", "b", "ü"] * 40,
+    }
+    return BayesNetClassifier("naive", "laplace", bins=5).fit(rows, [0, 1] * 60)
+
+
+def cells(data: bytes) -> str:
+    """Take lines as cells: coded one by one and as a table they are the same."""
+    import numpy as np
+
+    from tanager.errors import TanagerError
+
+    codebook = _text_model().network_.codebook
+    names = codebook.domain.names
+    for text in data.decode("utf-8", "surrogateescape").split("\n")[:20]:
+        row = dict.fromkeys(names, text)
+        found = []
+        for rows in ([row], [row] * 5):
+            try:
+                found.append(codebook.encode(rows)[:, 0])
+            except TanagerError as error:
+                found.append(str(error))
+        if not np.array_equal(*found):
+            return f"{text!r} alone is coded otherwise"
+    return "read"
+
+
 TARGETS: dict[str, Callable[[bytes], str]] = {
     "model": model,
     "experiment": experiment,
@@ -161,11 +297,16 @@ TARGETS: dict[str, Callable[[bytes], str]] = {
     "csv": csv,
     "checkpoint": checkpoint,
     "network": network,
+    "html": html,
+    "column": column,
+    "cells": cells,
 }
 
 
 def seeds_of(target: str) -> list[bytes]:
     """Return whole files to start from."""
+    import numpy as np
+
     if target == "model":
         return [bytes([at]) + facts["header"].encode() for at, (facts, _) in enumerate(_models())]
     if target == "experiment":
@@ -183,6 +324,18 @@ def seeds_of(target: str) -> list[bytes]:
         return [RUN_FILE.read_bytes()]
     if target == "csv":
         return [data for ending, data in input_mutations.seeds() if ending == ".csv"]
+    if target == "html":
+        return [b"name\n<b>\n'\\\na\n</td><script>\n&amp;\nyes\nno", b"x\ny\n\n1\n2\n3\n<i>"]
+    if target == "column":
+        kinds = map(np.dtype, COLUMN_TYPES)
+        return [
+            bytes([at, 0]) + np.ones(40).astype(kind).tobytes() for at, kind in enumerate(kinds)
+        ]
+    if target == "cells":
+        return [
+            b"1.5\n1,234.50\n2024-02-29\n29.02.2024\n \n$5\nx",
+            b"2024-01-01T10:00+02:00\n1e5\n5%",
+        ]
     if target == "network":
         return [bytes([at]) + text for at, text in enumerate(_network_texts())]
     return [_checkpoint_bytes()]

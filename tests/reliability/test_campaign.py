@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from torture import (
     checkpoints,
+    commands,
     fine,
     model_mutations,
     mutated_files,
@@ -127,3 +128,10 @@ def test_model_files_of_every_kind_are_attacked():
         normalized.add(tables["normalized"])
     assert kinds == {"dense", "tree", "grouped"}
     assert normalized == {True, False}
+
+
+def test_commands_at_once_leave_whole_files(tmp_path):
+    tally = Tally()
+    commands.commands(Budget(1, seed=2), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried >= commands.AT_ONCE

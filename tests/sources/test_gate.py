@@ -146,17 +146,25 @@ LONELY = [SURROGATE if i % 3 else "a" for i in range(N)]
     [
         [[text] for text in LONELY],
         np.array(LONELY)[:, None],
+        np.array([*LONELY[:-1], "a\0b"])[:, None],
         np.array(LONELY, dtype=object)[:, None],
         {"x0": LONELY},
         pd.DataFrame({"x0": pd.Series(LONELY, dtype=object)}),
     ],
-    ids=["rows", "texts", "objects", "dict", "pandas"],
+    ids=["rows", "texts", "with NUL", "objects", "dict", "pandas"],
 )
 def test_lone_surrogates_are_refused_by_column(X):
-    with pytest.raises(
-        DataError, match=r"Column 'x0' has a text that is no valid Unicode.*\\ud800x"
-    ):
+    with pytest.raises(DataError, match=r"Column 'x0' has a text that is no valid Unicode"):
         fit(X)
+
+
+def test_what_is_no_letter_at_all_is_refused():
+    codes = np.full(N, 65, np.uint32)
+    codes[7] = 0x110000
+    with pytest.raises(DataError, match="no valid Unicode: in row 7"):
+        fit({"x": codes.view("<U1")})
+    with pytest.raises(DataError, match="the target has a text that is no valid Unicode: in row 7"):
+        fit(NUMBERS[:, None], codes.view("<U1"))
 
 
 def test_lone_surrogates_elsewhere():

@@ -111,12 +111,16 @@ def check_text(text: str, what: str) -> str:
     """Return a text that UTF-8 can hold; refuse one with a lone surrogate."""
     try:
         text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{what} has a text that is no valid Unicode: {abridged(text, 40)!a} "
-            f"({error.reason}). Decode it with the encoding it was written in, or replace it."
-        ) from None
+    except UnicodeEncodeError:
+        raise _not_unicode(what, f"{abridged(text, 40)!a}") from None
     return text
+
+
+def _not_unicode(what: str, where: str) -> DataError:
+    return DataError(
+        f"{what} has a text that is no valid Unicode: {where}. Decode it with the encoding it was "
+        "written in, or replace it."
+    )
 
 
 def _from_arrow(values: pa.Array | pa.ChunkedArray, what: str) -> pa.Array:
@@ -156,19 +160,21 @@ def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
     try:
         if values.dtype.kind == "S":
             values = np.char.decode(values, "utf-8")
-        letters = np.ascontiguousarray(admit_array(values))
-        if values.size and values.dtype.itemsize > 4:
-            codes = letters.view(np.uint32).reshape(values.shape[0], -1)
-            if bool(((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any()):
-                return _joined(pa.array(letters.astype(object)))
-        return _joined(pa.array(letters))
     except UnicodeDecodeError as error:
-        if values.dtype.kind == "U":
-            for text in values.tolist():
-                check_text(text, what)
         raise DataError(
             f"{what} has bytes that are no UTF-8 ({error}). Decode them first."
         ) from error
+    letters = np.ascontiguousarray(admit_array(values))
+    if values.dtype.itemsize == 0 or values.size == 0:
+        return pa.array(letters)
+    codes = letters.view(np.uint32).reshape(values.shape[0], -1)
+    surrogate = (codes >= 0xD800) & (codes < 0xE000)
+    strange = (surrogate | (codes > sys.maxunicode)).any(axis=1)
+    if bool(strange.any()):
+        raise _not_unicode(what, f"in row {int(np.argmax(strange))}")
+    if bool(((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any()):
+        return _joined(pa.array(letters.astype(object)))
+    return _joined(pa.array(letters))
 
 
 def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
