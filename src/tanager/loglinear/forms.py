@@ -23,7 +23,7 @@ __all__ = ["Direct", "Extended", "Form", "FormLoss", "Weighted", "tie_cells"]
 Floats = NDArray[np.float64]
 
 
-class Family(Protocol):
+class CellBlock(Protocol):
     """The cells of one family: context major, the feature's value minor."""
 
     @property
@@ -36,11 +36,11 @@ class Family(Protocol):
     def cells(self) -> slice: ...
 
 
-class Layout(Protocol):
+class CellLayout(Protocol):
     """The cells of all families; the class node is the first, and the last holds no parameter."""
 
     @property
-    def families(self) -> Sequence[Family]: ...
+    def families(self) -> Sequence[CellBlock]: ...
 
     @property
     def n_cells(self) -> int: ...
@@ -102,7 +102,7 @@ class Extended:
     :math:`g_j - \theta_j \sum_{j'} g_{j'}` within each context and class.
     """
 
-    def __init__(self, layout: Layout, logs: Floats) -> None:
+    def __init__(self, layout: CellLayout, logs: Floats) -> None:
         self._layout = layout
         self._direct = Direct(logs)
         self.generative = self._direct.generative
@@ -143,7 +143,7 @@ class Weighted:
 
     Parameters
     ----------
-    layout : Layout
+    layout : CellLayout
     logs : ndarray of float64, shape (n_tables, n_cells, n_classes)
         One set of generative tables, or one per fold.
     level : int
@@ -155,7 +155,7 @@ class Weighted:
     """
 
     def __init__(
-        self, layout: Layout, logs: Floats, level: int, prefixes: Floats, *, correction: bool
+        self, layout: CellLayout, logs: Floats, level: int, prefixes: Floats, *, correction: bool
     ) -> None:
         self._terms = [_Term(logs, *tie_cells(layout, level))]
         self._terms += [_Term(part, *tie_cells(layout, 1)) for part in prefixes]
@@ -198,7 +198,7 @@ class _Term(NamedTuple):
     n_free: int
 
 
-def tie_cells(layout: Layout, level: int) -> tuple[NDArray[np.int64], int]:
+def tie_cells(layout: CellLayout, level: int) -> tuple[NDArray[np.int64], int]:
     """Return the weight of every cell and class, shape (n_cells, n_classes), and their number.
 
     The nested levels of Zaidi et al. (2017, section 5.4):

@@ -120,7 +120,7 @@ def join_sets(
     return [(tuple(sorted(held)), tuple(inside)) for held, inside in joined]
 
 
-class _Sums(NamedTuple):
+class _Lookups(NamedTuple):
     """How joint values of tables are summed up; see `locate_rows` in src/native/loglinear.c."""
 
     features: Ints
@@ -130,7 +130,7 @@ class _Sums(NamedTuple):
     sizes: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, tables: Sequence[tuple[int, ...]], columns: Columns) -> _Sums:
+    def of(cls, tables: Sequence[tuple[int, ...]], columns: Columns) -> _Lookups:
         features, shares, sizes = [], [np.zeros(0, np.int32)], []
         for members in tables:
             radices = [int(columns.arities[c]) + 1 for c in members]
@@ -168,14 +168,14 @@ def weigh_joints(
 def _weigh(
     tables: list[tuple[int, ...]], columns: Columns, rows: Rows, context: FitContext
 ) -> list[Floats]:
-    pass_ = _WeighPass(_Sums.of(tables, columns))
+    pass_ = _WeighPass(_Lookups.of(tables, columns))
     return context.engine.run(pass_, rows, Progress(), "joint values")
 
 
 class _WeighPass:
     """Weighs the joint values of some tables; exact, since the rows' weights are."""
 
-    def __init__(self, sums: _Sums) -> None:
+    def __init__(self, sums: _Lookups) -> None:
         self._sums = sums
         self._start = np.cumsum([0, *map(prod, sums.sizes)]).astype(np.int64)
 
@@ -205,7 +205,7 @@ class Wide(Protocol):
 class Places(NamedTuple):
     """Where rows stand in each table: picklable, for who reads the rows."""
 
-    sums: _Sums
+    sums: _Lookups
     places: NDArray[np.uint16]
     place_start: Ints
     wide: Wide | None = None
@@ -317,4 +317,4 @@ class Joint:
 def _places(tables: Sequence[tuple[int, ...]], columns: Columns, places: Sequence[Ints]) -> Places:
     lengths = np.cumsum([0, *map(len, places)]).astype(np.int64)
     flat = np.concatenate([np.zeros(0, np.int64), *places]).astype(np.uint16)
-    return Places(_Sums.of(tables, columns), flat, lengths[:-1])
+    return Places(_Lookups.of(tables, columns), flat, lengths[:-1])

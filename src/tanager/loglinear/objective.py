@@ -49,7 +49,7 @@ class Objective:
     Parameters
     ----------
     loss : callable
-        From parameters (n_free,) to the loss of the rows and its gradient.
+        From parameters (n_free,) to the loss of the rows and its gradient, a new array.
     penalty : Penalty or None
         Of z.
     scale : ndarray of float64, shape (n_free,), or None
@@ -88,14 +88,14 @@ class Objective:
             value, gradient = self._loss(free)
         else:
             value, gradient = self._loss(free * self._scale)
-            gradient = gradient * self._scale
+            gradient *= self._scale
         self.latest = value
         if self._penalty is not None:
             extra, pull = self._penalty.value(free)
             value += extra
-            gradient = gradient + pull
+            gradient += pull
         if self._frozen is not None:
-            gradient = np.where(self._frozen, 0.0, gradient)
+            gradient[self._frozen] = 0.0
         return value, gradient
 
 

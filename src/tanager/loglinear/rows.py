@@ -146,8 +146,8 @@ class LocatedTable:
             loss, slopes = self._engine.run(pass_, self, Progress(), "parameters")
         else:
             loss, slopes = pass_.update(pass_.zero(), self._alone)
-        lost = float(loss[0] * COARSE + loss[1]) / (FINER * self._scale)
-        return lost, slopes / self._scale
+        slopes /= self._scale
+        return float(loss[0] * COARSE + loss[1]) / (FINER * self._scale), slopes
 
     def totals(self, tables: Floats, fold: Fold | None = None) -> Floats:
         """Return the scores of rows, (n_rows, n_columns), in memory: of all, or of one side.

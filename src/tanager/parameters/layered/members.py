@@ -20,7 +20,7 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["Generative", "Member", "Scores", "Smooth", "Trial", "under_parents"]
+__all__ = ["Generative", "Member", "MemberScores", "Smooth", "Trial", "under_parents"]
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class Trial:
         return np.concatenate(said)
 
 
-class Scores(NamedTuple):
+class MemberScores(NamedTuple):
     """What a member adds up for each class.
 
     Attributes
@@ -103,7 +103,7 @@ class Member(ABC):
         """Make all choices on left-out rows, and answer for them."""
 
     @abstractmethod
-    def scores(self, part: Part) -> Scores:
+    def scores(self, part: Part) -> MemberScores:
         """Learn from all rows of a part."""
 
     @abstractmethod
@@ -172,7 +172,7 @@ class Smooth(Member):
         other, fit = self._shallower._fits[at]
         return terms.carry(fit.free, other)
 
-    def scores(self, part: Part) -> Scores:
+    def scores(self, part: Part) -> MemberScores:
         """Fit all rows, along the strengths from the next stronger ones."""
         terms, rows = part.terms(self.depth), part.located(self.depth)
         fit = next((fit for known, fit in self._fits if known is terms), None)
@@ -192,7 +192,7 @@ class Smooth(Member):
             at = position[feature]
             held = part.structure.parent_indices[at]
             groups[at] = _add_layer(groups[at], layer, [held.index(parent) for parent in parents])
-        return Scores(by_class(cells[:1])[0], values, groups)
+        return MemberScores(by_class(cells[:1])[0], values, groups)
 
     def _fit(
         self,
@@ -247,11 +247,11 @@ class Generative(Member):
         self.held_out = np.concatenate(said)
         self.loss = trial.loss(self.held_out)
 
-    def scores(self, part: Part) -> Scores:
+    def scores(self, part: Part) -> MemberScores:
         """Return the tables' logarithms."""
         _, tables = self._tables(part)
         groups = [np.maximum(table.to_dense().log_prob, FLOOR) for table in tables.families]
-        return Scores(tables.log_prior, [np.zeros((1, 1)) for _ in groups], groups)
+        return MemberScores(tables.log_prior, [np.zeros((1, 1)) for _ in groups], groups)
 
     def _tables(self, part: Part) -> tuple[Structure, Tables]:
         """Learn the tables of a part."""
