@@ -448,44 +448,42 @@ static int check_shapes(Call *call)
     return 0;
 }
 
-#define FIND_BEYOND(type)                                                                     \
-    static int64_t find_beyond_##type(const type *values, int64_t n, int64_t bound)           \
+/* The largest of some numbers, compared without a sign: a negative one is beyond every bound. */
+#define FIND_LARGEST(type, name)                                                              \
+    WIDE(uint64_t, name, (const type *values, int64_t n), (values, n))                        \
     {                                                                                         \
-        int beyond = 0;                                                                       \
+        type largest = 0;                                                                     \
         for (int64_t at = 0; at < n; at++)                                                    \
-            beyond |= (uint64_t)(int64_t)values[at] >= (uint64_t)bound;                       \
-        for (int64_t at = 0; beyond && at < n; at++)                                          \
-            if ((uint64_t)(int64_t)values[at] >= (uint64_t)bound)                             \
-                return at;                                                                    \
-        return -1;                                                                            \
+            largest = values[at] > largest ? values[at] : largest;                            \
+        return largest;                                                                       \
     }
-FIND_BEYOND(uint8_t)
-FIND_BEYOND(uint16_t)
-FIND_BEYOND(int32_t)
-FIND_BEYOND(int64_t)
+FIND_LARGEST(uint8_t, largest_of_8)
+FIND_LARGEST(uint16_t, largest_of_16)
+FIND_LARGEST(uint32_t, largest_of_32)
+FIND_LARGEST(uint64_t, largest_of_64)
 
 /* Where the first value outside of 0 .. bound - 1 is, or -1; or the first of at least bound. */
 static int64_t find_beyond(const Argument *argument, int64_t bound, int may_be_negative)
 {
     const void *buf = argument->array.buf;
-    int64_t n = size_of(argument);
-    if (may_be_negative) {
-        int beyond = 0;
+    int64_t n = size_of(argument), beyond = 0;
+    if (may_be_negative)
         for (int64_t at = 0; at < n; at++)
             beyond |= ((const int64_t *)buf)[at] >= bound;
-        for (int64_t at = 0; beyond && at < n; at++)
-            if (((const int64_t *)buf)[at] >= bound)
-                return at;
-        return -1;
+    else {
+        int64_t size = argument->array.itemsize;
+        uint64_t largest = size == 1   ? largest_of_8(buf, n)
+                           : size == 2 ? largest_of_16(buf, n)
+                           : size == 4 ? largest_of_32(buf, n)
+                                       : largest_of_64(buf, n);
+        beyond = bound <= 0 ? n > 0 : largest >= (uint64_t)bound;
     }
-    if (bound <= 0)
-        return n ? 0 : -1;
-    switch (argument->array.itemsize) {
-    case 1: return bound > 255 ? -1 : find_beyond_uint8_t(buf, n, bound);
-    case 2: return bound > 65535 ? -1 : find_beyond_uint16_t(buf, n, bound);
-    case 4: return find_beyond_int32_t(buf, n, bound);
+    for (int64_t at = 0; beyond && at < n; at++) {
+        int64_t value = element(argument, at);
+        if (value >= bound || (value < 0 && !may_be_negative))
+            return at;
     }
-    return find_beyond_int64_t(buf, n, bound);
+    return -1;
 }
 
 static int check_values(const Call *call)

@@ -43,12 +43,16 @@ INLINE int64_t cell_of(const Shape *shape, int64_t fold, int64_t context, int64_
 static int64_t run_count_family(Argument *arguments)
 {
     Shape shape = {LENGTH(5, 1), LENGTH(5, 2), LENGTH(5, 3)};
+    const void *context = ANY(0), *child = ANY(1);
     const uint16_t *labels = SHORTS(2);
     const double *weights = DOUBLES(3);
+    const uint8_t *folds = BYTES(4);
+    double *counts = DOUBLES(5);
+    int64_t n_rows = LENGTH(2, 0);
 #define LOOP(A, B)                                                                            \
-    for (int64_t r = 0; r < LENGTH(2, 0); r++) {                                              \
-        int64_t at = cell_of(&shape, BYTES(4)[r], read_code(ANY(0), A, r), read_code(ANY(1), B, r)); \
-        DOUBLES(5)[at + labels[r]] += weights[r];                                             \
+    for (int64_t r = 0; r < n_rows; r++) {                                                    \
+        int64_t at = cell_of(&shape, folds[r], read_code(context, A, r), read_code(child, B, r)); \
+        counts[at + labels[r]] += weights[r];                                                 \
     }
     BY_SIZES(ITEM(0), ITEM(1), LOOP)
 #undef LOOP
@@ -164,12 +168,16 @@ KERNEL(replace_table,
 static int64_t run_add_change(Argument *arguments)
 {
     Shape shape = {LENGTH(3, 1), LENGTH(3, 2), LENGTH(3, 3)};
-    int64_t n = shape.n_classes;
+    int64_t n = shape.n_classes, n_rows = LENGTH(4, 0);
+    const void *context = ANY(0), *child = ANY(1);
+    const uint8_t *folds = BYTES(2);
+    const int32_t *change = INTS(3);
+    int32_t *joint = INTS(4);
 #define LOOP(A, B)                                                                            \
-    for (int64_t r = 0; r < LENGTH(4, 0); r++) {                                              \
-        int64_t at = cell_of(&shape, BYTES(2)[r], read_code(ANY(0), A, r), read_code(ANY(1), B, r)); \
+    for (int64_t r = 0; r < n_rows; r++) {                                                    \
+        int64_t at = cell_of(&shape, folds[r], read_code(context, A, r), read_code(child, B, r)); \
         for (int64_t c = 0; c < n; c++)                                                       \
-            INTS(4)[r * n + c] += INTS(3)[at + c];                                            \
+            joint[r * n + c] += change[at + c];                                               \
     }
     BY_SIZES(ITEM(0), ITEM(1), LOOP)
 #undef LOOP
@@ -185,15 +193,18 @@ KERNEL(add_change,
 /* Write each row's lead of the true class over its strongest rival, and that rival. */
 static int64_t run_find_margins(Argument *arguments)
 {
-    int64_t n = LENGTH(0, 1);
-    for (int64_t r = 0; r < LENGTH(0, 0); r++) {
-        const int32_t *joint = INTS(0) + r * n;
-        int64_t own = SHORTS(1)[r], best = -1;
+    int64_t n = LENGTH(0, 1), n_rows = LENGTH(0, 0);
+    const uint16_t *labels = SHORTS(1);
+    int32_t *margin = INTS(2);
+    uint16_t *rival = SHORTS(3);
+    const int32_t *joint = INTS(0);
+    for (int64_t r = 0; r < n_rows; r++, joint += n) {
+        int64_t own = labels[r], best = -1;
         for (int64_t c = 0; c < n; c++)
             if (c != own && (best < 0 || joint[c] > joint[best]))
                 best = c;
-        INTS(2)[r] = best < 0 ? INT32_MAX : joint[own] - joint[best];
-        SHORTS(3)[r] = (uint16_t)(best < 0 ? own : best);
+        margin[r] = best < 0 ? INT32_MAX : joint[own] - joint[best];
+        rival[r] = (uint16_t)(best < 0 ? own : best);
     }
     return 0;
 }
@@ -372,13 +383,15 @@ static double log_posterior(const int32_t *joint, const int32_t *row, int64_t n,
 static int64_t run_likelihood_gain(Argument *arguments)
 {
     Shape shape = {LENGTH(9, 1), LENGTH(9, 2), LENGTH(9, 3)};
-    int64_t n = shape.n_classes, a = ITEM(7), b = ITEM(8);
-    double gain = -REAL(6), unit = REAL(4), step = REAL(5);
-    for (int64_t r = 0; r < LENGTH(0, 0); r++) {
-        int64_t at = cell_of(&shape, BYTES(3)[r], read_code(ANY(7), a, r), read_code(ANY(8), b, r));
-        double term = log_posterior(INTS(0) + r * n, INTS(9) + at, n, SHORTS(1)[r], unit);
+    int64_t n = shape.n_classes, a = ITEM(7), b = ITEM(8), n_rows = LENGTH(0, 0);
+    const void *context = ANY(7), *child = ANY(8);
+    const int32_t *joint = INTS(0), *change = INTS(9);
+    double gain = -REAL(6), unit = REAL(4), step = REAL(5), floor = REAL(10);
+    for (int64_t r = 0; r < n_rows; r++) {
+        int64_t at = cell_of(&shape, BYTES(3)[r], read_code(context, a, r), read_code(child, b, r));
+        double term = log_posterior(joint + r * n, change + at, n, SHORTS(1)[r], unit);
         gain += rint(DOUBLES(2)[r] * term / step);
-        if (gain <= REAL(10))
+        if (gain <= floor)
             break;
     }
     DOUBLES(11)[0] = gain;

@@ -51,20 +51,23 @@ static double n_log_n(double n) { return n > 0.0 ? n * log(n) : 0.0; }
 static int64_t run_sum_groups(Argument *arguments)
 {
     const int64_t *start = LONGS(0), *rows = LONGS(4);
-    int64_t width = NUMBER(5), n = NUMBER(6);
+    const uint8_t *narrow = NARROW(1) ? BYTES(1) : NULL;
+    const uint16_t *codes = SHORTS(1), *labels = SHORTS(2);
+    const double *weights = DOUBLES(3);
+    int64_t width = NUMBER(5), n = NUMBER(6), n_groups = LENGTH(0, 0) - 1;
     double with_class = 0.0, without = 0.0;
     double *cells = calloc((size_t)(width * (n + 1)), sizeof(double)), *values = cells + width * n;
     if (!cells)
         return NO_MEMORY;
-    for (int64_t g = 0; g + 1 < LENGTH(0, 0); g++) {
+    for (int64_t g = 0; g < n_groups; g++) {
         for (int64_t at = start[g]; at < start[g + 1]; at++) {
-            int64_t r = rows[at], x = NARROW(1) ? BYTES(1)[r] : SHORTS(1)[r];
-            cells[x * n + SHORTS(2)[r]] += DOUBLES(3)[r];
-            values[x] += DOUBLES(3)[r];
+            int64_t r = rows[at], x = narrow ? narrow[r] : codes[r];
+            cells[x * n + labels[r]] += weights[r];
+            values[x] += weights[r];
         }
         for (int64_t at = start[g]; at < start[g + 1]; at++) {
-            int64_t r = rows[at], x = NARROW(1) ? BYTES(1)[r] : SHORTS(1)[r];
-            double *cell = cells + x * n + SHORTS(2)[r], *value = values + x;
+            int64_t r = rows[at], x = narrow ? narrow[r] : codes[r];
+            double *cell = cells + x * n + labels[r], *value = values + x;
             if (*cell > 0.0 && *cell != 1.0)
                 with_class += *cell * log(*cell);
             if (*value > 0.0 && *value != 1.0)
