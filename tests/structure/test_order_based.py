@@ -164,7 +164,7 @@ def test_threads_and_kept_tables_change_nothing(learner, monkeypatch):
 
 def test_the_greedy_search_keeps_to_the_nearest_candidates():
     rows = make_rows(12, n_rows=300, n_features=8)
-    nearness = Counts(rows, FitContext()).cmi()
+    nearness = Counts(rows, FitContext()).cmi().copy()
     np.fill_diagonal(nearness, -1)
     structure, info = learn(Greedy(candidates=2), rows)
     for child, parents in enumerate(structure.parent_indices):
