@@ -38,7 +38,7 @@ class Codebook(Frozen):
     Attributes
     ----------
     columns : tuple of CategoricalColumn or NumericColumn
-        One a feature, in the order of the training table.
+        One per feature, in the order of the training table.
     target : CategoricalColumn
         The classes' codes.
     classes : ndarray, shape (n_classes,)
@@ -126,7 +126,7 @@ class Codebook(Frozen):
         return name in self.readings and self.readings[name].kind == "nothing"
 
     def encode_chunk(self, columns: Sequence[pa.Array], matrix: NDArray[Any] | None) -> Codes:
-        """Return the codes of some rows, given as one array a feature or as a numeric matrix."""
+        """Return the codes of some rows, given as one array per feature or as a numeric matrix."""
         if matrix is not None:
             if self.takes_matrix:
                 out = np.empty((len(self.columns), matrix.shape[0]), dtype=self.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,12 @@ __all__ = ["LabelledTable", "label_table"]
 ORDERS = ("context", "parents", "center")
 SHOWN_ROWS = 40
 WIDE, JOINED = 12, 8  # columns that are printed as they are; into how many others are joined
-MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB a class
+MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB per class
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable(EqualByArrays):
-    """P(feature | class, parents), one row a context.
+    """P(feature | class, parents), one row per context.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class LabelledTable(EqualByArrays):
             lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
         return "\n".join(lines)
 
-    __repr__ = __str__  # numbers of many rows are nothing to read
+    __repr__ = __str__
 
     def joined(self, most: int = JOINED) -> LabelledTable:
         """Return the table with neighbours of an ordered feature joined, to be read.
@@ -116,9 +116,7 @@ class LabelledTable(EqualByArrays):
         """
         order = self.order(by)
         contexts = [self.contexts[at] for at in order]
-        return LabelledTable(
-            self.feature, self.given, contexts, self.values, self.probabilities[order], self.column
-        )
+        return replace(self, contexts=contexts, probabilities=self.probabilities[order])
 
     def order(self, by: str) -> list[int]:
         """Return the places of the contexts in an order that `sorted` knows."""

@@ -1,4 +1,4 @@
-"""The rows of a fit, known again by their counts: a model keeps no row."""
+"""Recognise the training rows by a fingerprint of their counts; a model stores no rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def own_rows(
     n_rows: int,
     read: Callable[[], Iterable[CodedRows]],
 ) -> bool | None:
-    """Tell whether rows are those of the fit; None where the model cannot tell.
+    """Return whether rows are the training rows; None where the model cannot tell.
 
     Parameters
     ----------
