@@ -46,6 +46,8 @@ COMMANDS = {
         "explain:explain",
         "Explain one row: how each feature moves the odds between two classes.",
     ),
+    "ask": ("ask:ask", "Ask about any features and the class, given any others."),
+    "sample": ("ask:sample", "Draw rows from a model's network."),
     "draw": ("draw:draw", "Draw the network, or one of its tables."),
     "export": (
         "export:export",

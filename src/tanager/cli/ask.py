@@ -1,0 +1,184 @@
+"""``tanager ask`` and ``tanager sample``: questions to a network, and rows drawn from it."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tanager.cli.console import console, plain, plain_table, print_json
+from tanager.cli.options import Json, Model
+from tanager.cli.output import check_ending, open_output
+from tanager.cli.safety import Force, check_output
+from tanager.errors import ConfigurationError, listed, nearest
+
+if TYPE_CHECKING:
+    from tanager.codes import Column
+    from tanager.network import Answer, Network
+
+__all__ = ["ask", "sample"]
+
+SHOWN = 40  # combinations that are printed
+BAR_WIDTH = 24
+
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--given",
+        "-g",
+        help="What is known: NAME=VALUE, NAME=ONE|OTHER for one of several, NAME=LOW..HIGH for a "
+        "number or date above LOW and at most HIGH; once for each feature.",
+    ),
+]
+
+
+def ask(
+    model: Model,
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help="The features, or the target's name: what is asked. Else the class."),
+    ] = None,
+    given: Given = None,
+    best: Annotated[
+        int | None,
+        typer.Option("--best", min=1, help="Instead, the so many most probable completions."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask a model's network about any features and the class, given any others.
+
+    Everything that is neither given nor asked about is summed out exactly.
+    """
+    from tanager.network import Network
+    from tanager.network.evidence import class_name
+
+    network = Network.load(model)
+    evidence = read_given(network, given or [])
+    if best is not None:
+        completions = network.most_probable(evidence, best, of=targets or None)
+        found = [{"values": c.values, "probability": c.probability} for c in completions]
+        if as_json:
+            print_json(found)
+        else:
+            _print_completions(found)
+        return
+    answer = network.query(targets or class_name(network), evidence)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        _print_answer(answer)
+
+
+def sample(
+    model: Model,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
+    given: Given = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="A .csv, .parquet or .arrow file; else CSV to standard output."
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed for the draws.")] = None,
+    force: Force = False,
+) -> None:
+    """Draw rows from a model's network, in the columns of its training table."""
+    check_ending(output)
+    check_output(output, [model], force=force)
+    from tanager.network import Network
+
+    network = Network.load(model)
+    table = network.sample(rows, read_given(network, given or []), seed)
+    with open_output(output) as write:
+        for batch in table.to_batches():
+            write(batch)
+
+
+def read_given(network: Network, given: list[str]) -> dict[str, Any]:
+    """Return the evidence that options spell: see `Given`."""
+    from tanager.network.evidence import class_name
+
+    columns = {column.name: column for column in network.codebook.columns}
+    columns[class_name(network)] = network.codebook.target
+    evidence: dict[str, Any] = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise ConfigurationError(f"--given {text}: write NAME=VALUE.")
+        if name not in columns:
+            raise ConfigurationError(
+                f"--given {text}: there is no feature {name!r}.{nearest(name, list(columns))} "
+                f"Known: {listed(columns)}."
+            )
+        if name in evidence:
+            raise ConfigurationError(f"--given {text}: {name!r} was given before.")
+        evidence[name] = _read_value(columns[name], value, text)
+    return evidence
+
+
+def _read_value(column: Column, value: str, given: str) -> Any:
+    """Return one value, one of several, or an interval."""
+    from tanager.codes import NumericColumn
+    from tanager.network import Interval, OneOf
+
+    if value in ("", "missing"):
+        return None
+    if isinstance(column, NumericColumn):
+        low, sign, high = value.partition("..")
+        if sign:
+            ends = [_number(column, end, given) if end else None for end in (low, high)]
+            return Interval(*ends)
+        return _number(column, value, given)
+    values = dict(zip(column.labels(), column.values.to_pylist(), strict=False))
+    parts = [value] if value in values else value.split("|")
+    unknown = [part for part in parts if part not in values]
+    if unknown:
+        raise ConfigurationError(
+            f"--given {given}: {column.name!r} has no value {unknown[0]!r}."
+            f"{nearest(unknown[0], list(values))} Known: {listed(values)}."
+        )
+    found = [values[part] for part in parts]
+    return found[0] if len(found) == 1 else OneOf(*found)
+
+
+def _number(column: Any, text: str, given: str) -> Any:
+    """Return a number, date, time of day or duration that is written as people do."""
+    readers: dict[str, Any] = {
+        "": float,
+        "date": datetime.datetime.fromisoformat,
+        "time": datetime.time.fromisoformat,
+        "duration": lambda seconds: datetime.timedelta(seconds=float(seconds)),
+    }
+    try:
+        return readers[column.temporal](text)
+    except ValueError:
+        wanted = {"": "a number", "duration": "a number of seconds"}
+        kind = wanted.get(column.temporal, f"a {column.temporal} like 2024-12-31 or 23:59")
+        raise ConfigurationError(f"--given {given}: {text!r} isn't {kind}.") from None
+
+
+def _print_answer(answer: Answer) -> None:
+    from itertools import product
+
+    out = console()
+    pairs = list(zip(product(*answer.values), answer.probabilities.ravel().tolist(), strict=True))
+    top = max((p for _, p in pairs), default=1.0) or 1.0
+    table = plain_table(*answer.targets, "P", "", left=(*range(len(answer.targets)), -1))
+    for names, p in pairs[:SHOWN]:
+        table.add_row(*map(plain, names), f"{p:.4f}", "█" * round(BAR_WIDTH * p / top))
+    out.print(table)
+    if len(pairs) > SHOWN:
+        out.print(f"... {len(pairs) - SHOWN:,} more: --json has all", markup=False)
+    if answer.log_evidence < -1e-9:
+        out.print(f"log P(given) = {answer.log_evidence:.3f}", markup=False)
+
+
+def _print_completions(found: list[dict[str, Any]]) -> None:
+    names = list(found[0]["values"]) if found else []
+    table = plain_table("P", *names, left=range(1, len(names) + 1))
+    for completion in found:
+        values = [plain(completion["values"][name]) for name in names]
+        table.add_row(f"{completion['probability']:.3g}", *values)
+    console().print(table)
