@@ -62,11 +62,12 @@ def test_waveforms_have_their_means_and_unit_noise():
     assert x[:, :10].shape[0] == 23
 
 
-def test_logistic_rows_follow_their_weights():
-    x, y = columns(logistic(1.0, 40_000))
+@pytest.mark.parametrize("signed", [False, True])
+def test_logistic_rows_follow_their_weights(signed):
+    x, y = columns(logistic(1.0, 40_000, signed=signed))
     for bits in ((0, 0, 0), (0, 1, 1), (1, 0, 1)):
         chosen = (x == np.array(bits)[:, None]).all(axis=0)
-        score = np.array([10, 1, 0.1]) @ (2 * np.array(bits) - 1)
+        score = np.array([10, 1, 0.1]) @ (2 * np.array(bits) - 1 if signed else np.array(bits))
         assert abs((y[chosen] == "1").mean() - 1 / (1 + np.exp(-score))) < 0.02
 
 

@@ -83,7 +83,7 @@ def test_the_index_gathers_claims_of_all_pages(tmp_path):
     other.claims = [Claim("It is not", "does not hold", "0–9–1")]
     write_findings(other, tmp_path)
     page = write_index(tmp_path).read_text()
-    assert "2 claims: *holds* 1, *holds in part* 0, *does not hold* 1" in page
+    assert "2 claims: *holds* 1, *holds in part* 0, *undecided* 0, *does not hold* 1" in page
     assert page.index("other-2021.md") < page.index("some-2020.md")
 
 

@@ -198,14 +198,16 @@ def test_probes_are_kept_until_the_code_changes(tmp_path, monkeypatch):
 
 def test_verdicts_follow_the_rule():
     assert judge(WinDrawLoss(20, 0, 2)) == "holds"
-    assert judge(WinDrawLoss(6, 0, 4)) == "holds in part"
-    assert judge(WinDrawLoss(4, 3, 4)) == "does not hold"
-    # As often as in the paper, on fewer tables: borne out, though not significant.
-    assert judge(WinDrawLoss(26, 0, 22), (40, 0, 28)) == "holds"
-    assert judge(WinDrawLoss(22, 0, 26), (40, 0, 28)) == "does not hold"
-    # Clearly less often, or on too few tables to tell.
-    assert judge(WinDrawLoss(26, 0, 22), (60, 2, 6)) == "holds in part"
-    assert judge(WinDrawLoss(3, 0, 1), (40, 0, 28)) == "holds in part"
+    assert judge(WinDrawLoss(2, 0, 20)) == "does not hold"
+    # A lead that chance explains decides nothing, however large the paper's was.
+    assert judge(WinDrawLoss(6, 0, 4)) == "undecided"
+    assert judge(WinDrawLoss(5, 0, 4), (11, 0, 1)) == "undecided"
+    assert judge(WinDrawLoss(28, 0, 23), (40, 0, 28)) == "undecided"
+    # Clearly less often than in the paper, by more than the margin.
+    assert judge(WinDrawLoss(26, 0, 22), (60, 2, 6)) == "does not hold"
+    # A claim of many comparisons has no better chance than a claim of one.
+    assert judge(WinDrawLoss(34, 0, 17), (50, 0, 20)) == "holds"
+    assert judge(WinDrawLoss(34, 0, 17), (50, 0, 20), n_comparisons=12) == "undecided"
     records = [
         Comparison("a", WinDrawLoss(20, 0, 2)),
         Comparison("b", WinDrawLoss(1, 0, 9)),
@@ -213,9 +215,13 @@ def test_verdicts_follow_the_rule():
     ]
     claim = claim_of_records("x", records, "Because.")
     assert claim.verdict == "holds in part"
-    assert claim.number == "a 20–0–2*; b 1–0–9*"
+    assert claim.number == "a 20–0–2 (68 to 99 %); b 1–0–9 (0 to 49 %)"
     assert claim.why == "1 of 2 comparisons borne out; not: b. Because."
-    assert claim_of_records("x", records[:1], "Because.") == Claim("x", "holds", "a 20–0–2*")
+    number = "a 20–0–2 (71 to 99 %)"
+    assert claim_of_records("x", records[:1], "Because.") == Claim("x", "holds", number)
+    alone = [Comparison("a", WinDrawLoss(20, 0, 2), (40, 0, 20))]
+    assert claim_of_records("x", alone).number == f"{number}; power 0.21"
+    assert claim_of_records("x", [Comparison("a", WinDrawLoss(3, 0, 2))]).verdict == "undecided"
     assert claim_of_records("x", records[2:]).verdict == "cannot be tested here"
     with pytest.raises(ConfigurationError, match="holds in part"):
         Claim("x", "perhaps", "")

@@ -41,7 +41,7 @@ def test_the_page_s_classifiers_still_mean_the_same(paper, probes):
 def test_a_claim_that_does_not_hold_in_full_says_why(paper):
     page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
     for claim in page["claims"]:
-        assert bool(claim["why"]) == (claim["verdict"] in ("holds in part", "does not hold"))
+        assert bool(claim["why"]) == (claim["verdict"] not in ("holds", "cannot be tested here"))
 
 
 def test_the_index_has_every_claim():

@@ -14,7 +14,7 @@ __all__ = ["CELLS", "VERDICTS", "Block", "Claim", "Findings", "Picture"]
 
 # The file of `Findings.cells`, in the folder of the paper's figures.
 CELLS = "cells.parquet"
-VERDICTS = ("holds", "holds in part", "does not hold", "cannot be tested here")
+VERDICTS = ("holds", "holds in part", "undecided", "does not hold", "cannot be tested here")
 
 
 @dataclass(frozen=True)

@@ -129,22 +129,30 @@ def order_claim(first_round: Scores, random: Mapping[str, Any]) -> Claim:
     return claim_of_parts(text, parts, f"points of rate: {', '.join(told)}", why)
 
 
+CL_REASON = (
+    "Our CL is 20 steps of L-BFGS where the paper has 20 of gradient descent, and gains far more: "
+    "7.8 points for NB on MNIST, 0.04 in the paper."
+)
+
+
 def two_tree_claim(rates: Mapping[str, np.ndarray], mnist: Mapping[str, float]) -> Claim:
-    """Judge whether the best rate is one of a discriminative 2-tree."""
+    """Judge whether the best rate is one of a discriminative 2-tree, by kind of parameters."""
     text = "Of all classifiers the discriminative 2-tree performs best (table 1)"
     found = {"UCI": {n: float(v.mean()) for n, v in rates.items() if len(v)}, "MNIST": dict(mnist)}
     parts, told = {}, []
     for where, by_name in found.items():
-        trees = {n: r for n, r in by_name.items() if n in TABLE_1 and n.startswith("2-tree")}
-        others = {n: r for n, r in by_name.items() if n in TABLE_1 and n not in trees}
-        if trees and others:
-            best, other = (max(some, key=lambda n: some[n]) for some in (trees, others))
-            ahead = trees[best] > others[other]
-            parts[where] = "holds" if ahead else "does not hold"
-            told.append(
-                f"{where} {best} {100 * trees[best]:.2f} %, {other} {100 * others[other]:.2f} %"
-            )
-    return claim_of_parts(text, parts, "; ".join(told))
+        for kind in ("ML", "CL"):
+            known = {n: r for n, r in by_name.items() if n in TABLE_1 and n.endswith(kind)}
+            trees = {n: r for n, r in known.items() if n.startswith("2-tree")}
+            others = {n: r for n, r in known.items() if n not in trees}
+            if trees and others:
+                best, other = (max(some, key=lambda n: some[n]) for some in (trees, others))
+                ahead = trees[best] > others[other]
+                parts[f"{where}, {kind}"] = "holds" if ahead else "does not hold"
+                told.append(
+                    f"{where} {best} {100 * trees[best]:.2f} %, {other} {100 * others[other]:.2f} %"
+                )
+    return claim_of_parts(text, parts, "; ".join(told), CL_REASON)
 
 
 def mnist_claim(mnist: Mapping[str, float]) -> Claim:

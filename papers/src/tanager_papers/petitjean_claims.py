@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tanager.evaluation.results import Scores
@@ -46,9 +48,11 @@ TABLE_5 = (
     Duel("kDB-5-HDP", "SkDB-HDP", {"rmse_true_class": (33, 5, 30)}),
 )
 
-# Section 6.4: 0-1 loss against random forest on the ten largest tables.
+# Section 6.4: against random forest on the ten largest tables; the sentence names no metric.
 LARGEST = {"TAN": (6, 1, 3), "SkDB": (7, 0, 3)}
 FOREST_REASON = (
+    "The sentence names no metric; the group's released program averages RMSE over the classes. "
+    "Ten tables decide little. "
     "The forest here, scikit-learn's with 100 whole trees, is a stronger opponent on 0-1 loss "
     "than the paper's, Weka's."
 )
@@ -78,10 +82,11 @@ def table_claims(scores: dict[str, Scores]) -> list[Claim]:
     return [*claims, *_overfitting_claims(rmse), *_forest_claims(rmse, loss)]
 
 
-def largest_claim(largest: Scores) -> Claim:
-    """Judge section 6.4 on the ten largest tables, by their 0-1 losses."""
+def largest_claim(largest: Mapping[str, Scores]) -> Claim:
+    """Judge section 6.4 on the ten largest tables, by every metric that it may mean."""
     records = [
-        Comparison(name, duel_record(largest, f"{name}-HDP", "RF"), printed)
+        Comparison(f"{name}, {title}", duel_record(scores, f"{name}-HDP", "RF"), printed)
+        for title, scores in largest.items()
         for name, printed in LARGEST.items()
     ]
     text = "On the ten largest tables TAN and SkDB with HDP beat random forest (section 6.4)"

@@ -9,8 +9,8 @@ import numpy as np
 
 from tanager.evaluation.results import Scores
 from tanager.evaluation.statistics import WinDrawLoss, win_draw_loss
-from tanager_papers.duels import DECIMALS, record_text
-from tanager_papers.findings import Claim
+from tanager_papers.duels import DECIMALS
+from tanager_papers.findings import VERDICTS, Claim
 
 __all__ = [
     "RULE",
@@ -19,19 +19,31 @@ __all__ = [
     "claim_of_records",
     "duel_record",
     "judge",
+    "on_generated_rows",
+    "power",
+    "share_interval",
     "untested",
 ]
 
+LEVEL = 0.05  # of significance, shared by the comparisons of a claim
+MARGIN = 0.10  # by which a share of wins may differ and still be the paper's
+
 RULE = (
     "A claim is divided into comparisons: one for each structure, table, metric or size that it "
-    "speaks of. One of wins against losses is borne out where the paper's winner leads and its "
-    "lead is significant (two-tailed sign test, p ≤ 0.05) or as large as in the paper: the shares "
-    "of wins do not differ (Fisher's exact test, p > 0.05) on at least a third as many tables. We "
-    "have fewer tables than the papers, and the same share of wins on fewer tables may miss "
-    "significance. Other comparisons are borne out where the numbers have the order, or about the "
-    "size, that the paper says. *Holds*: all comparisons are borne out. *Holds in part*: some "
-    "are, or the paper's winner leads without being borne out. *Does not hold*: neither. Where a "
-    "claim does not hold in full, its page says what is missing, and why as far as we know."
+    "speaks of. Of wins against losses the share of wins has an exact (Clopper–Pearson) "
+    "interval at level 0.05 divided by the number of the claim's comparisons, so that a claim "
+    "of many has no better chance than a claim of one. A comparison *holds* where the interval "
+    "lies above one half. It *does not hold* where the interval lies below one half, or reaches "
+    "one half but stays more than 10 points, a margin fixed in advance, below the share of wins "
+    "that the paper prints. Else it's *undecided*: chance would explain it, and so would the "
+    "paper. The power beside it is the chance of an interval above one half if the paper's "
+    "share were the truth, on as many tables as we have. Other comparisons are borne out where "
+    "the numbers have the order, or about the size, that the paper says. A claim *holds* where "
+    "all its comparisons do and *holds in part* where some do, or where the paper's winner "
+    "leads without being borne out. If none does, it *does not hold* where one is refuted, and "
+    "is *undecided* otherwise. What rests on rows of our own generators alone *cannot be tested "
+    "here*. Where a claim does not hold in full, its page says what is missing, and why as far "
+    "as we know."
 )
 
 
@@ -50,34 +62,66 @@ def duel_record(scores: Scores | None, a: str, b: str) -> WinDrawLoss | None:
     return win_draw_loss(scores.of(a), scores.of(b), DECIMALS)
 
 
-def judge(ours: WinDrawLoss, paper: tuple[int, int, int] | None = None) -> str:
-    """Return the verdict on "the first wins": borne out, a lead, or neither; see `RULE`."""
-    if ours.wins <= ours.losses:
-        return "does not hold"
-    sure = ours.p_value <= 0.05 or (paper is not None and _as_often(ours, WinDrawLoss(*paper)))
-    return "holds" if sure else "holds in part"
+def share_interval(record: WinDrawLoss, level: float = LEVEL) -> tuple[float, float]:
+    """Return the exact interval of the share of wins among tables that aren't a draw.
+
+    >>> [round(end, 3) for end in share_interval(WinDrawLoss(36, 0, 13))]
+    [0.589, 0.851]
+    """
+    from scipy.stats import binomtest
+
+    n = record.wins + record.losses
+    if n == 0:
+        return 0.0, 1.0
+    found = binomtest(record.wins, n).proportion_ci(1 - level, method="exact")
+    return float(found.low), float(found.high)
 
 
-def _as_often(ours: WinDrawLoss, paper: WinDrawLoss) -> bool:
-    """Tell whether the share of wins is as in the paper, on enough tables to tell."""
-    from scipy.stats import fisher_exact
+def power(n_tables: int, share: float, level: float = LEVEL) -> float:
+    """Return the chance that the interval lies above one half if `share` is the truth.
 
-    if 3 * (ours.wins + ours.losses) < paper.wins + paper.losses:
-        return False
-    counts = [[ours.wins, ours.losses], [paper.wins, paper.losses]]
-    return bool(fisher_exact(counts).pvalue > 0.05)
+    >>> round(power(49, 52 / 67), 2), round(power(9, 0.7), 2)
+    (0.98, 0.2)
+    """
+    from scipy.stats import binom
+
+    wins = range(n_tables + 1)
+    enough = [k for k in wins if share_interval(WinDrawLoss(k, 0, n_tables - k), level)[0] > 0.5]
+    return float(binom.sf(enough[0] - 1, n_tables, share)) if enough else 0.0
+
+
+def judge(
+    ours: WinDrawLoss, paper: tuple[int, int, int] | None = None, n_comparisons: int = 1
+) -> str:
+    """Return the verdict on "the first wins", one of the claim's comparisons; see `RULE`."""
+    low, high = share_interval(ours, LEVEL / n_comparisons)
+    if low > 0.5:
+        return "holds"
+    refuted = paper is not None and high < paper[0] / max(1, paper[0] + paper[2]) - MARGIN
+    return "does not hold" if high < 0.5 or refuted else "undecided"
 
 
 def claim_of_records(text: str, comparisons: Sequence[Comparison], why: str = "") -> Claim:
-    """Return a claim that all the comparisons must bear out; the worst and best decide.
+    """Return a claim that all the comparisons must bear out.
 
     `why` is told where it does not hold in full.
     """
     run = [(c.name, c.ours, c.paper) for c in comparisons if c.ours is not None]
     if not run:
         return untested(text, "not run")
-    parts = {name: judge(ours, paper) for name, ours, paper in run}
-    number = "; ".join(f"{name} {record_text(ours)}" for name, ours, _ in run)
+    level = LEVEL / len(run)
+    parts = {name: judge(ours, paper, len(run)) for name, ours, paper in run}
+    told, chances = [], []
+    for name, ours, paper in run:
+        low, high = share_interval(ours, level)
+        told.append(f"{name} {ours} ({100 * low:.0f} to {100 * high:.0f} %)")
+        if paper is not None:
+            share = paper[0] / max(1, paper[0] + paper[2])
+            chances.append(power(ours.wins + ours.losses, share, level))
+    number = "; ".join(told)
+    if chances:
+        least, most = f"{min(chances):.2f}", f"{max(chances):.2f}"
+        number += f"; power {least if least == most else f'{least} to {most}'}"
     return claim_of_parts(text, parts, number, why)
 
 
@@ -85,15 +129,17 @@ def claim_of_parts(text: str, parts: dict[str, str], number: str, why: str = "")
     """Return a claim by the verdicts on its named parts, and tell which are not borne out."""
     if not parts:
         return untested(text, "not run")
-    verdicts = set(parts.values())
-    verdict = verdicts.pop() if len(verdicts) == 1 else "holds in part"
-    if verdict == "holds":
-        return Claim(text, verdict, number)
-    leads = [name for name, found in parts.items() if found == "holds in part"]
-    failed = [name for name, found in parts.items() if found == "does not hold"]
-    n_borne = len(parts) - len(leads) - len(failed)
-    told = f"{n_borne} of {len(parts)} comparisons borne out"
+    names: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
+    for name, found in parts.items():
+        names[found].append(name)
+    borne, leads = names["holds"], names["holds in part"]
+    open_, failed = names["undecided"], names["does not hold"]
+    if len(borne) == len(parts):
+        return Claim(text, "holds", number)
+    verdict = "holds in part" if borne or leads else "does not hold" if failed else "undecided"
+    told = f"{len(borne)} of {len(parts)} comparisons borne out"
     told += f"; a lead only: {_listed(leads)}" if leads else ""
+    told += f"; undecided: {_listed(open_)}" if open_ else ""
     told += f"; not: {_listed(failed)}" if failed else ""
     return Claim(text, verdict, number, f"{told}. {why}".strip())
 
@@ -114,3 +160,15 @@ def rising(values: Iterable[float]) -> bool:
         return False
     ranks = np.argsort(np.argsort(found))
     return bool(np.corrcoef(np.arange(len(found)), ranks)[0, 1] > 0.5)
+
+
+def on_generated_rows(claim: Claim) -> Claim:
+    """Return a claim on rows that nobody has: untested, with what generated ones say."""
+    if claim.verdict == "cannot be tested here":
+        return claim
+    return untested(
+        claim.text,
+        f"on generated rows it {claim.verdict}: {claim.number}".replace(
+            "it undecided", "is undecided"
+        ),
+    )

@@ -55,11 +55,6 @@ class Constants(NamedTuple):
         return float(np.sqrt(self.squared_error))
 
     @property
-    def relative_error(self) -> float:
-        """Standard error in units of the mean of what is approximated."""
-        return self.standard_error / abs(self.mean)
-
-    @property
     def unexplained(self) -> float:
         """Share of the variance that the approximation leaves: 0 where it is exact."""
         return self.squared_error / self.variance

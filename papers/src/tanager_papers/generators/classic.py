@@ -125,11 +125,12 @@ def waveform(n_rows: int = 5000, n_noise: int = 19, seed: int = 0) -> Any:
     return pa.table({**columns, "class": label.astype(str)})
 
 
-def logistic(alpha: float, n_rows: int = 10_000, seed: int = 0) -> Any:
+def logistic(alpha: float, n_rows: int = 10_000, seed: int = 0, *, signed: bool = False) -> Any:
     r"""Return rows of a logistic model of three binary features with weights 10^a, 1 and 10^-a.
 
     The larger `alpha`, the longer and narrower the valley in which the conditional
-    likelihood has its optimum: for studies of optimisers.
+    likelihood has its optimum: for studies of optimisers. Features count as 0 and 1, or as -1
+    and 1 where they're `signed`.
 
     References
     ----------
@@ -143,7 +144,7 @@ def logistic(alpha: float, n_rows: int = 10_000, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     bits = rng.integers(2, size=(3, n_rows))
     weights = 10.0 ** np.array([alpha, 0.0, -alpha])
-    label = rng.random(n_rows) < 1 / (1 + np.exp(-(weights @ (2 * bits - 1))))
+    label = rng.random(n_rows) < 1 / (1 + np.exp(-(weights @ (2 * bits - 1 if signed else bits))))
     return _table(("x1", "x2", "x3"), list(bits), label.astype(np.int64))
 
 
