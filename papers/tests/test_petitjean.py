@@ -73,7 +73,8 @@ def test_sweeps_and_tyings_are_compared_by_pairs(monkeypatch):
     table = Dataset("a", pa.table({"x": ["a"], "class": ["b"]}))
     flagship = {"TAN": "tan", "SkDB": "skdb"}
     block, claims = petitjean_sweeps.sweep_block(bench, flagship, [table])
-    assert [claim.verdict for claim in claims] == ["holds", "holds", "holds"]
+    # On eight tables none of twelve comparisons can be told from chance, but four can.
+    assert [claim.verdict for claim in claims] == ["undecided", "holds", "holds"]
     assert "TAN, level 10.0" in claims[-1].number
     assert ("TAN, single: against 50,000 sweeps", "0–0–8", "0–0–8", "") in block.rows
     assert ("SkDB, parent: against level", "0–0–8", "0–0–8", "0–0–8") in block.rows
