@@ -1,12 +1,11 @@
 """Sufficient statistics that add up."""
 
 from tanager.counts.families import Family, FamilyCounts, Trees, build_trees, most_cells
-from tanager.counts.fingerprint import fingerprint_counts
 from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import PairCells, PairCounts
 from tanager.counts.prior import PriorCounts
-from tanager.counts.scores import ConditionalInformation, PairScore
-from tanager.counts.statistics import Counts
+from tanager.counts.scores import ConditionalInformation, ExplainingAway, PairScore
+from tanager.counts.statistics import Counts, fingerprint_counts
 from tanager.counts.tree import Contexts, ContextTree, Level, tree_from_dense
 
 __all__ = [
@@ -14,6 +13,7 @@ __all__ = [
     "ContextTree",
     "Contexts",
     "Counts",
+    "ExplainingAway",
     "Family",
     "FamilyCounts",
     "FoldPlan",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.counts.pairs import PairCells, PairCounts
 
-__all__ = ["ConditionalInformation", "PairScore"]
+__all__ = ["ConditionalInformation", "ExplainingAway", "PairScore"]
 
 Floats = NDArray[np.float64]
 
@@ -55,3 +55,42 @@ class ConditionalInformation:
         with_right = cells.margin(cells.right, cells.label)
         ratio = cells.counts * cells.margin(cells.label) / (with_left * with_right)
         return float((cells.counts * np.log(ratio)).sum() / cells.counts.sum())
+
+
+class ExplainingAway:
+    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: the dependence that the class makes.
+
+    References
+    ----------
+    J. Bilmes, "Dynamic Bayesian multinets", UAI 2000.
+    """
+
+    symmetric = True
+
+    def joints(self, pairs: PairCounts) -> Floats:
+        """Return the scores of dense pairs."""
+        out = np.empty((len(pairs.left), 1))
+        for (_, _, joint), score in zip(pairs.joints(), out, strict=True):
+            native.score_explaining_away(joint, score)
+        return out[:, 0]
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair, as sums of n log n over the margins of its cells."""
+        if cells.counts.shape[0] == 0:
+            return 0.0
+        left, right, label, count, _ = cells
+        signs = (
+            (1, (left, right, label)),
+            (-1, (left, label)),
+            (-1, (right, label)),
+            (1, (label,)),
+            (-1, (left, right)),
+            (1, (left,)),
+            (1, (right,)),
+        )
+        # Summed over the cells, log of a margin is n log n of that margin.
+        terms = sum(
+            sign * float((count * np.log(cells.margin(*columns))).sum()) for sign, columns in signs
+        )
+        total = float(count.sum())
+        return (terms - total * float(np.log(total))) / total

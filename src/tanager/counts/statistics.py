@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
@@ -30,7 +31,7 @@ from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
 from tanager.engines.keeping import release, scratch_array
 
-__all__ = ["Counts"]
+__all__ = ["Counts", "fingerprint_counts"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -358,3 +359,15 @@ def _information(joint: Floats) -> float:
     expected = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True) / total
     seen = joint > 0
     return float((joint[seen] * np.log(joint[seen] / expected[seen])).sum() / total)
+
+
+def fingerprint_counts(classes: Floats, values: Sequence[Floats]) -> str:
+    """Return a short text that tells rows apart by their counts N(y) and N(x_i, y).
+
+    The order of the rows does not matter. So a report knows whether the rows it
+    is given are those the model was fitted on, though the model keeps no row.
+    """
+    digest = hashlib.sha256(np.ascontiguousarray(classes, "<f8").tobytes())
+    for joint in values:
+        digest.update(np.ascontiguousarray(joint, "<f8").tobytes())
+    return digest.hexdigest()[:16]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts.fingerprint import fingerprint_counts
+from tanager.counts import fingerprint_counts
 
 if TYPE_CHECKING:
     from tanager.codes import Codes, MatchedTable

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.counts import Counts
+from tanager.counts import Counts, ExplainingAway
 from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
 from tanager.structure.arborescence import maximum_branching
 from tanager.structure.chance import adjusted_cmi
-from tanager.structure.ear import explaining_away_residual
 from tanager.structure.kdb import feature_order
 from tanager.structure.learner import StructureLearner
 from tanager.structure.limits import Limits
@@ -95,7 +94,7 @@ class TAN(StructureLearner):
             )
         adjusted = self.adjusted and self.score == "cmi"
         if self.score == "ear":
-            information = explaining_away_residual(counts)
+            information = counts.score_pairs(ExplainingAway())
         else:
             information = adjusted_cmi(counts) if adjusted else counts.cmi()
         if plan.limits is not None:
@@ -103,7 +102,8 @@ class TAN(StructureLearner):
         elif self.root == "first":
             parents = maximum_spanning_tree(information)
         else:
-            parents = _tree_in_order(information, feature_order(counts, adjusted=adjusted))
+            order = feature_order(counts, adjusted=adjusted)
+            parents = maximum_spanning_tree(information, order)
         edges = _edge_weights(information, parents)
         if adjusted and plan.limits is None:
             parents = np.where(edges > 0, parents, -1)
@@ -144,36 +144,27 @@ def _edge_weights(weights: NDArray[np.float64], parents: NDArray[np.int64]) -> N
     return edges
 
 
-def _tree_in_order(weights: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the parents in the tree that is found when the features stand in `order`."""
-    found = maximum_spanning_tree(weights, order)
-    parents = np.full(order.shape[0], -1, np.int64)
-    has = found >= 0
-    parents[order[has]] = order[found[has]]
-    return parents
-
-
 def maximum_spanning_tree(
     weights: NDArray[np.float64], order: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return each node's parent in the maximum spanning tree rooted at node 0.
+    """Return each node's parent in the maximum spanning tree rooted at the first node.
 
-    Prim's algorithm on a symmetric matrix; of equal weights the lowest node,
-    and the earliest attachment, win. The root's parent is -1. Node i is row and
-    column ``order[i]``.
+    Prim's algorithm on a symmetric matrix; of equal weights the first node, and the
+    earliest attachment, win. The root's parent is -1. `order`: of the nodes, by default
+    as they stand in the matrix.
     """
     n = weights.shape[0]
     order = np.arange(n) if order is None else order
     parents = np.full(n, -1, np.int64)
-    best = np.full(n, -np.inf)
+    best = np.full(n, -np.inf)  # in this order, as `outside`
     outside = np.ones(n, np.bool_)
-    node = 0
+    place = 0
     for _ in range(n - 1):
-        outside[node] = False
-        row = weights[order[node]][order]
+        outside[place] = False
+        row = weights[order[place]][order]
         closer = outside & (row > best)
         best[closer] = row[closer]
-        parents[closer] = node
-        node = int(np.argmax(np.where(outside, best, -np.inf)))
+        parents[order[closer]] = order[place]
+        place = int(np.argmax(np.where(outside, best, -np.inf)))
         release(weights)
     return parents
