@@ -15,7 +15,7 @@ from tanager.atomic import replacing_folder
 from tanager.cli.output import open_output
 from tanager.errors import ConfigurationError
 from tanager.sources import Fragment, Source
-from tanager.sources.source import FragmentView
+from tanager.sources.source import MappedFragment
 
 __all__ = ["check_folder", "write_parts"]
 
@@ -112,7 +112,7 @@ class _Part(Source):
 
 def _path(fragment: Fragment) -> Path | None:
     """Return the file that a fragment is read from; None where it is no file's."""
-    while isinstance(fragment, FragmentView):
+    while isinstance(fragment, MappedFragment):
         fragment = fragment.fragment
     opened = getattr(fragment, "opened", None)
     if opened is None:

@@ -19,8 +19,7 @@ from tanager.codes.dates import as_date_styles, read_dates
 from tanager.codes.distinct import check_arity, sort_values
 from tanager.codes.orders import arrange_values, feature_index, has_order, read_orders
 from tanager.codes.raw import RawRows
-from tanager.codes.read_sources import ReadSource
-from tanager.codes.reading import Reading
+from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
 from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen
@@ -139,7 +138,7 @@ def learn_codebook(
     empty = _empty_features(features, seen) if missing == "marginalize" else []
     if empty:
         readings |= dict.fromkeys(empty, Reading("nothing"))
-        table = ReadSource(table, readings)
+        table = read_columns(table, readings)
         raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
         findings = [Finding(one, "empty", "left out", "every row is missing") for one in empty]
         audited = context.record("codes").get("audit", [])
@@ -192,7 +191,7 @@ def _read_columns(
         findings = audit_columns(table, features, [*readings, *spoken_for])
         context.record("codes")["audit"] = [finding.to_dict() for finding in findings]
         readings |= {f.column: f.reading for f in findings if f.reading is not None}
-    return (ReadSource(table, readings) if readings else table), readings
+    return (read_columns(table, readings) if readings else table), readings
 
 
 def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:

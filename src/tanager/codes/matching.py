@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.read_sources import CompletedSource, ReadSource
+from tanager.codes.reading import read_columns
 from tanager.codes.rows import Codes
 from tanager.errors import DataError, listed
 from tanager.sources import Fragment, Source, open_source
+from tanager.sources.source import complete_columns
 
 if TYPE_CHECKING:
     from tanager.codes.codebook import Codebook
@@ -125,7 +126,7 @@ class MatchedTable:
         pairs = zip(self.features, self.codebook.columns, strict=True)
         known = self.codebook.readings
         readings = {name: known[c.name] for name, c in pairs if c.name in known}
-        return ReadSource(self.source, readings) if readings else self.source
+        return read_columns(self.source, readings) if readings else self.source
 
     def code(self, fragment: Fragment) -> Iterator[CodedBatch]:
         """Iterate over the codes of a fragment of `source`, a bounded number of rows at a time."""
@@ -172,7 +173,7 @@ def _complete(codebook: Codebook, source: Source) -> Source:
     absent = [name for name in codebook.domain.names if name not in source.names]
     if not absent or (source.names and len(absent) == len(codebook.columns)):
         return source
-    return CompletedSource(source, absent) if all(map(codebook.may_lack, absent)) else source
+    return complete_columns(source, absent) if all(map(codebook.may_lack, absent)) else source
 
 
 def _refuse_names(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ColumnWarning, DataError
+from tanager.sources.source import MappedSource, Source
 
 __all__ = [
     "AUDITED_DATES",
@@ -21,6 +23,7 @@ __all__ = [
     "Reading",
     "is_text",
     "parse_texts",
+    "read_columns",
 ]
 
 _SIGN = r"^[+-]?"
@@ -111,6 +114,23 @@ class Reading:
                 )
                 break
         return read
+
+
+def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
+    """Return a source, some columns of which are read in their own way."""
+    fields = [
+        (field.name, readings[field.name].type)
+        if field.name in readings and _changes(readings[field.name], field.type)
+        else field
+        for field in source.schema
+    ]
+    changes = {name: partial(reading.read, name=name) for name, reading in readings.items()}
+    again = partial(read_columns, readings=dict(readings))
+    return MappedSource(source, pa.schema(fields), again, changes)
+
+
+def _changes(reading: Reading, kind: pa.DataType) -> bool:
+    return reading.kind == "nothing" or is_text(kind)
 
 
 def is_text(kind: pa.DataType) -> bool:

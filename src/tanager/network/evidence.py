@@ -166,13 +166,13 @@ def read_evidence(network: Network, evidence: Any) -> Known:
 
 def _code_table(network: Network, X: Any) -> Codes:
     """Code rows of raw values; columns that the table lacks are unknown."""
-    from tanager.codes.read_sources import CompletedSource
     from tanager.sources import open_source
+    from tanager.sources.source import complete_columns
 
     source, domain = open_source(X), network.codebook.domain
     absent = [name for name in domain.names if name not in source.names] if source.named else []
     if absent and len(absent) < domain.n_features:
-        source = CompletedSource(source, absent)
+        source = complete_columns(source, absent)
     else:
         absent = []
     codes = MatchedTable.of(network.codebook, source).encode()

@@ -10,9 +10,10 @@ transpositions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +29,12 @@ __all__ = [
     "BATCH_ROWS",
     "ArraySource",
     "Fragment",
-    "FragmentView",
+    "MappedFragment",
+    "MappedSource",
     "Source",
-    "SourceView",
     "TableSource",
+    "complete_columns",
+    "select_columns",
 ]
 
 BATCH_ROWS = 65_536
@@ -125,7 +128,7 @@ class Source(ABC):
 
     def select(self, columns: Sequence[str]) -> Source:
         """Return some of the columns, in this order."""
-        return _Selected(self, columns)
+        return select_columns(self, columns)
 
     def as_text(self, columns: Collection[str]) -> Source:  # noqa: ARG002
         """Return the table with some columns as the text they were written in.
@@ -155,41 +158,62 @@ class Source(ABC):
         return f"{type(self).__name__}({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
-class SourceView(Source):
-    """Another view of a source: the same rows in the same fragments, other columns."""
+Change: TypeAlias = Callable[[pa.Array], pa.Array]
 
-    def __init__(self, source: Source, schema: pa.Schema) -> None:
-        self._source = source
+
+class MappedSource(Source):
+    """The rows of a source with other columns, in the same fragments.
+
+    Parameters
+    ----------
+    source : Source
+    schema : pyarrow.Schema
+        The columns; one that the source lacks is missing in every row.
+    again : callable
+        Makes the same of another source.
+    changes : mapping from str to callable, optional
+        What becomes of a column's array, where it is read; module-level functions or partials
+        of them, since fragments travel.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        schema: pa.Schema,
+        again: Callable[[Source], Source],
+        changes: Mapping[str, Change] | None = None,
+    ) -> None:
+        self._source, self._again, self._changes = source, again, dict(changes or {})
         self.named, self.in_memory = source.named, source.in_memory
         super().__init__(schema, source.n_rows)
 
-    @abstractmethod
-    def again(self, source: Source) -> Source:
-        """Return this view of another source."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes fetched for the table that this is a view of."""
-        return self._source.bytes_read
-
-    def keep(self, limit: int) -> None:
-        """Keep what is fetched for the table that this is a view of."""
-        self._source.keep(limit)
-
     def as_text(self, columns: Collection[str]) -> Source:
-        """Return the view of a table with some columns as text."""
-        return self.again(self._source.as_text(columns))
+        """Return the same of a table with some columns as text."""
+        return self._again(self._source.as_text(columns))
 
     def hash_text(self) -> Source:
-        """Return the view of a table with its text as dictionaries."""
-        return self.again(self._source.hash_text())
+        """Return the same of a table with its text as dictionaries."""
+        return self._again(self._source.hash_text())
+
+    def fragments(self) -> list[Fragment]:
+        """Return the fragments of the source, each read so."""
+        there = set(self._source.names)
+        absent = frozenset(name for name in self.names if name not in there)
+        if not absent and not self._changes:
+            return self._source.fragments()
+        first = (*self._source.names, *self.names)[0]
+        found = self._source.fragments()
+        return [MappedFragment(one, absent, first, self._changes) for one in found]
 
 
 @dataclass(frozen=True, eq=False)
-class FragmentView(Fragment):
-    """Another view of a fragment's rows."""
+class MappedFragment(Fragment):
+    """A fragment with other columns."""
 
     fragment: Fragment
+    absent: frozenset[str]
+    first: str  # a column that is there: it tells the number of rows
+    changes: Mapping[str, Change]
 
     @property
     def start(self) -> int:  # type: ignore[override]
@@ -201,20 +225,40 @@ class FragmentView(Fragment):
         """Number of rows."""
         return self.fragment.n_rows
 
+    def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
+        """Return a numeric matrix where all of its columns are as the source has them."""
+        if any(name in self.absent or name in self.changes for name in columns):
+            return None
+        return self.fragment.matrix(columns)
 
-class _Selected(SourceView):
-    """Some columns of a source."""
+    def batches(
+        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Iterate over the rows."""
+        there = [name for name in columns if name not in self.absent] or [self.first]
+        for batch in self.fragment.batches(there, batch_rows):
+            given = dict(zip(there, batch.columns, strict=True))
+            arrays = [
+                self.changes[name](given[name])
+                if name in self.changes
+                else pa.nulls(batch.num_rows)
+                if name in self.absent
+                else given[name]
+                for name in columns
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    def __init__(self, source: Source, columns: Sequence[str]) -> None:
-        super().__init__(source, pa.schema([source.schema.field(name) for name in columns]))
 
-    def again(self, source: Source) -> Source:
-        """Return the same columns of another source."""
-        return _Selected(source, self.names)
+def select_columns(source: Source, columns: Sequence[str]) -> Source:
+    """Return some columns of a source, in this order."""
+    schema = pa.schema([source.schema.field(name) for name in columns])
+    return MappedSource(source, schema, partial(select_columns, columns=tuple(columns)))
 
-    def fragments(self) -> list[Fragment]:
-        """Return the fragments of the source."""
-        return self._source.fragments()
+
+def complete_columns(source: Source, absent: Sequence[str]) -> Source:
+    """Return a source with columns that it lacks: every row's value is missing."""
+    schema = pa.schema([*source.schema, *(pa.field(name, pa.null()) for name in absent)])
+    return MappedSource(source, schema, partial(complete_columns, absent=tuple(absent)))
 
 
 class TableSource(Source):

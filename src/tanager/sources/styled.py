@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources.plain import plain_numbers
-from tanager.sources.source import BATCH_ROWS, Fragment, FragmentView, Source, SourceView
+from tanager.sources.source import BATCH_ROWS, Fragment, MappedSource, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,49 +40,23 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
                 f"{name}={given!r} says how a CSV file is written, and this table is none. "
                 "Leave it out."
             )
-    return _WithoutTexts(source, style.na_values) if style.na_values else source
+    return without_texts(source, style.na_values) if style.na_values else source
 
 
-class _WithoutTexts(SourceView):
-    """A source in which some texts are missing values."""
-
-    def __init__(self, source: Source, texts: Sequence[str]) -> None:
-        super().__init__(source, source.schema)
-        self._texts = tuple(texts)
-
-    def again(self, source: Source) -> Source:
-        """Return another source without these texts."""
-        return _WithoutTexts(source, self._texts)
-
-    def fragments(self) -> list[Fragment]:
-        """Return the fragments of the source, each read so."""
-        return [_FragmentWithoutTexts(one, self._texts) for one in self._source.fragments()]
+def without_texts(source: Source, texts: Sequence[str]) -> Source:
+    """Return a source in which some texts are missing values."""
+    change = partial(_without, texts=tuple(texts))
+    found = [field.name for field in source.schema if _is_text(_value_type(field.type))]
+    again = partial(without_texts, texts=tuple(texts))
+    return MappedSource(source, source.schema, again, dict.fromkeys(found, change))
 
 
-@dataclass(frozen=True, eq=False)
-class _FragmentWithoutTexts(FragmentView):
-    """A fragment in which some texts are missing values."""
-
-    texts: tuple[str, ...]
-
-    def matrix(self, columns: Sequence[str]) -> Any:
-        """Return the columns as a matrix, which holds no text."""
-        return self.fragment.matrix(columns)
-
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows."""
-        for batch in self.fragment.batches(columns, batch_rows):
-            arrays = [_without(array, self.texts) for array in batch.columns]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))
-
-
-class KnownRows(SourceView):
+class KnownRows(MappedSource):
     """The rows of a source in which some columns are known."""
 
     def __init__(self, source: Source, columns: Sequence[str], n_known: Sequence[int]) -> None:
-        super().__init__(source, source.schema)
+        again = partial(KnownRows, columns=tuple(columns), n_known=tuple(n_known))
+        super().__init__(source, source.schema, again)
         self._columns, self._n_known = tuple(columns), tuple(n_known)
         self.n_rows = sum(n_known)
 
@@ -95,10 +70,6 @@ class KnownRows(SourceView):
         if not any(n_known):
             raise DataError(f"No row has a value of {listed(columns)}. Name another column.")
         return source if sum(n_known) == source.n_rows else cls(source, columns, n_known)
-
-    def again(self, source: Source) -> Source:
-        """Return the same rows of another source."""
-        return KnownRows(source, self._columns, self._n_known)
 
     def fragments(self) -> list[Fragment]:
         """Return the fragments of the source that have such rows."""
@@ -137,14 +108,12 @@ def _known(batch: pa.RecordBatch) -> NDArray[np.bool_]:
 
 
 def _without(array: pa.Array, texts: Sequence[str]) -> pa.Array:
-    """Return a column of text with some texts made null; other columns as they are."""
+    """Return a column of text with some texts made null."""
     import pyarrow.compute as pc
 
     if pa.types.is_dictionary(array.type):
         values = array.dictionary
-        if not _is_text(values.type):
-            return array
-        gone = pc.is_in(values, pa.array(texts, values.type)).to_numpy(zero_copy_only=False)
+        gone = plain_numbers(pc.is_in(values, pa.array(texts, values.type)))
         if not gone.any():
             return array
         # The dictionary is made anew: a value that no row has is no value of the column.
@@ -152,10 +121,12 @@ def _without(array: pa.Array, texts: Sequence[str]) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             places.take(array.indices), values.filter(pa.array(~gone))
         )
-    if not _is_text(array.type):
-        return array
     gone = pc.is_in(array, pa.array(texts, array.type))
     return pc.if_else(gone, pa.scalar(None, array.type), array)
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_text(kind: pa.DataType) -> bool:
