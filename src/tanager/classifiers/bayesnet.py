@@ -87,6 +87,11 @@ class BayesNetClassifier(NetworkPredictor):
         How frequent classes are where the model is used, if not as in the training rows:
         ``{"sick": 0.02}`` for a case-control sample. Classes that are not named share the
         rest as in the rows.
+    classes_ordered : sequence or None, default=None
+        All classes from the lowest to the highest, such as ``["low", "mid", "high"]``, where
+        they stand in an order. `classes_` and the columns of `predict_proba` then have this
+        order, `predict_cumulative` adds up along it, `decide` knows how far off a class is,
+        and ``monotonic={"age": +1}`` makes all higher classes more likely along a feature.
     audit : bool, default=True
         Whether columns that are not what they seem are read as what they are: dates and
         numbers written as text as dates and numbers, and what names the rows left out:
@@ -159,6 +164,7 @@ class BayesNetClassifier(NetworkPredictor):
         bins: str | int = "auto",
         class_weight: str | Mapping[Any, float] | None = None,
         class_prior: Mapping[Any, float] | None = None,
+        classes_ordered: Sequence[Any] | None = None,
         audit: bool = True,
         engine: str | Engine = "local",
         n_jobs: int | None = None,
@@ -179,6 +185,7 @@ class BayesNetClassifier(NetworkPredictor):
         self.bins = bins
         self.class_weight = class_weight
         self.class_prior = class_prior
+        self.classes_ordered = classes_ordered
         self.audit = audit
         self.engine = engine
         self.n_jobs = n_jobs
@@ -320,6 +327,11 @@ class BayesNetClassifier(NetworkPredictor):
             raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
         known = network_prior(self.prior)
         if known is not None:  # its tables speak of its values
+            if self.classes_ordered is not None:
+                raise ConfigurationError(
+                    "classes_ordered has no meaning with a prior that is a network: its classes "
+                    "are those of the network. Leave it out."
+                )
             with context.stage("codes"):
                 table = as_table(X)
                 return known.codebook, encode_rows(
@@ -334,6 +346,7 @@ class BayesNetClassifier(NetworkPredictor):
                 as_table(X),
                 y,
                 classes=classes,
+                classes_ordered=self.classes_ordered,
                 sample_weight=sample_weight,
                 categorical_features=self.categorical_features,
                 ordered=self.ordered,

@@ -65,18 +65,26 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
                 f"most {MOST_VALUES}. Use fewer bins, or join values.",
                 parameter="monotonic",
             )
-        signs = _class_signs(name, asked, codebook.classes)
+        signs = _class_signs(name, asked, codebook.classes, ordered=codebook.target.ordered)
         if n_ordered > 1 and len(signs) > 1:
             found[at] = signs
     return found
 
 
-def _class_signs(name: str, asked: Any, classes: NDArray[Any]) -> NDArray[np.int8]:
-    """Return the sign of each class along one feature."""
+def _class_signs(
+    name: str, asked: Any, classes: NDArray[Any], *, ordered: bool
+) -> NDArray[np.int8]:
+    """Return the sign of each class along one feature.
+
+    Of ordered classes the highest rises against every other and the lowest falls, so that
+    the odds of being above any class rise.
+    """
     signs = np.zeros(len(classes), np.int8)
     if not isinstance(asked, Mapping):
         _check_sign(name, asked)
-        if len(classes) > 2:
+        if ordered and len(classes) > 2:
+            signs[0] = -asked
+        elif len(classes) > 2:
             raise ConfigurationError(
                 f"monotonic[{name!r}] is {asked!r}, but there are {len(classes)} classes. Say "
                 f"which one rises or falls: {{{name!r}: {{{classes.tolist()[0]!r}: {asked!r}}}}}.",

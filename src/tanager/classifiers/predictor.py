@@ -70,6 +70,64 @@ class NetworkPredictor(Classifier):
         return predict_log_joint(self.network_, X, self.engine, self.n_jobs)
 
     @lazy_for_dask
+    def predict_cumulative(self, X: Any) -> Floats:
+        """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes.
+
+        One minus a column is the probability of a higher class.
+        """
+        check_fitted(self)
+        self._check_ordered("predict_cumulative")
+        found: Floats = np.minimum(np.cumsum(self.predict_proba(X), axis=1), 1.0)
+        found[:, -1] = 1.0
+        return found
+
+    def decide(self, X: Any, costs: ArrayLike | str) -> NDArray[Any]:
+        """Return the class of the least expected cost for each row.
+
+        Parameters
+        ----------
+        X : table
+        costs : array-like of shape (n_classes, n_classes), "absolute" or "squared"
+            What it costs to decide for the column's class where the row's is true, classes
+            as in `classes_`. Of ordered classes (``classes_ordered``) also by name: how many
+            classes off, or its square. "absolute" decides for the median class.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"], ["b"]], [0, 1, 1])
+        >>> clf.decide([["a"], ["b"]], [[0, 1], [9, 0]]).tolist()  # missing a 1 costs nine
+        [1, 1]
+        """
+        check_fitted(self)
+        n_classes = len(self.classes_)
+        if isinstance(costs, str):
+            powers = {"absolute": 1, "squared": 2}
+            if costs not in powers:
+                raise ConfigurationError(
+                    f"costs={costs!r}. Allowed: 'absolute', 'squared', or a matrix of costs."
+                )
+            self._check_ordered(f"costs={costs!r}")
+            place = np.arange(n_classes)
+            matrix = np.abs(place[:, None] - place).astype(np.float64) ** powers[costs]
+        else:
+            matrix = np.asarray(costs, dtype=np.float64)
+        if matrix.shape != (n_classes, n_classes) or not np.isfinite(matrix).all():
+            raise ConfigurationError(
+                f"costs must be {n_classes} by {n_classes} finite numbers, one row per true class; "
+                f"got the shape {matrix.shape}."
+            )
+        expected = self.predict_proba(X) @ matrix
+        return self.classes_[expected.argmin(axis=1)]
+
+    def _check_ordered(self, what: str) -> None:
+        if not self.network_.codebook.target.ordered:
+            raise ConfigurationError(
+                f"{what} needs classes that stand in an order. Say it at the fit: "
+                "classes_ordered=['low', 'mid', 'high']."
+            )
+
+    @lazy_for_dask
     def decision_function(self, X: Any) -> Floats:
         """Return the log-odds of the second class, or with more classes each one's log-probability.
 

@@ -58,6 +58,14 @@ def fit(
     dates: Dates = None,
     ordered: Ordered = None,
     monotonic: Monotonic = None,
+    classes_ordered: Annotated[
+        str | None,
+        typer.Option(
+            "--classes-ordered",
+            help="All classes from the lowest to the highest, with commas: low,mid,high.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None,
     constraints: Annotated[
         Path | None,
         typer.Option(
@@ -166,6 +174,7 @@ def fit(
         missing=missing,
         bins=read_bins(bins),
         class_weight="balanced" if balanced else None,
+        classes_ordered=classes_ordered.split(",") if classes_ordered else None,
         class_prior=_read_shares(class_prior or ()) or None,
         audit=audit,
         n_jobs=jobs,

@@ -42,7 +42,7 @@ class Codebook(Frozen):
     target : CategoricalColumn
         The classes' codes.
     classes : ndarray, shape (n_classes,)
-        The labels, sorted, in the dtype of the training labels.
+        The labels in the dtype of the training labels, sorted, or in the order given for them.
     missing : {'value', 'marginalize'}
         The policy the codes were learned under.
     named : bool

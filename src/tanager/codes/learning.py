@@ -23,7 +23,14 @@ from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
 from tanager.codes.sample import Sampled
 from tanager.codes.seeing import SeeingPass, Seen
-from tanager.codes.targets import as_labels, class_array, code_labels, column_labels, target_column
+from tanager.codes.targets import (
+    as_labels,
+    class_array,
+    code_labels,
+    column_labels,
+    ordered_target,
+    target_column,
+)
 from tanager.codes.values import family_of, temporal_kind
 from tanager.codes.weights import no_weight_error, to_float
 from tanager.errors import ConfigurationError, DataError, listed, nearest
@@ -45,6 +52,7 @@ def learn_codebook(
     target: Any,
     *,
     classes: Any = None,
+    classes_ordered: Any = None,
     sample_weight: Any = None,
     categorical_features: Any = "from_dtype",
     ordered: Any = None,
@@ -64,6 +72,8 @@ def learn_codebook(
         The target column's name, or the labels.
     classes : array-like, optional
         All classes, where the rows may lack some.
+    classes_ordered : sequence, optional
+        All classes from the lowest to the highest, where they stand in an order.
     sample_weight : str or array-like, shape (n_rows,), optional
         The weights' column's name, or the weights: finite, zero or more. A row
         of weight zero is as good as absent (its class is still a class).
@@ -123,7 +133,7 @@ def learn_codebook(
     kinds = _kinds(table, features, frozenset(asked), orders)
     categorical = [kind != "number" for kind in kinds]
     temporal = [temporal_kind(_value_type(table, name)) for name in features]
-    known = Target.of(target, classes, features)
+    known = Target.of(target, classes, features, classes_ordered)
     labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
     raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
@@ -217,9 +227,11 @@ class Target(NamedTuple):
     dtype: np.dtype[Any]
 
     @classmethod
-    def of(cls, target: Any, classes: Any, features: Sequence[str]) -> Target:
+    def of(cls, target: Any, classes: Any, features: Sequence[str], order: Any = None) -> Target:
         """Learn the classes from an array of labels, or from the list of all classes."""
         name = target if isinstance(target, str) else _name_of(target, features)
+        if order is not None:
+            return cls(name, *ordered_target(order, name))
         given = target if classes is None else classes
         if isinstance(given, str):
             return cls(name, None, np.dtype(object))

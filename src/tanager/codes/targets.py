@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.distinct import distinct_values, sort_values
 from tanager.codes.rows import code_dtype
-from tanager.errors import DataError
+from tanager.codes.values import FAMILY_TYPES, family_of
+from tanager.errors import ConfigurationError, DataError
 from tanager.sources.gate import EXACT, admit_column
 from tanager.sources.plain import numpy_dtype
 
-__all__ = ["as_labels", "check_no_null", "class_array", "code_labels", "target_column"]
+__all__ = [
+    "as_labels",
+    "check_no_null",
+    "class_array",
+    "code_labels",
+    "ordered_target",
+    "target_column",
+]
 
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one width
 
@@ -122,6 +130,22 @@ def _no_classes(kind: object, name: str | None) -> DataError:
 def target_column(labels: pa.Array, name: str) -> CategoricalColumn:
     """Return the codes of the classes that occur."""
     return CategoricalColumn(name, sort_values(distinct_values(labels, name).values), None)
+
+
+def ordered_target(order: Any, name: str) -> tuple[CategoricalColumn, np.dtype[Any]]:
+    """Return the codes of classes that stand in an order, and the dtype they shall have."""
+    if isinstance(order, str) or not isinstance(order, Sequence | np.ndarray):
+        raise ConfigurationError(
+            f"classes_ordered={order!r}. Give all classes in a list, the lowest first."
+        )
+    values, dtype = as_labels(list(order))
+    if len(values) < 2 or len(values.unique()) < len(values):
+        raise ConfigurationError(
+            f"classes_ordered={list(order)!r}. Give at least two classes, each of them once."
+        )
+    kind = FAMILY_TYPES[family_of(values.type, name)]
+    # Numbers and texts as columns hold them: 64 bits, not what the list happens to have.
+    return CategoricalColumn(name, values.cast(kind), None, ordered=True), dtype
 
 
 def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]:

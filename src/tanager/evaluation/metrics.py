@@ -30,6 +30,8 @@ __all__ = [
     "confusion",
     "f1",
     "log_loss",
+    "rank_error",
+    "ranked_probability_score",
     "reliability",
     "resolve_metrics",
     "rmse_class_averaged",
@@ -230,6 +232,24 @@ def conditional_relative_entropy(
     return log_loss(probabilities, labels) + float((joint * logs).sum() / len(labels))
 
 
+def ranked_probability_score(
+    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
+) -> float:
+    r"""Mean over rows of :math:`\sum_k (P(c \le k) - 1[y \le k])^2`, for ordered classes.
+
+    The classes stand in the order of their codes.
+    """
+    reached = np.arange(probabilities.shape[1]) >= np.asarray(labels)[:, None]
+    gaps = np.cumsum(probabilities, axis=1) - reached
+    return float(np.mean((gaps * gaps).sum(axis=1)))
+
+
+def rank_error(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+    """Return by how many classes the median class is off on average, for ordered classes."""
+    median = (np.cumsum(probabilities, axis=1) < 0.5 - 1e-12).sum(axis=1)
+    return float(np.mean(np.abs(median - labels)))
+
+
 def _of_true_class(
     probabilities: NDArray[np.float64], labels: NDArray[np.integer]
 ) -> NDArray[np.float64]:
@@ -244,6 +264,7 @@ class Metric(NamedTuple):
     greater: bool = False
     needs_groups: bool = False  # takes, besides, which rows have the same features
     pooled: bool = False  # of a round's rows together: of few rows it is mostly noise
+    ordinal: bool = False  # of classes whose codes stand in an order
 
     def score(self, *given: Any) -> float:
         """Return the metric of probabilities and labels; see `function`."""
@@ -267,6 +288,10 @@ METRICS: Mapping[str, Metric] = {
     "conditional_relative_entropy": Metric(
         "conditional relative entropy", conditional_relative_entropy, needs_groups=True
     ),
+    "ranked_probability_score": Metric(
+        "ranked probability score", ranked_probability_score, ordinal=True
+    ),
+    "rank_error": Metric("rank error", rank_error, ordinal=True),
     "fit_seconds": Metric("fit, seconds", None),
     "fit_cpu_seconds": Metric("fit, CPU seconds", None),
     "predict_seconds": Metric("predict, seconds", None),
@@ -279,7 +304,9 @@ COSTS = tuple(name for name, metric in METRICS.items() if metric.function is Non
 
 # What is measured where nobody chooses.
 DEFAULT_METRICS = tuple(
-    name for name, metric in METRICS.items() if metric.function and not metric.needs_groups
+    name
+    for name, metric in METRICS.items()
+    if metric.function and not metric.needs_groups and not metric.ordinal
 )
 
 

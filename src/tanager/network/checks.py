@@ -34,7 +34,6 @@ def check_codebook(data: Any) -> Codebook:
     target = data["target"]
     need(target["kind"] == "categorical", "the target is not categorical")
     need(target["missing_code"] is None, "the target has a code for missing")
-    need(not target["ordered"], "the classes have an order")
     need(len(target["values"]) > 0, "the target has no classes")
     need(data.get("missing") in ("value", "marginalize"), "the policy for missing is unknown")
     need(isinstance(data.get("named"), bool), "'named' is neither true nor false")
