@@ -72,6 +72,8 @@ def run(library: str, tests: tuple[str, ...]) -> int:
         "PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT / "papers" / "src"), str(ROOT)]),
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
+    found = "from tanager import native; native.fail_allocation(-1)"  # the build just made
+    subprocess.run([sys.executable, "-c", found], cwd=ROOT, env=environment, check=True)
     done = subprocess.run(
         [*(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"), *tests],
         cwd=ROOT,
