@@ -14,15 +14,9 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Fragment, Source
 
-__all__ = ["is_delta_folder", "is_lake_table", "open_lake", "open_lake_table"]
+__all__ = ["is_delta_folder", "open_lake", "open_lake_table"]
 
 LOG = "_delta_log"
-
-
-def is_lake_table(X: Any) -> bool:
-    """Return whether this is a table object of deltalake or pyiceberg; imports nothing for it."""
-    kinds = {("deltalake", "DeltaTable"), ("pyiceberg", "Table"), ("pyiceberg", "StaticTable")}
-    return (type(X).__module__.partition(".")[0], type(X).__name__) in kinds
 
 
 def open_lake_table(table: Any) -> Source:

@@ -13,10 +13,7 @@ from tanager.errors import ConfigurationError, DataError, listed
 from tanager.plugins import load_plugin
 from tanager.sources.dask_frames import is_dask_frame, open_dask
 from tanager.sources.gate import EXACT, admit_array, admit_column, admit_stream, pandas_to_arrow
-from tanager.sources.lakes import is_delta_folder, is_lake_table, open_lake, open_lake_table
 from tanager.sources.plain import check_columns
-from tanager.sources.queries import DATABASES, is_relation, open_query, open_relation
-from tanager.sources.remote import IN_ARROW
 from tanager.sources.source import ArraySource, BareSource, Source, TableSource, check_names
 from tanager.sources.styled import KnownRows, apply_style
 
@@ -24,6 +21,9 @@ if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
 
 __all__ = ["open_source", "open_table"]
+
+# Objects that are tables in a lake: known by their names, so that nothing is imported for them.
+_LAKES = {("deltalake", "DeltaTable"), ("pyiceberg", "Table"), ("pyiceberg", "StaticTable")}
 
 _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
@@ -169,6 +169,10 @@ def _from_address(X: Any) -> Any:
         given = str(given)
     if not isinstance(given, str):
         return X
+    from tanager.sources.lakes import is_delta_folder, open_lake
+    from tanager.sources.queries import DATABASES, open_query
+    from tanager.sources.remote import IN_ARROW
+
     scheme, mark, _ = given.partition("://")
     if mark and scheme in DATABASES:
         return open_query(given)
@@ -229,9 +233,14 @@ def _open(X: Any) -> Source:
         from tanager.sources.datasets import open_dataset
 
         return open_dataset(X)
-    if is_relation(X):
+    library, name = type(X).__module__.partition(".")[0], type(X).__name__
+    if name == "DuckDBPyRelation":
+        from tanager.sources.queries import open_relation
+
         return open_relation(X)
-    if is_lake_table(X):
+    if (library, name) in _LAKES:
+        from tanager.sources.lakes import open_lake_table
+
         return open_lake_table(X)
     if hasattr(X, "__arrow_c_stream__"):
         return _open_stream(X)

@@ -26,7 +26,6 @@ __all__ = [
     "DATABASES",
     "Database",
     "Statement",
-    "is_relation",
     "open_query",
     "open_relation",
     "quoted",
@@ -268,11 +267,6 @@ def arrow_reader(relation: Any, batch_rows: int) -> Any:
     """Run a relation; return its batches as they come. DuckDB has renamed the method."""
     stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
     return stream(batch_rows)
-
-
-def is_relation(X: Any) -> bool:
-    """Return whether this is a DuckDB relation; imports nothing for it."""
-    return type(X).__name__ == "DuckDBPyRelation"
 
 
 def open_relation(relation: Any) -> Source:
