@@ -7,6 +7,7 @@ import pickle
 import shutil
 import socket
 import subprocess
+import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -178,21 +179,25 @@ def test_a_tally_depends_on_the_values_alone(data):
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory):
+def postgres():
     """A server of its own, which may be started by root too."""
     dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
     found = [shutil.which("pg_ctl"), *map(str, Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))]
     control = next((Path(path).resolve() for path in found if path), None)
     if control is None:
         pytest.skip("no PostgreSQL server is installed")
-    place = tmp_path_factory.mktemp("postgres")
+    # Not in pytest's folder, which only its own user may enter.
+    with tempfile.TemporaryDirectory(prefix="tanager-postgres-") as folder:
+        yield from _served(dbapi, control, Path(folder))
+
+
+def _served(dbapi, control: Path, place: Path):
+    """Start a server in a folder, give its URL, stop it."""
     prefix: list[str] = []
     if os.geteuid() == 0:  # the server refuses to run as root
         if shutil.which("runuser") is None or "postgres" not in Path("/etc/passwd").read_text():
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
         shutil.chown(place, "postgres")
-        for folder in place.parents[:2]:
-            folder.chmod(0o755)
         prefix = ["runuser", "-u", "postgres", "--"]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
