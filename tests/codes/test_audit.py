@@ -12,6 +12,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.codes import audit
+from tanager.codes.reading import DATE_STYLES, parse_texts
 from tanager.errors import ColumnWarning
 from tanager.sources import TableSource
 
@@ -181,3 +182,15 @@ def test_counts_kept_as_text_are_no_silent_categories():
     assert np.array_equal(clf.predict_proba(rows), expected.predict_proba({"tenure": months}))
     kept = BayesNetClassifier("naive", "laplace", categorical_features=["tenure"]).fit(rows, y)
     assert kept.network_.codebook.columns[0].arity == 73
+
+
+@pytest.mark.parametrize("style", DATE_STYLES)
+def test_days_that_no_calendar_has_are_missing(style):
+    form = "%Y-%m-%d" if style == "ISO" else style
+    written = {
+        day: form.replace("%Y", day[:4]).replace("%m", day[5:7]).replace("%d", day[8:])
+        for day in ("2024-02-29", "2026-02-31", "2025-02-29", "2026-04-31", "2026-12-31")
+    }
+    read = parse_texts(pa.array([*written.values(), None]), "date", style).to_pylist()
+    known = [None if moment is None else str(moment.date()) for moment in read]
+    assert known == ["2024-02-29", None, None, None, "2026-12-31", None]

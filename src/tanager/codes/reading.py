@@ -172,7 +172,9 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
     import pyarrow.compute as pc
 
     if style != "ISO":
-        return pc.strptime(texts, format=style, unit="s", error_is_null=True)
+        return _real_days(
+            pc.strptime(texts, format=style, unit="s", error_is_null=True), texts, style
+        )
     day = pc.replace_substring_regex(texts, ISO_DATE, r"\1 \2\3")
     day = pc.utf8_trim_whitespace(day)
     filled = pc.choose(
@@ -191,9 +193,20 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
     good = pc.match_substring_regex(texts, ISO_DATE)
     checked = pc.if_else(good, filled, pa.scalar(None, pa.string()))
     dates = pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)
+    dates = _real_days(dates, texts, "%Y-%m-%d")
     # 02:00+02:00 is midnight of UTC.
     sign, hours, minutes = pc.extract_regex(texts, _OFFSET).flatten()
     ahead = pc.multiply(hours.cast(pa.int64()), 3600)
     ahead = pc.add(ahead, pc.multiply(minutes.cast(pa.int64()), 60))
     ahead = pc.if_else(pc.equal(sign, "-"), pc.negate(ahead), ahead)
     return pc.subtract(dates.cast(pa.int64()), pc.fill_null(ahead, 0)).cast(dates.type)
+
+
+def _real_days(dates: pa.Array, texts: pa.Array, style: str) -> pa.Array:
+    """Return the dates without the 31st of February, which strptime takes for a day of March."""
+    import pyarrow.compute as pc
+
+    pattern = style.replace(".", "[.]").replace("%Y", r"\s*\d{1,4}").replace("%m", r"\s*\d{1,2}")
+    days = pc.extract_regex(texts, "^" + pattern.replace("%d", r"\s*(?P<day>\d{1,2})")).flatten()[0]
+    real = pc.fill_null(pc.equal(pc.day(dates), days.cast(pa.int64())), False)
+    return pc.if_else(real, dates, pa.scalar(None, dates.type))
