@@ -90,8 +90,36 @@ def test_priors_that_make_no_sense_are_refused(prior, message):
 
 def test_trained_parameters_refuse_a_prior_in_words():
     rows, y, _ = rows_of()
-    with pytest.raises(ConfigurationError, match="which are trained and not counted"):
-        BayesNetClassifier(prior={"b": [0.2, 0.3, 0.5]}).fit(rows, y)
+    prior = {"b": [0.2, 0.3, 0.5]}
+    for parameters in ("layered", "hybrid", "discriminative(form='direct', l2=0)"):
+        with pytest.raises(ConfigurationError, match="trained and not drawn towards tables"):
+            BayesNetClassifier("tan", parameters, prior=prior).fit(rows, y)
+
+
+def test_a_prior_is_the_centre_of_a_ridge():
+    """The stronger the ridge, the nearer trained tables come to those of the counts."""
+    rows, y, _ = rows_of()
+    prior = TablePrior({"b | class": {"no": [0.6, 0.2, 0.2], "yes": [0.2, 0.2, 0.6]}}, 200)
+    counted = BayesNetClassifier("naive", "m-estimate(m=1)", prior=prior).fit(rows, y)
+    plain = BayesNetClassifier("naive", "m-estimate(m=1)").fit(rows, y)
+    wanted, without = counted.predict_proba(rows), plain.predict_proba(rows)
+    gaps = []
+    for l2 in (0.01, 1.0, 1e4):
+        text = f"discriminative(form='direct', l2={l2})"
+        found = BayesNetClassifier("naive", text, prior=prior).fit(rows, y).predict_proba(rows)
+        gaps.append(float(np.abs(found - wanted).max()))
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-3 < np.abs(wanted - without).max()
+
+
+def test_priors_hold_without_a_fold_and_under_fewer_parents():
+    rows, y, _ = rows_of(0, 200)
+    table = {("no", "v0"): {"w0": 0.5, "w1": 0.5}, ("yes", "v1"): {"w2": 1.0}}
+    prior = TablePrior({"b | class, a": table}, strength=30)
+    text = "discriminative(form='weighted', level=1, prefixes=True, l2=1.0)"
+    clf = BayesNetClassifier(Fixed({"b": ["a"]}), text, prior=prior).fit(rows, y)
+    plain = BayesNetClassifier(Fixed({"b": ["a"]}), text).fit(rows, y)
+    assert not np.allclose(clf.predict_proba(rows), plain.predict_proba(rows), atol=1e-3)
 
 
 def test_a_prior_on_the_class_adds_rows_to_it():

@@ -66,7 +66,8 @@ class BayesNetClassifier(NetworkPredictor):
         What is known of the structure: arcs that must be there or must not, an order of the
         features; see `tanager.Constraints`. For every structure learner.
     prior : mapping, Network, TablePrior or None, default=None
-        What is known of tables before the rows, for parameters that come from counts:
+        What is known of tables before the rows, for parameters from counts and the ridge of
+        ``"discriminative"``:
         ``{"cough | smoker": table}``, or a whole network to go on from; see
         `tanager.parameters.TablePrior`.
     missing : "value" or "marginalize", default="value"

@@ -16,7 +16,12 @@ from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network, NetworkInformation
 from tanager.network.explanation import find_class
 from tanager.network.given_tables import CLASS, read_family, read_table
-from tanager.parameters import CountLearner, ParameterLearner, TablePrior, Tables
+from tanager.parameters import (
+    CountLearner,
+    ParameterLearner,
+    TablePrior,
+    Tables,
+)
 from tanager.structure import Constraints
 
 __all__ = ["class_shares", "network_prior", "read_prior", "set_class_shares", "with_prior_arcs"]
@@ -47,10 +52,11 @@ def read_prior(prior: Any, codebook: Codebook, learner: ParameterLearner) -> Pri
     found = _table_prior(prior)
     if found is None:
         return None
-    if not isinstance(learner, CountLearner):
+    if not isinstance(learner, CountLearner) and not _has_centre(learner):
         raise ConfigurationError(
             f"A prior on tables has no meaning for parameters={learner!r}, which are trained and "
-            "not counted. Use 'hdp', 'm-estimate', 'friedman', 'laplace', 'ml' or 'acll'."
+            "not drawn towards tables of counts. Use 'hdp', 'm-estimate', 'friedman', 'laplace', "
+            "'ml', 'acll', or 'discriminative' with l2 above zero."
         )
     strength = found.strength
     if not isinstance(strength, Real) or not 0 < float(strength) < np.inf:
@@ -58,6 +64,17 @@ def read_prior(prior: Any, codebook: Codebook, learner: ParameterLearner) -> Pri
     if isinstance(found.tables, Network):
         return _of_network(found.tables, float(strength))
     return _of_tables(found.tables, float(strength), codebook)
+
+
+def _has_centre(learner: ParameterLearner) -> bool:
+    """Return whether trained parameters are drawn towards tables of counts."""
+    from tanager.parameters.discriminative import Discriminative
+    from tanager.parameters.discriminative.problem import resolve_base
+
+    if not isinstance(learner, Discriminative):
+        return False
+    drawn = learner.form == "weighted" or (learner.towards == "generative" and learner.l2 != 0)
+    return drawn and isinstance(resolve_base(learner.base), CountLearner)
 
 
 def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -> PriorCounts:

@@ -70,21 +70,28 @@ class FamilyCounts(NamedTuple):
 
     def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
         """Return the tree of all rows, or of all but those of one fold."""
+        merged = self.merged(n_folds, left_out)
+        if merged.dense is not None:
+            return tree_from_dense(merged.dense)
+        return _tree(merged.codes(), merged.cells, merged.arities)
+
+    def merged(self, n_folds: int = 1, left_out: int | None = None) -> FamilyCounts:
+        """Return the counts by class, of all rows or of all but those of one fold."""
         n_classes = self.arities[0] // n_folds
         if self.dense is not None:
             by_fold = self.dense.reshape(n_folds, n_classes, *self.arities[1:])
             total = by_fold.sum(axis=0) if n_folds > 1 else by_fold[0]
-            return tree_from_dense(total if left_out is None else total - by_fold[left_out])
-        codes = self.codes()
+            return FamilyCounts.from_dense(total if left_out is None else total - by_fold[left_out])
         if n_folds == 1:
-            return _tree(codes, self.cells, self.arities)
+            return self
+        codes = self.codes()
         fold, label = np.divmod(codes[0], n_classes)
         kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
         codes = np.concatenate([label[None, kept], codes[1:, kept]])
         arities = (n_classes, *self.arities[1:])
         radix = Radix((*arities[: codes.shape[0] - 1], arities[-1]), tuple(range(len(codes) - 1)))
         keys, cells = collapse(radix.keys(codes), self.cells[kept])
-        return _tree(radix.decode(keys), cells, arities)
+        return FamilyCounts(arities, None, radix, keys, cells)
 
     def plus(self, other: FamilyCounts) -> FamilyCounts:
         """Return the counts of the rows of both; where one has fewer parents, so has the sum."""
@@ -141,6 +148,10 @@ class Trees(Sequence[ContextTree]):
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def merged(self) -> list[FamilyCounts]:
+        """Return the counts that the trees are built from, by class."""
+        return [family.merged(self._n_folds, self._left_out) for family in self.counts]
 
     @overload
     def __getitem__(self, at: int) -> ContextTree: ...

@@ -36,7 +36,10 @@ class PriorCounts:
     def add(
         self, families: Sequence[Family], counts: Sequence[FamilyCounts], names: Sequence[str]
     ) -> list[FamilyCounts]:
-        """Return the families' counts with the prior's; spread evenly over further parents."""
+        """Return the families' counts by class with the prior's.
+
+        The prior is spread evenly over further parents.
+        """
         pairs = zip(families, counts, strict=True)
         return [self._add(*family, known, names) for family, known in pairs]
 
@@ -52,6 +55,9 @@ class PriorCounts:
                 f"The prior for {names[feature]!r} would be spread over {prod(shape):,} cells, "
                 f"beyond the bound of {MAX_CELLS:,}. Learn a structure with fewer parents."
             )
+        # Parents that the structure lacks are summed out.
+        values = values.sum(axis=tuple(1 + at for at, p in enumerate(own) if p not in parents))
+        own = tuple(parent for parent in own if parent in parents)
         order = [own.index(parent) for parent in parents if parent in own]
         moved = values.transpose(0, *(1 + axis for axis in order), values.ndim - 1)
         spread = iter(moved.shape[1:-1])
