@@ -138,7 +138,7 @@ def test_pseudo_tans_and_the_chow_liu_tree_are_run_and_kept(tmp_path):
     bench = Workbench(tmp_path, tmp_path / "runs", quick=True)
     block, (claim, similar) = roth_orders.pseudo_block(bench)
     assert claim.verdict == "cannot be tested here"  # letter is not there
-    assert similar.number.startswith("satimage ")
+    assert similar.number == "one fold decides nothing"  # a quick run has one
     (row,) = block.rows
     assert row[0] == "satimage"
     assert all(0 <= float(error) <= 100 for error in row[2:])

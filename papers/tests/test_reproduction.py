@@ -31,8 +31,8 @@ from tanager_papers import (
 from tanager_papers import probe as probes
 from tanager_papers.findings import VERDICTS, Claim
 from tanager_papers.keel import find_keel
-from tanager_papers.listed import BIG, PETITJEAN, ZAIDI
 from tanager_papers.probe import differs, probe, stamp
+from tanager_papers.table_lists import BIG, PETITJEAN, ZAIDI
 from tanager_papers.verdicts import Comparison, claim_of_records, judge
 from tanager_papers.workbench import _whole_places
 

@@ -17,6 +17,7 @@ from tanager.structure.acll_constants import (
     monte_carlo_constants,
     uniform_constants,
 )
+from tanager_papers.carvalho_calibration import sure_block
 from tanager_papers.carvalho_edges import edges_block
 from tanager_papers.carvalho_sites import (
     collection,
@@ -24,10 +25,9 @@ from tanager_papers.carvalho_sites import (
     study_block,
     ternary,
 )
-from tanager_papers.carvalho_sure import sure_block
 from tanager_papers.duels import DECIMALS, record_text
 from tanager_papers.findings import Block, Claim, Findings, Picture
-from tanager_papers.listed import ZAIDI
+from tanager_papers.table_lists import ZAIDI
 from tanager_papers.verdicts import (
     Comparison,
     claim_of_parts,

@@ -11,6 +11,7 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import paired_t
+from tanager_papers.duels import record_text
 from tanager_papers.findings import Block, Claim, Findings
 from tanager_papers.pernkopf_claims import (
     SMOOTHED,
@@ -23,7 +24,13 @@ from tanager_papers.pernkopf_claims import (
 from tanager_papers.pernkopf_examples import missing_block, synthetic_block
 from tanager_papers.pernkopf_orders import random_orders
 from tanager_papers.pernkopf_tables import MADE_OTHERWISE, friedman_tables
-from tanager_papers.verdicts import claim_of_parts, untested
+from tanager_papers.verdicts import (
+    Comparison,
+    claim_of_parts,
+    claim_of_records,
+    duel_record,
+    untested,
+)
 from tanager_papers.workbench import Workbench
 
 __all__ = ["reproduce"]
@@ -150,6 +157,9 @@ def reproduce(bench: Workbench) -> Findings:
         two_tree_claim(rates, mnist),
         *time_claims,
     ]
+    block, choices = _choices(bench, datasets)
+    findings.blocks.append(block)
+    findings.claims += choices
     block, claim = missing_block(bench, {name: USES[name] for name in FIGURE_3})
     findings.blocks += [block, TABLE_3]
     findings.claims += [claim, mnist_claim(mnist)]
@@ -159,6 +169,39 @@ def reproduce(bench: Workbench) -> Findings:
     rounds = f"{bench.rounds} round{'s' if bench.rounds > 1 else ''} of 5-fold cross-validation"
     findings.how = bench.describe(f"{rounds}, numbers cut on the training fold")
     return findings
+
+
+def _choices(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, list[Claim]]:
+    """Run what the order-based search could do otherwise: another score, no cross-validation."""
+    uses = {
+        "TAN-OMI-CR-ML": "order(order='cmi')/ml",
+        "TAN-OMI-CL-ML": "order(order='cmi', score='cl')/ml",
+        "2-tree-OMI-CR-ML": "order(order='cmi', max_parents=2)/ml",
+        "2-tree, no folds": "order(order='cmi', max_parents=2, n_folds=0)/ml",
+    }
+    protocol = CrossValidation(min(2, bench.rounds), 5)
+    results = bench.run(
+        "pernkopf-2008-choices", datasets, bench.available(uses), protocol=protocol,
+        metrics=["zero_one_loss"],
+    ).results  # fmt: skip
+    scores = results.mean("zero_one_loss")
+    claims, rows = [], []
+    for text, first, second in (
+        ("The classification rate is a better score for parents than the conditional "
+         "likelihood (section 5.2)", "TAN-OMI-CR-ML", "TAN-OMI-CL-ML"),
+        ("2-trees over-fit unless cross-validation scores their parents (section 5.2)",
+         "2-tree-OMI-CR-ML", "2-tree, no folds"),
+    ):  # fmt: skip
+        record = duel_record(scores, first, second)
+        claims.append(claim_of_records(text, [Comparison("0-1 loss", record)]))
+        told = "not run" if record is None else record_text(record)
+        rows.append((f"{first} : {second}", told))
+    notes = (
+        f"{len(scores.datasets)} tables, {protocol.rounds} rounds of 5 folds, 0-1 loss; * where "
+        "the two-tailed sign test has p ≤ 0.05.",
+    )
+    columns = ("first against second", "win–draw–loss")
+    return Block("Scores of parents, and folds to judge them", columns, rows, notes), claims
 
 
 def _columns(scores: Scores) -> dict[str, np.ndarray]:

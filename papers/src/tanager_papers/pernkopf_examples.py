@@ -71,7 +71,16 @@ def synthetic_block(bench: Workbench, discriminative: str) -> tuple[Block, list[
     block = Block(title, columns, rows, notes, (picture,))
     last = {name: float(values[-1]) for name, values in rates.items()}
     claim = claim_of_parts(f"{text} (figure 1)", {"TAN-OMI-CR-ML": verdict}, number)
-    return block, [claim, _others_claim(last)]
+    return block, [claim, _others_claim(last), _residual_claim()]
+
+
+def _residual_claim() -> Claim:
+    """Judge whether the explaining-away residual finds the pair that tells the classes apart."""
+    text = "Optimising the explaining-away residual finds the pair X1, X3, too (section 3)"
+    edges = _edges("tan(score='ear', root='first')")
+    found = "X1–X3" in edges
+    parts = {"EAR": "holds" if found else "does not hold"}
+    return claim_of_parts(text, parts, f"edges by the residual: {edges}")
 
 
 def _others_claim(rates: Mapping[str, float]) -> Claim:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tanager.evaluation.datasets import Dataset
 from tanager_papers.keel import TableFacts, read_keel
-from tanager_papers.listed import FRIEDMAN
+from tanager_papers.table_lists import FRIEDMAN
 from tanager_papers.workbench import Workbench
 
 __all__ = ["MADE_OTHERWISE", "friedman_tables"]

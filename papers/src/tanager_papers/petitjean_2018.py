@@ -10,11 +10,11 @@ import numpy as np
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation, LearningCurve
 from tanager.evaluation.results import Results, Scores
+from tanager.evaluation.statistics import WinDrawLoss
 from tanager_papers.curves import learning_curves
 from tanager_papers.duels import Duel, duel_block, record_text
 from tanager_papers.findings import Block, Claim, Findings, Picture
 from tanager_papers.generators import splice_table
-from tanager_papers.listed import PETITJEAN
 from tanager_papers.petitjean_claims import (
     LARGEST,
     TABLE_4,
@@ -29,7 +29,15 @@ from tanager_papers.petitjean_sampler import (
     worked_example,
 )
 from tanager_papers.petitjean_sweeps import sweep_block
-from tanager_papers.verdicts import claim_of_parts, duel_record, on_generated_rows, untested
+from tanager_papers.table_lists import PETITJEAN
+from tanager_papers.verdicts import (
+    MARGIN,
+    claim_of_parts,
+    duel_record,
+    on_generated_rows,
+    share_interval,
+    untested,
+)
 from tanager_papers.workbench import Workbench
 
 __all__ = ["reproduce"]
@@ -127,12 +135,13 @@ def reproduce(bench: Workbench) -> Findings:
     learning, learned = _learning(bench)
     splice, spliced = _splice(bench)
     times, timed = _times(bench)
+    chosen, few = _chosen_parents(bench, datasets)
     discount = _discount(bench, datasets)
     tables, claim = sampler_tables(bench, STRUCTURES, datasets, results, (TABLE_4, TABLE_5))
     flagship = {name: STRUCTURES[name] for name in ("TAN", "SkDB")}
     figures, claims = sweep_block(bench, flagship, datasets)
-    findings.blocks += [tables, figures, learning, splice, times, discount]
-    findings.claims += [claim, *claims, *learned, *spliced, timed]
+    findings.blocks += [tables, figures, learning, splice, times, chosen, discount]
+    findings.claims += [claim, *claims, *learned, *spliced, timed, few]
     bench.leave_out(
         "Figures 1 to 3 are drawings that explain, table 1 is a list of symbols, table 3 of tables"
     )
@@ -150,6 +159,34 @@ def _main_run(bench: Workbench, datasets: list[Dataset]) -> Results:
         uses[f"{name}-HDP, Gamma(2, 1)"] = f"{STRUCTURES[name]}/{PAPERS_PRIOR}"
     contenders = bench.available({**uses, "RF": "random-forest@binned"})
     return bench.run("petitjean-2018", datasets, contenders).results
+
+
+def _chosen_parents(bench: Workbench, datasets: list[Dataset]) -> tuple[Block, Claim]:
+    """How many parents selective kDB keeps, of the five that it may."""
+    text = "SkDB picks fewer than five parents in 95 % of the runs (footnote 4)"
+    title = "Parents that SkDB keeps"
+    contenders = bench.available({"SkDB-m": f"{SKDB}/m-estimate(m=1)"})
+    results = bench.run(
+        "petitjean-2018-chosen", datasets, contenders, protocol=CrossValidation(1, 2),
+        metrics=["zero_one_loss"], keep=["info"],
+    ).results  # fmt: skip
+    kept = [
+        int(r["info"]["structure"]["k"])
+        for r in results.records
+        if r["status"] == "ok" and len(r["info"]["structure"]["order"]) > 5
+    ]
+    if not kept:
+        return Block(title, notes=("Not run.",)), untested(text, "not run")
+    counts = [kept.count(k) for k in range(6)]
+    few = sum(counts[:5])
+    low, high = share_interval(WinDrawLoss(few, 0, len(kept) - few))
+    rows = [tuple(str(count) for count in counts)]
+    notes = ("Runs on tables of more than five features, one round of two folds.",)
+    near, far = low > 0.95 - MARGIN, high < 0.95 - MARGIN
+    parts = {"runs": "holds" if near else "does not hold" if far else "undecided"}
+    block = Block(title, tuple(f"k = {k}" for k in range(6)), rows, notes)
+    number = f"{few} of {len(kept)} runs ({100 * low:.0f} to {100 * high:.0f} %)"
+    return block, claim_of_parts(text, parts, number)
 
 
 def _discount(bench: Workbench, datasets: list[Dataset]) -> Block:

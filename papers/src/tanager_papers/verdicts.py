@@ -13,6 +13,7 @@ from tanager_papers.duels import DECIMALS
 from tanager_papers.findings import VERDICTS, Claim
 
 __all__ = [
+    "MARGIN",
     "RULE",
     "Comparison",
     "claim_of_parts",

@@ -19,8 +19,8 @@ from tanager.evaluation.results import Results
 from tanager.evaluation.runner import environment, run_experiment
 from tanager.progress import Progress
 from tanager_papers.keel import TableFacts, find_keel, keel_facts
-from tanager_papers.made import made_facts, made_table
 from tanager_papers.probe import kept_probe, stamp
+from tanager_papers.synthetic import made_facts, made_table
 
 __all__ = ["Run", "Workbench", "joined"]
 

@@ -10,7 +10,7 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.results import Results, Scores
 from tanager_papers.findings import Block, Claim, Picture
-from tanager_papers.listed import BIG
+from tanager_papers.table_lists import BIG
 from tanager_papers.verdicts import (
     Comparison,
     claim_of_parts,

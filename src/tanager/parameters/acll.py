@@ -13,7 +13,7 @@ from tanager.engines import FitContext
 from tanager.parameters.learner import CountLearner, map_trees
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
 from tanager.structure.acll import check_pseudo_count, family_weights, resolve_constants
-from tanager.structure.acll_constants import Sampler
+from tanager.structure.acll_constants import JointSampler
 
 __all__ = ["ACLLParameters"]
 
@@ -61,7 +61,7 @@ class ACLLParameters(CountLearner):
 
     def __init__(
         self,
-        assumption: str | Sampler = "dirichlet",
+        assumption: str | JointSampler = "dirichlet",
         pseudo_count: float = 5.0,
         n_samples: int = 100_000,
     ) -> None:

@@ -15,7 +15,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure.acll_constants import (
     Constants,
-    Sampler,
+    JointSampler,
     dirichlet_constants,
     monte_carlo_constants,
     uniform_constants,
@@ -87,7 +87,7 @@ class ACLL(StructureLearner):
 
     def __init__(
         self,
-        assumption: str | Sampler = "dirichlet",
+        assumption: str | JointSampler = "dirichlet",
         pseudo_count: float = 5.0,
         n_samples: int = 100_000,
     ) -> None:
@@ -231,7 +231,11 @@ class _EdgeScore:
 
 
 def resolve_constants(
-    assumption: str | Sampler, n_rows: float, n_classes: int, n_samples: int, context: FitContext
+    assumption: str | JointSampler,
+    n_rows: float,
+    n_classes: int,
+    n_samples: int,
+    context: FitContext,
 ) -> Constants:
     """Return the constants under an assumption, for that many rows and classes."""
     if isinstance(assumption, str):

@@ -19,7 +19,7 @@ from tanager.errors import ConfigurationError
 
 __all__ = [
     "Constants",
-    "Sampler",
+    "JointSampler",
     "conditional_sampler",
     "dirichlet_constants",
     "dirichlet_sampler",
@@ -60,7 +60,7 @@ class Constants(NamedTuple):
         return self.squared_error / self.variance
 
 
-class Sampler(Protocol):
+class JointSampler(Protocol):
     """Draws from a symmetric distribution of the joint probabilities of one row."""
 
     def __call__(self, generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
@@ -183,7 +183,7 @@ def _integrate(function: Callable[[float], float]) -> float:
 
 
 def monte_carlo_constants(
-    sampler: Sampler, n_classes: int, n_samples: int, generator: np.random.Generator
+    sampler: JointSampler, n_classes: int, n_samples: int, generator: np.random.Generator
 ) -> Constants:
     """Estimate the constants of any symmetric distribution from draws.
 
@@ -205,7 +205,7 @@ def monte_carlo_constants(
     return Constants(beta, gamma, float(a.mean()), float(a.var()), squared_error)
 
 
-def dirichlet_sampler(a: float, b: float) -> Sampler:
+def dirichlet_sampler(a: float, b: float) -> JointSampler:
     """Return a sampler of Dir(a, ..., a, b) by Gamma draws (algorithm 2)."""
 
     def draw(generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
@@ -217,7 +217,7 @@ def dirichlet_sampler(a: float, b: float) -> Sampler:
     return draw
 
 
-def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> Sampler:
+def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> JointSampler:
     """Return a sampler that draws one component after the other (algorithm 1).
 
     Parameters

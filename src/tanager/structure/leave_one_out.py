@@ -33,7 +33,7 @@ from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
 from tanager.engines.keeping import KeptChunk, Store
 
-__all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "Task", "Tries", "mean_losses"]
+__all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "LeaveOneOutTask", "Tries", "mean_losses"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 
 @dataclass(frozen=True)
-class Task:
+class LeaveOneOutTask:
     """What is scored, and how.
 
     Attributes
@@ -148,13 +148,13 @@ class Tries(NamedTuple):
     @classmethod
     def build(
         cls,
-        task: Task,
+        task: LeaveOneOutTask,
         families: Sequence[tuple[int, tuple[int, ...]]],
         trees: Sequence[ContextTree],
     ) -> Tries:
         """Build the tries of families, in order of selection, from their trees."""
         level_start, member = [0], list[int]()
-        levels: list[_Level] = []
+        levels: list[_ParentLevel] = []
         for (feature, parents), tree in zip(families, trees, strict=True):
             branches: list[int] = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
             widths = (tree.arity, *tree.context_arities[1 : len(branches)])
@@ -167,7 +167,7 @@ class Tries(NamedTuple):
         context = [level.context + contexts[at] for at, level in enumerate(levels)]
         width = np.array([level.width for level in levels])
         value, odds, joint, counts = (
-            [level[at] for level in levels] for at in map(_Level._fields.index, _JOINED)
+            [level[at] for level in levels] for at in map(_ParentLevel._fields.index, _JOINED)
         )
         del levels
         return cls(
@@ -193,7 +193,7 @@ class LeaveOneOut:
 
     Attributes
     ----------
-    task : Task
+    task : LeaveOneOutTask
     tries : Tries
     before : dict, optional
         The chunks' odds or posteriors after the earlier features.
@@ -207,7 +207,7 @@ class LeaveOneOut:
     the rows nor on the chunking.
     """
 
-    task: Task
+    task: LeaveOneOutTask
     tries: Tries
     before: States | None = None
     store: Store | None = None
@@ -297,7 +297,7 @@ def _join(parts: list[Any]) -> Any:
     return joined
 
 
-def mean_losses(task: Task, sums: Ints) -> Floats:
+def mean_losses(task: LeaveOneOutTask, sums: Ints) -> Floats:
     """Turn sums of losses into means, or their roots for the squared losses."""
     mean = sums / task.scale / max(float(task.class_counts.sum()), 1e-300)
     return np.sqrt(mean) if SCORES.index(task.score) < 2 else mean
@@ -306,7 +306,7 @@ def mean_losses(task: Task, sums: Ints) -> Floats:
 _JOINED = ("value", "odds", "joint", "context_count")
 
 
-class _Level(NamedTuple):
+class _ParentLevel(NamedTuple):
     """One level of one trie, numbered from its own first cell; see `Tries`."""
 
     width: int  # see `Tries`
@@ -318,10 +318,12 @@ class _Level(NamedTuple):
     context_count: Floats
 
 
-def _levels(tree: ContextTree, widths: Sequence[int], task: Task) -> Iterator[_Level]:
+def _levels(
+    tree: ContextTree, widths: Sequence[int], task: LeaveOneOutTask
+) -> Iterator[_ParentLevel]:
     """Iterate over the levels of one family."""
     n_classes = task.domain.n_classes
-    made: _Level | None = None
+    made: _ParentLevel | None = None
     cell_id = np.zeros(0, np.int64)  # of each cell of the tree's level, over all classes
     context_id = node_class = np.zeros(1, np.int64)  # of each node
     estimates = _marginals(tree, n_classes)
@@ -349,7 +351,7 @@ def _levels(tree: ContextTree, widths: Sequence[int], task: Task) -> Iterator[_L
         none = np.zeros(0)
         full = made is not None and len(keys) == len(made.value) * width
         child = np.zeros(len(keys) + 1, np.int64)
-        made = _Level(width if full else 0, child, value, none, joint, context, counts)
+        made = _ParentLevel(width if full else 0, child, value, none, joint, context, counts)
         if task.binary:
             above = keys // width if d else keys
             estimates = _blend(estimates, above, made, d, tree.arity, task.strength)
@@ -376,7 +378,7 @@ def _marginals(tree: ContextTree, n_classes: int) -> tuple[Floats, Floats]:
 def _blend(
     estimates: tuple[Floats, Floats],
     above: Ints,
-    level: _Level,
+    level: _ParentLevel,
     depth: int,
     arity: int,
     strength: float,

@@ -18,7 +18,7 @@ from tanager.structure.leave_one_out import (
     SCORES,
     STRENGTH,
     LeaveOneOut,
-    Task,
+    LeaveOneOutTask,
     Tries,
     mean_losses,
 )
@@ -137,7 +137,7 @@ class SelectiveKDB(StructureLearner):
         rows, domain = counts.rows, counts.domain
         gaps = np.array([float(joint.sum()) < rows.total_weight for joint in counts.values])
         binary = not gaps.any() and domain.n_classes == 2 and not rows.weighted
-        task = Task(domain, counts.classes, max_k, self.score, self.smoothing, binary)
+        task = LeaveOneOutTask(domain, counts.classes, max_k, self.score, self.smoothing, binary)
         sums, states = [], None
         groups = list(_groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit)))
         for at, group in enumerate(groups):
@@ -168,7 +168,9 @@ class SelectiveKDB(StructureLearner):
             )
 
 
-def _groups(task: Task, families: list[Family], n_rows: int, limit: int) -> Iterator[list[Family]]:
+def _groups(
+    task: LeaveOneOutTask, families: list[Family], n_rows: int, limit: int
+) -> Iterator[list[Family]]:
     """Split families, in order, so that the tries of a group stay within a limit in bytes or so."""
     group: list[Family] = []
     total = 0

@@ -23,7 +23,7 @@ from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["ML_OPSET", "OPSET", "Scores", "add_scores", "class_array", "to_onnx"]
+__all__ = ["ML_OPSET", "OPSET", "ResultNames", "add_scores", "class_array", "to_onnx"]
 
 OPSET = 21
 ML_OPSET = 3
@@ -98,7 +98,7 @@ def to_onnx(
     return model
 
 
-class Scores:
+class ResultNames:
     """Names of the results of a graph."""
 
     def __init__(self, probabilities: str, label: str, terms: str | None) -> None:
@@ -127,7 +127,7 @@ def add_scores(
     missing_text: str | None = None,
     contributions: bool = False,
     unknowns: bool = True,
-) -> Scores:
+) -> ResultNames:
     """Add everything from columns (rows, 1) to probabilities, labels and, if asked, terms."""
     codes = _add_codes(graph, recipe, columns, missing_text)
     terms, joint = _add_look_ups(graph, recipe, codes)
@@ -137,7 +137,7 @@ def add_scores(
     best = graph.add("ArgMax", joint, axis=1, keepdims=0)
     labels = class_array(recipe)
     label = graph.add("Gather", graph.constant(labels, labels.dtype), best)
-    return Scores(probabilities, label, terms if contributions else None)
+    return ResultNames(probabilities, label, terms if contributions else None)
 
 
 def class_array(recipe: Recipe) -> NDArray[Any]:
@@ -146,7 +146,9 @@ def class_array(recipe: Recipe) -> NDArray[Any]:
     return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
-def _outputs(recipe: Recipe, graph: Graph, scores: Scores) -> list[tuple[str, str, Any, list[Any]]]:
+def _outputs(
+    recipe: Recipe, graph: Graph, scores: ResultNames
+) -> list[tuple[str, str, Any, list[Any]]]:
     names = {given.name for given in recipe.inputs}
     free = [_unused(name, names) for name in ("label", "probabilities", "terms")]
     n_inputs, n_classes = len(recipe.inputs), recipe.n_classes

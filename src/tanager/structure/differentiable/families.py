@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Domain
-from tanager.structure.differentiable.sampling import KTree
+from tanager.structure.differentiable.sampling import KTreeSampler
 from tanager.structure.limits import Limits
 from tanager.training.composed import Composed
 from tanager.training.model import NO_PARENT, Slots
 
-__all__ = ["Families", "families_of"]
+__all__ = ["CandidateFamilies", "families_of"]
 
 Ints = NDArray[np.int64]
 Parents = tuple[int, ...]
 
 
-class Families(NamedTuple):
+class CandidateFamilies(NamedTuple):
     """What each feature chooses from.
 
     Attributes
@@ -37,14 +37,14 @@ class Families(NamedTuple):
     parents: list[list[Parents]]
     composed: Composed | None
 
-    def sampler(self) -> KTree:
+    def sampler(self) -> KTreeSampler:
         """Return what draws k-trees among these slots."""
         widest = max(len(p) for slots in self.parents for p in slots)
         members = np.full((*self.slots.column.shape, max(widest, 1)), -1, np.int64)
         for i, slots in enumerate(self.parents):
             for s, parents in enumerate(slots):
                 members[i, s, : len(parents)] = parents
-        return KTree(members, self.slots.n_slots, np.array(_order(self.parents), np.int64))
+        return KTreeSampler(members, self.slots.n_slots, np.array(_order(self.parents), np.int64))
 
 
 def families_of(
@@ -52,7 +52,7 @@ def families_of(
     max_parents: int,
     domain: Domain,
     limits: Limits | None = None,
-) -> Families:
+) -> CandidateFamilies:
     """Return the families of up to `max_parents` of each feature's candidates.
 
     Several parents must be able to be joined among themselves: one a candidate
@@ -77,7 +77,7 @@ def families_of(
         domain.n_classes,
         domain.names,
     )
-    return Families(slots, parents, Composed.build(several, arities) if several else None)
+    return CandidateFamilies(slots, parents, Composed.build(several, arities) if several else None)
 
 
 def _cliques(

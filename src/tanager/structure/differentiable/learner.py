@@ -12,9 +12,9 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.losses import Loss
 from tanager.structure.differentiable.candidates import Request, resolve_candidates
-from tanager.structure.differentiable.families import Families, families_of
+from tanager.structure.differentiable.families import CandidateFamilies, families_of
 from tanager.structure.differentiable.initial import STARTS
-from tanager.structure.differentiable.sampling import Arborescence, BestParent, KTree
+from tanager.structure.differentiable.sampling import Arborescence, BestParent, KTreeSampler
 from tanager.structure.learner import JointLearner
 from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
@@ -197,21 +197,21 @@ class Differentiable(Trained, JointLearner):
             )
         return self.resolve_training()
 
-    def _families(self, domain: Domain, context: FitContext, limits: Limits) -> Families:
+    def _families(self, domain: Domain, context: FitContext, limits: Limits) -> CandidateFamilies:
         """Return the tables of every choice of parents of every feature."""
         free = self.ordering == "free"
         request = Request(self.candidates, self.k, self.order, self.image_shape, free, limits)
         candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
         return families_of(candidates, int(self.max_parents), domain, limits)
 
-    def _sampler(self, families: Families) -> Sampler:
+    def _sampler(self, families: CandidateFamilies) -> Sampler:
         if self.max_parents > 1:
             return families.sampler()
         return Arborescence(families.slots) if self.ordering == "free" else BestParent()
 
 
 def _read_off(
-    domain: Domain, model: Model, families: Families, chosen: np.ndarray
+    domain: Domain, model: Model, families: CandidateFamilies, chosen: np.ndarray
 ) -> tuple[Structure, JointTables]:
     """Return the structure of the chosen slots and its tables."""
     parents: list[tuple[int, ...]] = []
@@ -228,7 +228,7 @@ def _read_off(
 def _probabilities(model: Model, slots: Slots, chosen: np.ndarray, sampler: Sampler) -> list[float]:
     """Return the probability of each feature's choice, given those that it depends on."""
     phi = np.where(slots.used(), model.phi, -np.inf)
-    if isinstance(sampler, KTree):
+    if isinstance(sampler, KTreeSampler):
         phi = np.where(sampler.open_slots(phi), phi, -np.inf)
     soft = np.exp(phi - phi.max(axis=1, keepdims=True))
     soft /= soft.sum(axis=1, keepdims=True)

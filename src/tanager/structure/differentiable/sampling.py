@@ -9,7 +9,7 @@ from tanager import native
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
 
-__all__ = ["Arborescence", "BestParent", "KTree"]
+__all__ = ["Arborescence", "BestParent", "KTreeSampler"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,7 +36,7 @@ class BestParent:
         return by_scores
 
 
-class KTree:
+class KTreeSampler:
     r"""Features in their turn take the best slot whose parents are joined already.
 
     A slot's parents are a clique of the candidates. In the ordering, a feature
