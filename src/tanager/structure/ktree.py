@@ -79,16 +79,17 @@ class KTree(StructureLearner):
         """Learn the tree."""
         domain = counts.domain
         most = self._most(counts.rows.n_rows)
-        limits = plan.limits or Limits.none(domain.names)
-        limits.check_learner(most, f"KTree(max_parents={most})")
+        if plan.limits is not None:
+            plan.limits.check_learner(most, f"KTree(max_parents={most})")
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
-        paired = _paired(counts, limits)
+        paired = _paired(counts, plan.limits)
         gains = np.maximum(_gains(counts, paired, plan), 0.0)
         information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         names = [domain.names[feature] for feature in paired]
-        tree = _by_name(names, weights, most, limits.take(paired))
+        limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
+        tree = _by_name(names, weights, most, limits)
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = plan.context.record("structure")
         record["max_parents"] = most
@@ -183,9 +184,7 @@ def _ranked(weights: Floats, limits: Limits) -> Floats:
 def _first_pair(weights: Floats, limits: Limits) -> tuple[int, int]:
     """Return the heaviest arc that a tree may begin with, or a root and -1."""
     n = weights.shape[0]
-    needed = limits.before.copy()  # [earlier, later]
-    for child, required in enumerate(limits.required):
-        needed[list(required), child] = True
+    needed = limits.before | limits.needed  # [earlier, later]
     waits = needed.sum(axis=0)
     # The parent waits for nobody, and the child at most for the parent.
     ready = (waits == 0)[:, None] & (waits - needed <= 0)
@@ -198,19 +197,16 @@ def _first_pair(weights: Floats, limits: Limits) -> tuple[int, int]:
 
 def _next(best: Floats, parents: Collection[int], limits: Limits) -> int:
     """Return the heaviest feature that may join the tree."""
-    n = best.shape[0]
-    outside = np.ones(n, np.bool_)
+    outside = np.ones(best.shape[0], np.bool_)
     outside[list(parents)] = False
-    ready = outside.copy()
-    for feature in np.flatnonzero(outside):
-        ready[feature] = not outside[list(limits.required[feature])].any()
-    early = ready & ~(limits.before & outside[:, None]).any(axis=0)
+    ready = outside & ~limits.needed[outside].any(axis=0)
+    early = ready & ~limits.before[outside].any(axis=0)
     among = early if early.any() else ready
     chosen = int(np.argmax(np.where(among, best, -np.inf)))
     return chosen if among[chosen] else int(np.argmax(among))
 
 
-def _paired(counts: Counts, limits: Limits) -> NDArray[np.int64]:
+def _paired(counts: Counts, limits: Limits | None) -> NDArray[np.int64]:
     """Return the features that may have parents, ascending: all, or those that tell most.
 
     The number of pairs grows with the square of the number of features, and where rows are
@@ -218,7 +214,8 @@ def _paired(counts: Counts, limits: Limits) -> NDArray[np.int64]:
     """
     if counts.domain.n_features <= MOST_PAIRED:
         return np.arange(counts.domain.n_features)
-    required = {f for c, parents in enumerate(limits.required) for f in (c, *parents) if parents}
+    arcs = enumerate(limits.required if limits is not None else ())
+    required = {feature for child, parents in arcs for feature in (child, *parents) if parents}
     told = information_order(adjusted_mi(counts))[:MOST_PAIRED].tolist()
     return np.array(sorted({*told, *required}), np.int64)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -102,17 +103,28 @@ class Limits:
         """
         if not (self.n_required or self.before.any()):
             return np.array(order, np.int64)
-        waiting = [int(feature) for feature in order]
-        result: list[int] = []
-        while waiting:
-            left = np.zeros(len(self.names), np.bool_)
-            left[waiting] = True
-            ready = [f for f in waiting if not any(left[p] for p in self.required[f])]
-            early = [f for f in ready if not (self.before[:, f] & left).any()]
-            chosen = (early or ready)[0]
-            waiting.remove(chosen)
-            result.append(chosen)
+        given = np.asarray(order, np.int64)
+        needed = self.needed
+        if not needed.any() and not self.before.any():
+            return given
+        hard, soft = needed.sum(axis=0), self.before.sum(axis=0)
+        left, result = np.ones(len(given), np.bool_), []
+        for _ in given:
+            ready = left & (hard[given] == 0)
+            early = ready & (soft[given] == 0)
+            place = int(np.argmax(early if early.any() else ready))
+            left[place] = False
+            result.append(int(given[place]))
+            hard, soft = hard - needed[result[-1]], soft - self.before[result[-1]]
         return np.array(result, np.int64)
+
+    @cached_property
+    def needed(self) -> Flags:
+        """Whether the row's feature is a required parent of the column's, shape (n, n)."""
+        needed = np.zeros_like(self.before)
+        for child, required in enumerate(self.required):
+            needed[list(required), child] = True
+        return needed
 
     def moral(self, order: Sequence[int] | Ints) -> Limits:
         """Return limits that also require arcs between the required parents of one feature.
