@@ -252,7 +252,7 @@ def test_partial_fit_refuses_other_learners_than_those_of_the_first_rows(weather
 @pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", "hdp"])
 def test_a_class_of_no_weight_in_a_family_too_large_for_an_array(parameters):
     rng = np.random.default_rng(0)
-    X = pd.DataFrame({name: rng.integers(0, 300, 1000).astype(str) for name in "abc"})
+    X = pd.DataFrame({n: np.char.add("v", rng.integers(0, 300, 1000).astype(str)) for n in "abc"})
     y = rng.integers(0, 3, 1000)
     clf = BayesNetClassifier(KDB(k=2), parameters, class_weight={1: 0.0}).fit(X, y)
     assert np.isfinite(clf.predict_proba(X)).all()
