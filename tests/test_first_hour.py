@@ -25,7 +25,16 @@ from tanager.cli.app import COMMANDS, run
 from tests.docs.pages import blocks
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("src", "pyproject.toml", "setup.py", "README.md", "LICENSE", "Containerfile")
+PARTS = (
+    "src",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+    "LICENSE",
+    "Containerfile",
+    "release",
+    "MANIFEST.in",
+)
 
 
 def call(*arguments, cwd, **environment):
@@ -59,7 +68,10 @@ def built(tmp_path_factory):
     code, said = call(*pip, cwd=place)
     if code:
         pytest.skip(f"setuptools cannot be installed here: {said.strip().splitlines()[-1]}")
-    build = "import sys, setuptools.build_meta as b; getattr(b, sys.argv[1])(sys.argv[2])"
+    build = (
+        "import sys; sys.path.insert(0, 'release'); import backend; "
+        "getattr(backend, sys.argv[1])(sys.argv[2])"
+    )
     code, said = call(
         sys.executable, "-c", build, "build_sdist", out, cwd=clone, PYTHONPATH=str(tools)
     )
@@ -240,11 +252,15 @@ MISTAKES = [
     (("explain", MODEL, NEW, "--row", "two"), 2, "valid integer"),
     (("draw", MODEL, "-o", "n.jpg"), 2, "'.jpg' is not known"),
     (("export", MODEL, "-o", "scorer.exe"), 2, "'.exe'"),
-    (("report", TABLE), 2, "is neither a model file nor the run file"),
-    (("report", MODEL, NEW), 2, "DATA has no column 'label'"),
+    (("ask", MODEL, "--given", "age"), 2, "write NAME=VALUE"),
+    (("ask", MODEL, "agee"), 2, "Did you mean 'age'?"),
+    (("sample", MODEL, "--given", "city=nowhere"), 2, "has no value 'nowhere'"),
+    (("import", TABLE, "--target", "x", "-o", "x.tanager"), 2, "ending"),
+    (("report", TABLE, "-o", "y.html"), 2, "is neither a model file nor the run file"),
+    (("report", MODEL, NEW, "-o", "y.html"), 2, "DATA has no column 'label'"),
     (("evaluate", TABLE, "-t", "label", "--folds", "1"), 2, "--folds 1. Allowed"),
     (("evaluate", TABLE, "-t", "label", "--folds", "999"), 2, "the table has 200"),
-    (("compare", TABLE, "--with", "tan/hdp"), 1, "Name the target with --target"),
+    (("compare", TABLE, "--with", "tan/hdp"), 1, "--target: dataset 'table' has no column"),
     (("compare", TABLE, "-t", "label", "--with", "forest"), 2, "'forest' is not known"),
     (("reproduce", "somebody-1999"), 2, "Allowed: zaidi-2017"),
     (("demo", "now"), 2, "unexpected extra argument"),

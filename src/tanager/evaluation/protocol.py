@@ -211,5 +211,6 @@ def _check_whole(name: str, value: Any, low: int, high: int, hint: str = "") -> 
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not low <= value <= high:
         raise ConfigurationError(
-            f"{name}={value!r}. Allowed: whole numbers from {low} to {high:,}.{hint}"
+            f"{name}={value!r}. Allowed: whole numbers from {low} to {high:,}.{hint}",
+            parameter=name,
         )
