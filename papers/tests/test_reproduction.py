@@ -274,8 +274,8 @@ def test_the_better_assumption_of_the_paper_changes_with_the_classes():
     two, three = (
         carvalho_2013._assumption_claim({"training": scores}, n, "(table)") for n in (2, 3)
     )
-    assert (two.verdict, two.number) == ("holds", "training 8–0–0*")
-    assert (three.verdict, three.number) == ("does not hold", "training 0–0–8*")
+    assert (two.verdict, two.number) == ("holds", "training 8–0–0 (63 to 100 %)")
+    assert (three.verdict, three.number) == ("does not hold", "training 0–0–8 (0 to 37 %)")
     assert three.text.startswith("The uniform assumption is better than the Dirichlet one")
 
 
