@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier, native
-from tanager.parameters import HDP, Discriminative, MEstimate, TreeTable, tree_rows
+from tanager.parameters import HDP, Discriminative, MEstimate, TreeTable, lookups
+from tanager.parameters.hdp.model import tie
 from tanager.parameters.hdp.stirling import stirling_ratios
-from tanager.parameters.hdp.tying import tie
 from tanager.structure import KDB
 from tanager.training.model import Model, Slots, Workspace
 from tests.native.stub import arguments
@@ -590,9 +590,9 @@ def add_tree_terms(rng):
         log_prob, log_escape = rng.normal(size=tree.n_cells), rng.normal(size=tree.n_nodes)
         table = TreeTable(tree.without_counts(), log_prob, log_escape, inherit, backoff)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(tree_rows, "SMALL_CELLS", 1)
-            patched.setattr(tree_rows, "DENSE_FACTOR", 0)
-            rows, n_dense = tree_rows.TreeRows.of(table)
+            patched.setattr(lookups, "SMALL_CELLS", 1)
+            patched.setattr(lookups, "DENSE_FACTOR", 0)
+            rows, n_dense = lookups.TreeRows.of(table)
         assert n_dense == 0
         for dtype in (np.uint8, np.uint16):
             codes, out = codes_of(rng, arities, 100, dtype), rng.normal(size=(100, 2))

@@ -21,8 +21,8 @@ from tanager.parameters import (
     MEstimate,
     Tables,
     TreeTable,
+    lookups,
     tables,
-    tree_rows,
 )
 from tanager.structure import Structure
 from tests.oracles import counting
@@ -88,8 +88,8 @@ def test_estimates_and_back_off_by_hand(name, as_tree, seed, dense_cells):
             patch.setattr(tables, "SMALL_CELLS", 0)
             patch.setattr(tables, "DENSE_FACTOR", 0)
         # How many parents the dense part of a tree's look-up has.
-        patch.setattr(tree_rows, "SMALL_CELLS", dense_cells)
-        patch.setattr(tree_rows, "DENSE_FACTOR", 0)
+        patch.setattr(lookups, "SMALL_CELLS", dense_cells)
+        patch.setattr(lookups, "DENSE_FACTOR", 0)
         table = learner.family(tree)
         out = np.zeros((grid.shape[1], 2))
         table.add_terms(grid, arities, np.array([0, 1, 2, 3]), out)
@@ -155,8 +155,8 @@ def test_a_tree_of_many_classes_is_its_dense_table_bit_for_bit(dense_cells, monk
     rows = Rows.in_memory(domain, codes, labels)
     monkeypatch.setattr(tables, "SMALL_CELLS", 0)
     monkeypatch.setattr(tables, "DENSE_FACTOR", 0)
-    monkeypatch.setattr(tree_rows, "SMALL_CELLS", dense_cells)
-    monkeypatch.setattr(tree_rows, "DENSE_FACTOR", 0)
+    monkeypatch.setattr(lookups, "SMALL_CELLS", dense_cells)
+    monkeypatch.setattr(lookups, "DENSE_FACTOR", 0)
     monkeypatch.setattr(families, "DENSE_CELLS", 0)
     grid = np.indices(arities + 1).reshape(4, -1).astype(np.uint8)  # with unknown members
     members = np.array([0, 1, 2, 3])

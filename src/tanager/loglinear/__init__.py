@@ -8,9 +8,9 @@ its parents. The files, in the order of the data:
   or weights on the logarithms of generative tables;
 - `joining`: families that are read in one look-up; `rows`: rows as places of cells, on any engine,
   with exact sums;
-- `penalty`, `objective`: a ridge with a centre per layer, and the penalised loss;
-- `optimiser`, `trace`, `strengths`: its minimum, with bounds and carried curvature, and the search
-  for strengths by held-out rows;
+- `objective`: the loss penalised by a ridge with a centre per layer, and the fit of terms;
+- `optimiser`: its minimum, with bounds and carried curvature, and the search for strengths by
+  held-out rows;
 - `offsets`: class offsets, fitted last; `residuals`: what an additive model leaves unsaid.
 
 Training by mini-batches (`tanager.training`) stays apart: it samples a structure for every batch,

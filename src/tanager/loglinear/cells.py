@@ -39,25 +39,13 @@ Floats = NDArray[np.float64]
 
 
 class Terms:
-    """The cells of some families.
+    """The cells of some families, each the columns of a feature's parents, then the feature's.
 
-    Parameters
-    ----------
-    families : sequence of tuple of int
-        Columns: a feature's parents in order, then the feature.
-    columns : Columns
-    rows : Rows
-        Training rows, and those that will be asked about.
-    context : FitContext
-        Its engine looks which joint values the rows have.
-    signs : Signs
-        Of the columns along which scores rise or fall; a family has at most two
-        of them, see `can_hold`.
+    `rows` are the training rows, and those that will be asked about. Scores rise or fall along
+    the columns of `signs`, of which a family has at most two, see `can_hold`.
 
     Attributes
     ----------
-    families : tuple of tuple of int
-    n_cells : int
     starts : ndarray of int64, shape (n_families,)
         Each family's first cell.
     depths : ndarray of int64, shape (n_cells,)
@@ -65,8 +53,8 @@ class Terms:
     mass : ndarray of float64, shape (n_cells,)
         The weight of each cell's rows.
     n_columns : int
-        Columns of scores: one a class; a single one for two classes, the
-        second's score less the first's.
+        Columns of scores: one per class; a single one for two classes, the second's score
+        less the first's.
     joint : Joint
         The tables that rows read.
     steps : TableSteps or None
@@ -101,7 +89,8 @@ class Terms:
             own = [self.places(at) for at in range(len(self.families))]
             self.joint = Joint.alone(self.families, columns, self.starts, own, self.n_cells)
         else:
-            self.joint = Joint.summed(self.families, columns, tables, weighed, self)
+            given = self.families, columns, tables, weighed, self.find, self.n_cells
+            self.joint = Joint.summed(*given)
 
     def _lay_out(self, columns: Columns) -> None:
         """Give every family its cells."""
@@ -269,7 +258,7 @@ class Terms:
         return known.size if known.ndim == 1 else int(np.count_nonzero(known))
 
     def family_scores(self, scores: Floats) -> list[Floats]:
-        """Return each family's scores with one a class, (*arities, n_classes)."""
+        """Return each family's scores with one per class, (*arities, n_classes)."""
         out: list[Floats] = []
         for at, start in enumerate(self.starts):
             shape = self.shape(at)
@@ -279,7 +268,7 @@ class Terms:
 
 
 def by_class(scores: Floats) -> Floats:
-    """Return scores with one column a class, from one that tells two classes apart."""
+    """Return scores with one column per class, from one that tells two classes apart."""
     if scores.shape[1] > 1:
         return scores
     return np.concatenate([-0.5 * scores, 0.5 * scores], axis=1)

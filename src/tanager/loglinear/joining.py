@@ -27,6 +27,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families within them
 
+# From a family and its members' digits to the cells of these joint values; a digit past its
+# member's arity is unknown.
+Find = Callable[[int, Sequence[Ints]], NDArray[np.integer]]
+
 MOST_JOINT = 1 << 12  # scores of a joined table: some such tables stay in the cache
 ROWS_PER_VALUE = 8  # fewer rows do not repay the joining
 FEWEST_ROWS = 1_000  # below, the joining takes longer than it saves
@@ -35,23 +39,12 @@ MOST_WEIGHED = 1 << 23  # joint values that one pass weighs
 
 
 class Columns(NamedTuple):
-    """The features at one or more resolutions.
+    """The features at one or more resolutions."""
 
-    Attributes
-    ----------
-    features : tuple of int
-        The feature that each column reads.
-    digits : tuple of ndarray of int64, shape (feature's arity + 1,)
-        The column's value for each code of the feature; the last is for "unknown".
-    arities : ndarray of int64, shape (n_columns,)
-    n_ordered : tuple of int
-        How many of the column's values, from the first, stand in order.
-    """
-
-    features: tuple[int, ...]
-    digits: tuple[Ints, ...]
-    arities: Ints
-    n_ordered: tuple[int, ...]
+    features: tuple[int, ...]  # the feature that each column reads
+    digits: tuple[Ints, ...]  # (arity + 1,): a column's value for each code; last, for "unknown"
+    arities: Ints  # (n_columns,)
+    n_ordered: tuple[int, ...]  # how many of a column's values, from the first, stand in order
 
     @classmethod
     def of(cls, domain: Domain, groups: Sequence[Groups] = ()) -> Columns:
@@ -220,25 +213,10 @@ class Places(NamedTuple):
         return out, self.wide.locate(codes)
 
 
-class CellFinder(Protocol):
-    """Where the scores of families stand."""
-
-    @property
-    def n_cells(self) -> int: ...
-
-    def find(self, at: int, digits: Sequence[Ints]) -> Ints:
-        """Return the cells of joint values of a family; a digit past its arity is unknown."""
-
-
 class Joint:
     """The tables that rows read, each with the scores of one family or the sums of several.
 
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (n_tables,)
-        Each table's first cell.
-    n_cells : int
-    places : Places
+    `starts`, (n_tables,), are the tables' first cells.
     """
 
     def __init__(self, starts: Ints, n_cells: int, places: Places, matrix: Any = None) -> None:
@@ -268,17 +246,19 @@ class Joint:
         columns: Columns,
         tables: Sequence[JoinedTable],
         weighed: Sequence[Floats],
-        cells: CellFinder,
+        find: Find,
+        n_cells: int,
         wide: Sequence[Ints] = (),
         locator: Callable[[Sequence[int]], Wide] | None = None,
     ) -> Joint:
-        """Return tables of the joint values that rows have.
+        """Return tables of the joint values that rows have, sums of `n_cells` cells of families.
 
         `wide` are the families' cells of tables apart, which a `locator` of their starts finds.
         """
         from scipy.sparse import csr_array
 
-        sources, found = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+        sources: list[Ints] = [np.zeros(1, np.int64)]
+        found: list[NDArray[np.integer]] = [np.zeros(1, np.int64)]
         places, starts, start = [], [], 1
         for (members, inside), mass in zip(tables, weighed, strict=True):
             seen = np.flatnonzero(mass)
@@ -290,7 +270,7 @@ class Joint:
             for at in inside:
                 mine = [digits[members.index(column)] for column in families[at]]
                 sources.append(start + np.arange(len(seen)))
-                found.append(cells.find(at, mine))
+                found.append(find(at, mine))
             start += max(len(seen), 1)
         wide_starts = []
         for own in wide:
@@ -299,7 +279,7 @@ class Joint:
             found.append(own)
             start += len(own)
         both = np.concatenate(sources), np.concatenate(found)
-        matrix = csr_array((np.ones(len(both[0])), both), shape=(start, cells.n_cells))
+        matrix = csr_array((np.ones(len(both[0])), both), shape=(start, n_cells))
         where = _places([members for members, _ in tables], columns, places)
         if locator is not None and wide_starts:
             where = where._replace(wide=locator(wide_starts))

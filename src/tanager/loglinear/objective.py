@@ -1,25 +1,79 @@
-"""The objective of every batch fit, and the fit of terms: scores under a ridge by layers."""
+r"""The objective of every batch fit, and the fit of terms: scores under a ridge by layers.
+
+What is added to the loss is a ridge with a centre, and one on differences of neighbours,
+
+.. math:: \tfrac12 \sum_j \lambda_j \delta_j^2 + \tfrac{s}{2} \sum_{(a, b)} (\delta_a - \delta_b)^2
+
+with :math:`\delta` the distance of the parameters from their centre, :math:`\lambda` one precision
+per parameter (those of a layer share theirs), and (a, b) pairs of parameters that are to be
+similar: of neighbouring values of an ordered feature.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.optimiser import REMEMBERED, Curvature, minimise, minimise_by
-from tanager.loglinear.penalty import Penalty
+from tanager.loglinear.optimiser import REMEMBERED, Curvature, Descent, minimise
 from tanager.loglinear.rows import LocatedTerms
+from tanager.progress import Progress
 from tanager.threads import one_blas_thread
 
-__all__ = ["Fit", "Objective", "Settings", "fit_scores"]
+__all__ = ["Fit", "Objective", "Penalty", "Settings", "Solution", "Traced", "fit_scores", "reached"]
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+TRACE = 1e-9  # of a row, in cells that have none but are trained through their neighbours
+NO_PAIRS = np.zeros((2, 0), np.int64)
 LEAST_SHARE = 1e-9  # of a class without rows
 CLASS_PRECISION = 1e-4  # of the class node, around the classes' shares: so an optimum exists
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A Gaussian prior."""
+
+    strength: Floats  # (n_free,): the precision of each parameter
+    centre: Floats  # (n_free,)
+    smooth: float = 0.0  # the precision of a difference
+    pairs: Ints = field(default_factory=lambda: NO_PAIRS)  # (2, n_pairs): of small differences
+
+    def value(self, free: Floats) -> tuple[float, Floats]:
+        """Return the penalty and its gradient."""
+        away = free - self.centre
+        gradient = self.strength * away
+        value = 0.5 * float(np.dot(gradient, away))
+        if self.smooth and self.pairs.size:
+            first, second = self.pairs
+            gaps = away[second] - away[first]
+            pull, size = self.smooth * gaps, len(free)
+            gradient += np.bincount(second, pull, size) - np.bincount(first, pull, size)
+            value += 0.5 * float(np.dot(pull, gaps))
+        return value, gradient
+
+    def scaled(self, scale: Floats) -> Penalty:
+        """Return the same penalty of parameters divided by a scale, (n_free,); without pairs."""
+        assert not self.smooth
+        return Penalty(self.strength * scale * scale, self.centre / scale)
+
+
+def reached(pairs: Ints, counts: Floats) -> Floats:
+    """Return counts (n_cells,) with a trace in cells that rows reach through neighbours."""
+    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    size = counts.shape[0]
+    links = csr_array(coo_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), (size, size)))
+    n_parts, part = connected_components(links, directed=False)
+    seen = np.bincount(part, counts, n_parts) > 0
+    alone = np.bincount(part, minlength=n_parts) == 1
+    return np.where(seen[part] & ~alone[part], np.maximum(counts, TRACE), counts)
 
 
 class Objective:
@@ -111,18 +165,11 @@ class Settings(NamedTuple):
 
 
 class ScaledCurvature(NamedTuple):
-    """The curvature of an objective by scaled parameters, with its prior and the scale.
-
-    Attributes
-    ----------
-    curvature : Curvature
-    precision : ndarray of float64, shape (n_cells, 1)
-    scale : ndarray of float64, shape (n_cells, n_columns)
-    """
+    """The curvature of an objective by scaled parameters, with its prior and the scale."""
 
     curvature: Curvature
-    precision: Floats
-    scale: Floats
+    precision: Floats  # (n_cells, 1)
+    scale: Floats  # (n_cells, n_columns)
 
     def under(self, precision: Floats, scale: Floats) -> Curvature:
         """Return the curvature under another prior and scale: that of the loss stays.
@@ -136,26 +183,14 @@ class ScaledCurvature(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Fitted parameters.
+    """Fitted parameters."""
 
-    Attributes
-    ----------
-    free : ndarray of float64, shape (n_cells, n_columns)
-    objective : float
-    iterations : int
-    passes : int
-        Evaluations of the objective, each one pass over the rows.
-    converged : bool
-    curvature : ScaledCurvature or None
-        What was found about the second derivatives.
-    """
-
-    free: Floats
+    free: Floats  # (n_cells, n_columns)
     objective: float
     iterations: int
-    passes: int
+    passes: int  # evaluations of the objective, each one pass over the rows
     converged: bool
-    curvature: ScaledCurvature | None = None
+    curvature: ScaledCurvature | None = None  # what was found about the second derivatives
 
 
 @one_blas_thread()
@@ -172,25 +207,22 @@ def fit_scores(
 
     Parameters
     ----------
-    terms : Terms
-    rows : LocatedTerms
+    terms, rows
     strengths : sequence of float
         Precision of the Gaussian prior of the layers with 0, 1, ... parents.
     class_shares : ndarray of float64, shape (n_classes,)
         About the classes' shares: they scale the parameters, and the class node starts at
         their logarithms, the centre of its prior.
     settings : Settings
-        When to stop.
     start : ndarray of float64, shape (n_cells, n_columns), Fit or None
         Where the optimiser starts; None is the class shares alone. From a fit of the same
         terms it also takes what that found about the second derivatives of the loss.
 
     Notes
     -----
-    Limited-memory BFGS on parameters that are scaled by the square root of
-    about their second derivative: the rows' weight in each cell, through the
-    bases, and the prior. Deterministic: sums over rows are exact, so the same
-    rows in any order and chunking give the same fit.
+    Parameters are scaled by the square root of about their second derivative: the rows' weight
+    in each cell, through the bases, and the prior. Sums over rows are exact, so the same rows in
+    any order and chunking give the same fit.
     """
     shape = (terms.n_cells, terms.n_columns)
     known = np.array([CLASS_PRECISION, *strengths])
@@ -224,10 +256,10 @@ def fit_scores(
     else:
         # The bounds are zero or infinite, and so are those of scaled parameters.
         bounds = terms.steps.low.ravel(), terms.steps.high.ravel()
-        found = minimise_by(
-            "lbfgs",
+        found = minimise(
             objective,
             first,
+            method="lbfgs",
             **settings._asdict(),
             gradient_tol=1e-6,
             corrections=REMEMBERED,
@@ -249,3 +281,61 @@ def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
     return 0.5 * terms.parameter_mass()[:, None] * columns
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the optimiser stopped, and how it got there: before the first and after each step."""
+
+    free: Floats  # (n_free,)
+    value: Floats  # (n_iterations + 1,): the objective
+    loss: Floats  # (n_iterations + 1,): its part without the penalty
+    gradient_norm: Floats  # (n_iterations + 1,): the largest absolute component
+    passes: int  # evaluations of the objective, each one pass over the rows
+    converged: bool
+    reason: str
+
+    def record(self) -> dict[str, Any]:
+        """Return all but the parameters, as plain data."""
+        return {
+            "objective": self.value.tolist(),
+            "loss": self.loss.tolist(),
+            "gradient_norm": self.gradient_norm.tolist(),
+            "iterations": len(self.value) - 1,
+            "passes": self.passes,
+            "converged": self.converged,
+            "reason": self.reason,
+        }
+
+
+class Traced:
+    """An objective that remembers the points which the optimiser accepts."""
+
+    def __init__(self, objective: Objective, progress: Progress) -> None:
+        self._objective = objective
+        self._progress = progress
+        self._tried: list[tuple[float, float, float]] = []
+        self._history: list[tuple[float, float, float]] = []
+        progress.start("parameters", None, unit="iterations")
+
+    def __call__(self, free: Floats) -> tuple[float, Floats]:
+        """Return value and gradient."""
+        value, gradient = self._objective(free)
+        norm = float(np.abs(gradient).max(initial=0.0))
+        self._tried.append((value, self._objective.latest, norm))
+        if not self._history:
+            self._history.append(self._tried[0])
+        return value, gradient
+
+    def accept(self, value: float) -> None:
+        """Note an iteration's end: at the last of the points tried that has its value."""
+        self._history.append(next(point for point in reversed(self._tried) if point[0] == value))
+        self._tried.clear()
+        self._progress.advance(1, objective=value)
+
+    def solution(self, found: Descent) -> Solution:
+        """Return where the optimiser stopped, with its history."""
+        self._progress.finish()
+        values, losses, norms = np.array(self._history).T
+        passes = self._objective.passes
+        return Solution(found.at, values, losses, norms, passes, found.converged, found.reason)

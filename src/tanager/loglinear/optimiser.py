@@ -1,4 +1,10 @@
-"""A minimum by limited-memory BFGS, for objectives whose every value is a pass over rows."""
+"""The one optimiser, `minimise`, and the search for a prior's strength by held-out rows.
+
+Every value of an objective is a pass over rows. By default `minimise` runs a limited-memory BFGS
+of our own, which goes on from the curvature that an earlier descent found and does little around
+each evaluation. SciPy's L-BFGS-B is there for bounds, and as the reference whose traces, like
+those of conjugate gradients and plain gradient steps, the papers report.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +17,12 @@ from numpy.typing import NDArray
 
 from tanager import native
 
-__all__ = ["METHODS", "Curvature", "Descent", "minimise", "minimise_by"]
+__all__ = ["METHODS", "Curvature", "Descent", "climb", "minimise", "strengths"]
 
 Floats = NDArray[np.float64]
+Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
 
+METHODS = ("lbfgs", "cg", "gradient")
 REMEMBERED = 10  # steps, and the changes of the gradient along them
 ENOUGH = 1e-4  # of the improvement that the gradient promises
 MOST_TRIES = 20  # of shorter steps
@@ -22,82 +30,64 @@ ROUNDING = 1e-12  # of the value: improvements below it are lost in sums over ro
 
 
 class Curvature(NamedTuple):
-    """What is known of the second derivatives: the last steps, the oldest first.
+    """What is known of the second derivatives: the last steps, the oldest first."""
 
-    Attributes
-    ----------
-    steps : ndarray of float64, shape (n_known, n)
-    changes : ndarray of float64, shape (n_known, n)
-        How the gradient changed along each.
-    """
-
-    steps: Floats
-    changes: Floats
+    steps: Floats  # (n_known, n)
+    changes: Floats  # (n_known, n): how the gradient changed along each
 
 
 class Descent(NamedTuple):
-    """Where the optimiser stopped.
-
-    Attributes
-    ----------
-    at : ndarray of float64
-    value : float
-    iterations : int
-    evaluations : int
-    converged : bool
-        Whether the improvement became small, or all that the gradient promises did, before
-        the iterations ended.
-    reason : str
-        Why it stopped.
-    curvature : Curvature or None
-        What was found on the way.
-    """
+    """Where the optimiser stopped, and why."""
 
     at: Floats
     value: float
     iterations: int
     evaluations: int
+    # Whether the improvement became small, or all that the gradient promises did, in time.
     converged: bool
     reason: str = ""
     curvature: Curvature | None = None
 
 
 def minimise(
-    objective: Callable[[Floats], tuple[float, Floats]],
+    objective: Function,
     start: Floats,
     *,
     max_iter: int,
     tol: float,
+    method: str | None = None,
     first_step: float = 1.0,
     curvature: Curvature | None = None,
+    gradient_tol: float = 0.0,
+    corrections: int = 5,
+    bounds: tuple[Floats, Floats] | None = None,
+    report: Callable[[float], None] = lambda _: None,
 ) -> Descent:
-    """Minimise a convex function of a vector.
+    """Minimise a function of a vector, (n,).
 
     Parameters
     ----------
-    objective : callable
-        From a vector to the value and the gradient there.
-    start : ndarray of float64, shape (n,)
-    max_iter : int
+    objective, start, max_iter
     tol : float
-        Stops where an iteration improves the value by less than this times the
-        larger of it and one, and the gradient promises no more of the next.
-    first_step : float
-        The length of the first step, in units of the gradient.
-    curvature : Curvature or None
-        Of a function whose second derivatives are about the same: the first step is
-        then as good as the last of its descent.
-
-    Notes
-    -----
-    Each step is the one of limited-memory BFGS, shortened by a parabola through
-    what is known where the value does not fall as the gradient promises. SciPy's
-    L-BFGS-B takes about as many evaluations, and longer for all that is
-    around them.
+        Stops where an iteration improves the value by less than this times the larger of it
+        and one (and, by default, the gradient promises no more of the next).
+    method : {None, "lbfgs", "cg", "gradient"}
+        None for our own limited-memory BFGS, whose steps are shortened by a parabola where the
+        value does not fall as promised; SciPy's L-BFGS-B or nonlinear conjugate gradients; or
+        steps along the gradient.
+    first_step, curvature
+        With None: the length of the first step, in units of the gradient; or what is known of
+        the second derivatives, with which the first step is as good as the last of a descent.
+    gradient_tol, corrections, bounds
+        With "lbfgs": the largest component of the gradient at which it stops, the number of
+        steps it remembers, and least and greatest values.
+    report : callable
+        With a named method: told the value after each iteration.
 
     References
     ----------
-    Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: the step.
+    Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Byrd, Lu, Nocedal
+    and Zhu (1995), DOI 10.1137/0916069: L-BFGS-B. Polak and Ribière (1969): conjugate gradients.
 
     Examples
     --------
@@ -105,6 +95,13 @@ def minimise(
     >>> found.at.round(6).tolist(), found.converged
     ([0.0, 0.0, 0.0], True)
     """
+    if method == "gradient":
+        return _follow_gradient(objective, start, max_iter, tol, report)
+    if method is not None:
+        options: dict[str, Any] = {"maxiter": max_iter, "gtol": gradient_tol}
+        if method == "lbfgs":
+            options |= {"maxcor": corrections, "ftol": tol, "maxfun": 20 * max_iter + 20}
+        return _minimise_by_scipy(objective, start, tol, method, options, bounds, report)
     at = start
     value, gradient = objective(at)
     memory = _Memory(at.size, curvature)
@@ -149,49 +146,16 @@ def minimise(
     return stopped(max_iter, False)
 
 
-METHODS = ("lbfgs", "cg", "gradient")
-
-
-def minimise_by(
-    method: str,
-    objective: Callable[[Floats], tuple[float, Floats]],
+def _minimise_by_scipy(
+    objective: Function,
     start: Floats,
-    *,
-    max_iter: int,
     tol: float,
-    gradient_tol: float = 0.0,
-    corrections: int = 5,
-    bounds: tuple[Floats, Floats] | None = None,
-    report: Callable[[float], None] = lambda _: None,
+    method: str,
+    options: dict[str, Any],
+    bounds: tuple[Floats, Floats] | None,
+    report: Callable[[float], None],
 ) -> Descent:
-    """Minimise a function by a named method: for the papers' traces, and within bounds.
-
-    Parameters
-    ----------
-    method : {"lbfgs", "cg", "gradient"}
-        SciPy's L-BFGS-B, its nonlinear conjugate gradients, or plain steps along the gradient,
-        each as long as the last or twice that, halved until the value falls as promised.
-    objective, start, max_iter
-        As in `minimise`.
-    tol : float
-        Stops where an iteration improves the value by less than this times the
-        larger of it and one.
-    gradient_tol : float
-        Stops where no component of the gradient is larger.
-    corrections : int
-        Steps that L-BFGS-B remembers.
-    bounds : (ndarray, ndarray) or None
-        Least and greatest values; for "lbfgs".
-    report : callable
-        Told the value after each iteration.
-
-    References
-    ----------
-    Byrd, Lu, Nocedal and Zhu (1995), DOI 10.1137/0916069: L-BFGS-B. Polak and Ribière (1969):
-    conjugate gradients.
-    """
-    if method == "gradient":
-        return _follow_gradient(objective, start, max_iter, tol, report)
+    """Run L-BFGS-B, or conjugate gradients with its rule for stopping."""
     from scipy.optimize import Bounds, minimize
 
     values: list[float] = []
@@ -205,9 +169,6 @@ def minimise_by(
             if gained <= tol * size:
                 raise StopIteration
 
-    options: dict[str, Any] = {"maxiter": max_iter, "gtol": gradient_tol}
-    if method == "lbfgs":
-        options |= {"maxcor": corrections, "ftol": tol, "maxfun": 20 * max_iter + 20}
     found: Any = minimize(
         objective,
         start,
@@ -224,13 +185,9 @@ def minimise_by(
 
 
 def _follow_gradient(
-    objective: Callable[[Floats], tuple[float, Floats]],
-    start: Floats,
-    max_iter: int,
-    tol: float,
-    report: Callable[[float], None],
+    objective: Function, start: Floats, max_iter: int, tol: float, report: Callable[[float], None]
 ) -> Descent:
-    """Take steps along the gradient."""
+    """Step along the gradient, twice as far as the last time, halved until the value falls."""
     at, (value, gradient) = start, objective(start)
     length, evaluations = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 1
     for iteration in range(max_iter):
@@ -293,3 +250,28 @@ class _Memory:
             return Curvature(self._steps[rows], self._changes[rows])
         order = np.arange(first, self._newest + 1) % REMEMBERED
         return Curvature(self._steps[order], self._changes[order])
+
+
+def strengths(low: int, high: int) -> tuple[float, ...]:
+    """Return strengths from weak to strong, whose neighbours differ by a factor of about three.
+
+    >>> [round(strength, 3) for strength in strengths(-2, 2)]
+    [0.1, 0.316, 1.0, 3.162, 10.0]
+    """
+    return tuple(10.0 ** (power / 2) for power in range(low, high + 1))
+
+
+def climb(loss: Callable[[int], float], start: int, number: int, least: float = 0.0) -> int:
+    """Go from a place to the next stronger while it is no worse, else to weaker ones.
+
+    `loss` is that of held-out rows at a place among `number` strengths; a weaker strength must
+    be better by more than `least`.
+    """
+    at = start
+    while at + 1 < number and loss(at + 1) <= loss(at):
+        at += 1
+    if at > start:
+        return at
+    while at > 0 and loss(at - 1) < loss(at) - least:
+        at -= 1
+    return at

@@ -22,7 +22,7 @@ from tanager.errors import MemoryBoundError
 from tanager.network.marginal import add_unknown_sums
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
-from tanager.parameters.scores.network import MAX_SPELLED, renormalise
+from tanager.parameters.proper_network import MAX_SPELLED, renormalise
 from tanager.structure import Structure
 
 __all__ = ["Coarse", "renormalise_by_groups"]

@@ -6,7 +6,7 @@ A feature's *effect* is what its table says about the class:
 
 for the value v, the class c and the parents' values u. An edit replaces effects;
 the tables are then brought back to a proper network with the same posterior
-(`tanager.parameters.scores`), so that an edited network sums out unknown values,
+(`tanager.parameters.proper_network`), so that an edited network sums out unknown values,
 explains and exports like any other.
 """
 
@@ -30,7 +30,7 @@ from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
 from tanager.network.labelled import LabelledTable
 from tanager.parameters import DenseTable, GroupedTable, Tables
-from tanager.parameters.scores.network import MAX_SPELLED
+from tanager.parameters.proper_network import MAX_SPELLED
 from tanager.structure import Structure
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.parameters.learner import CountLearner as CountLearner
     from tanager.parameters.learner import GroupedLearner as GroupedLearner
     from tanager.parameters.learner import ParameterLearner as ParameterLearner
-    from tanager.parameters.prior import TablePrior as TablePrior
+    from tanager.parameters.learner import TablePrior as TablePrior
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
@@ -38,7 +38,7 @@ _HOMES = {
     **PARAMETERS.exports,
     "CountLearner": "tanager.parameters.learner",
     "GroupedLearner": "tanager.parameters.learner",
-    "TablePrior": "tanager.parameters.prior",
+    "TablePrior": "tanager.parameters.learner",
 }
 
 __all__ = [

@@ -15,8 +15,7 @@ from tanager.codes import Codes, Groups
 from tanager.codes.groups import tells_all
 from tanager.codes.rows import EqualByArrays
 from tanager.counts import Contexts
-from tanager.parameters.packing import Packed, View
-from tanager.parameters.tree_rows import TreeRows
+from tanager.parameters.lookups import Packed, TreeRows, View
 from tanager.structure import Structure
 
 __all__ = [

@@ -14,9 +14,9 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate
+from tanager.parameters import scores as layout_module
 from tanager.parameters.discriminative.problem import Problem
 from tanager.parameters.registry import resolve_parameters
-from tanager.parameters.scores import layout as layout_module
 from tanager.structure import FitPlan, Structure
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import (

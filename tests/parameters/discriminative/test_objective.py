@@ -9,9 +9,9 @@ from tanager.codes import exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.parameters import Discriminative
-from tanager.parameters.discriminative import cells as cells_module
+from tanager.parameters import scores as layout_module
+from tanager.parameters.discriminative import problem as problem_module
 from tanager.parameters.discriminative.problem import Problem, Strengths
-from tanager.parameters.scores import layout as layout_module
 from tanager.structure import FitPlan
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import in_blocks, make_rows, make_structure
@@ -26,7 +26,7 @@ def pose(learner, rows, name, n_jobs=None):
 def storage(request, monkeypatch):
     """Hold families jointly, apart with every context, or apart with the seen contexts."""
     if request.param == "wide":
-        monkeypatch.setattr(cells_module, "MAX_JOINT", 0)
+        monkeypatch.setattr(problem_module, "MAX_JOINT", 0)
     if request.param == "sparse":
         monkeypatch.setattr(layout_module, "SMALL_CELLS", 0)
         monkeypatch.setattr(layout_module, "LARGE_CELLS", 0)

@@ -14,11 +14,11 @@ from tanager.codes import Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.loglinear.penalty import reached
+from tanager.loglinear.objective import reached
 from tanager.parameters import Discriminative
+from tanager.parameters import scores as layouts
 from tanager.parameters.discriminative.problem import Problem, Strengths
-from tanager.parameters.scores import layout as layouts
-from tanager.parameters.scores.layout import cell_pairs
+from tanager.parameters.scores import cell_pairs
 from tanager.structure import FitPlan
 from tests.parameters.discriminative.problems import make_rows, make_structure
 

@@ -13,10 +13,18 @@ from tanager.counts.families import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp.discount import GRID, log_likelihood
-from tanager.parameters.hdp.prior import Prior
-from tanager.parameters.hdp.sampler import Budget, Pace, _Chain, _Model, _start, _State, sample
-from tanager.parameters.hdp.tying import spell_unseen, tie
+from tanager.parameters.hdp.model import Prior, spell_unseen, tie
+from tanager.parameters.hdp.sampler import (
+    GRID,
+    Budget,
+    Pace,
+    Seating,
+    _Chain,
+    _Model,
+    _start,
+    log_likelihood,
+    sample,
+)
 from tests.oracles.hdp import group_by
 from tests.oracles.hdp_exact import log_weight, posterior_means, posterior_sums
 from tests.oracles.kernels.gibbs import log_gamma_variate, normal, uniform
@@ -194,7 +202,7 @@ def test_concentrations_equal_numeric_integration(times):
     tree = tree_from_dense(np.diag(counts).astype(float))
     flat = tie(tree, "level")
     # No cell has more than one row, so that the tables stay as they are.
-    state = _State(
+    state = Seating(
         np.zeros(2 * len(counts), np.int64),
         np.zeros(2 * len(counts), np.int64),
         np.concatenate([[0], counts]),

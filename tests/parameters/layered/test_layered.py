@@ -13,14 +13,13 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.loglinear import by_class
-from tanager.loglinear.strengths import climb
+from tanager.loglinear.optimiser import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
-from tanager.parameters.layered.learner import _input_shares, _pool, _within
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
 from tanager.parameters.layered.part import Part, _shorten
-from tanager.parameters.layered.shares import PRECISION
+from tanager.parameters.layered.pool import PRECISION, _input_shares, _within, pool_members
+from tanager.parameters.proper_network import family_shares
 from tanager.parameters.registry import resolve_parameters
-from tanager.parameters.scores import family_shares
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
 from tanager.structure.ktree import heaviest_tree
@@ -78,13 +77,13 @@ def fitted():
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
-def test_the_tables_have_the_posterior_of_the_pool(structure, n_classes):
+def test_the_tables_have_the_posterior_of_thepool_members(structure, n_classes):
     rows = make_rows(n_classes=n_classes)
     part = make_part(rows, structure)
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp")))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
-    tables = _pool(part, part.structure, members, shares, Progress())
+    tables = pool_members(part, part.structure, members, shares, Progress())
     codes = rows.gather().codes
     # The definition: every member's sum of scores, by the row's values and groups.
     total = np.zeros((rows.n_rows, n_classes))
@@ -114,7 +113,7 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     for depth in range(3):
         member = Smooth(depth, Layered()._settings(), member)
     monkeypatch.setattr(Smooth, "_fit", lambda *args: fits.append(fit(*args)) or fits[-1])
-    tables = _pool(part, part.structure, [member], np.ones(1), Progress())
+    tables = pool_members(part, part.structure, [member], np.ones(1), Progress())
     # The definition: the score of each feature's value, and of each table's groups.
     codes, terms = rows.gather().codes, part.terms(2)
     cells = terms.scores(fits[-1].free)
@@ -138,7 +137,7 @@ def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
 def test_members_without_a_share_are_not_fitted(monkeypatch):
     fitted = []
     shares = lambda members, trial: (np.eye(len(members))[1], [0.5] * (len(members) + 1))  # noqa: E731
-    monkeypatch.setattr("tanager.parameters.layered.learner._shares", shares)
+    monkeypatch.setattr("tanager.parameters.layered.learner.judge_pool", shares)
     monkeypatch.setattr("tanager.parameters.layered.learner._worthwhile", lambda m, t: m)
     own = Smooth.scores
     monkeypatch.setattr(Smooth, "scores", lambda self, part: fitted.append(self) or own(self, part))
@@ -167,7 +166,9 @@ def test_scores_are_divided_into_those_of_groups_and_those_within():
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
     part = make_part(rows, MORAL)
-    tables = _pool(part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
+    tables = pool_members(
+        part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress()
+    )
     for family in tables.families:
         np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
     # Enumerate all rows: the joint sums to one.
@@ -184,7 +185,9 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 def test_shares_of_families_are_those_of_the_joint():
     rows = make_rows()
     part = make_part(rows, MORAL)
-    tables = _pool(part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress())
+    tables = pool_members(
+        part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress()
+    )
     logs = [family.to_dense().log_prob for family in tables.families]
     found = family_shares(MORAL, logs, tables.log_prior)
     grid = np.indices((7, 7, 3)).reshape(3, -1)

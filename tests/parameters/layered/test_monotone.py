@@ -12,7 +12,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import Layered
-from tanager.parameters.layered.monotone import project_scores
+from tanager.parameters.layered.members import project_scores
 from tanager.structure import FitPlan, Structure
 
 ARITIES = (7, 7, 3, 2)  # the second has "missing" as its last value

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from tanager.parameters.layered.shares import PRECISION, HeldOut, fit_shares
+from tanager.parameters.layered.pool import PRECISION, HeldOut, fit_shares
 
 
 def test_shares_have_the_right_gradient_and_are_the_optimum():

@@ -8,9 +8,9 @@ import pytest
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import Laplace, MEstimate, TreeTable
+from tanager.parameters import scores as layout_module
 from tanager.parameters import tables as tables_module
 from tanager.parameters.scores import Layout, fill_tables
-from tanager.parameters.scores import layout as layout_module
 from tanager.structure import FitPlan
 from tests.parameters.discriminative.problems import make_rows, make_structure
 

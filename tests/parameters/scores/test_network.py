@@ -9,8 +9,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.parameters import DenseTable, Discriminative, MEstimate, Tables
-from tanager.parameters.scores import renormalise
-from tanager.parameters.scores.network import family_shares, to_network
+from tanager.parameters.proper_network import family_shares, renormalise, to_network
 from tests.parameters.discriminative.problems import learn, make_rows, make_structure, posterior
 
 MORAL = ["naive", "tree", "clique"]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tanager.parameters import DenseTable, Tables
-from tanager.parameters.scores import renormalise
+from tanager.parameters.proper_network import renormalise
 from tanager.structure import Structure
 
 
@@ -61,7 +61,7 @@ def test_an_immorality_is_seen():
 
 
 def test_tables_too_large_to_spell_out_stay_scores(monkeypatch):
-    monkeypatch.setattr("tanager.parameters.scores.network.MAX_SPELLED", 3)
+    monkeypatch.setattr("tanager.parameters.proper_network.MAX_SPELLED", 3)
     structure = Structure.from_parents("a", [()])
     tables = Tables(np.zeros(2), (DenseTable(np.zeros((2, 2))),), normalized=False)
     assert not renormalise(structure, tables).normalized

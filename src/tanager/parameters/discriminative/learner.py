@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
+from math import ceil
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.loglinear.optimiser import METHODS
-from tanager.parameters.discriminative.problem import Problem, Strengths, choose_strengths
+from tanager.loglinear.optimiser import METHODS, climb, strengths
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.learner import ParameterLearner
-from tanager.parameters.scores import UNSEEN, fill_tables, to_network
+from tanager.parameters.proper_network import to_network
+from tanager.parameters.scores import UNSEEN, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
@@ -20,6 +24,8 @@ __all__ = ["Discriminative"]
 
 Floats = NDArray[np.float64]
 
+GRID = strengths(-5, 7)  # that are tried
+ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths
 MAX_FOLDS = 255  # a row's fold is one byte
 ALLOWED: dict[str, tuple[object, ...]] = {
     "form": ("weighted", "direct", "extended"),
@@ -174,7 +180,7 @@ class Discriminative(ParameterLearner):
         problem = Problem.of(self, structure, counts, plan)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        tables = self.solve(problem, choose_strengths(problem), plan.context)
+        tables = self.solve(problem, _choose_strengths(problem), plan.context)
         if tables.normalized or not structure.is_moral():
             return tables
         return to_network(structure, tables, problem.base)
@@ -259,3 +265,39 @@ class Discriminative(ParameterLearner):
                     f"Discriminative: {name}={getattr(self, name)!r} with form={self.form!r}. "
                     f"It is for weights on generative tables. Hint: use form='weighted'."
                 )
+
+
+def _choose_strengths(problem: Problem) -> Strengths:
+    """Return the priors' strengths; those given as "cv" have the least held-out loss.
+
+    With several to choose, they are chosen in turn, each under what was chosen
+    before and the middle strength of those that come later: the correction's, the
+    smoothness, then that of the ridge.
+    """
+    given = {name: getattr(problem.options, name) for name in Strengths._fields}
+    middle = len(GRID) // 2
+    known = {n: GRID[middle] if one == "cv" else float(one or 0.0) for n, one in given.items()}
+    chosen = Strengths(**known)
+    if "cv" not in given.values():
+        return chosen
+    n_folds = problem.n_folds
+    n_judging = ceil(ENOUGH_ROWS * n_folds / max(problem.counts.rows.n_rows, 1))
+    parts = [problem.held_out(fold) for fold in range(min(n_judging, n_folds))]
+    free = [problem.start(form) for form, _, _ in parts]
+
+    @cache
+    def loss(strengths: Strengths) -> float:
+        total = 0.0
+        for at, (form, train, score) in enumerate(parts):
+            # Each fit starts from the last one of its fold.
+            solution = problem.solve(form, train, strengths, start=free[at], rough=True)
+            free[at] = solution.free
+            total += problem.objective(form, score, None)(solution.free)[0]
+        return total
+
+    for name in ("correction", "smooth", "l2"):
+        if given[name] == "cv":
+            ways = [chosen._replace(**{name: strength}) for strength in GRID]
+            found = climb(lambda at, ways=ways: loss(ways[at]), middle, len(GRID))  # type: ignore[misc]
+            chosen = ways[found]
+    return chosen

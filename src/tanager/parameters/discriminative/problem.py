@@ -6,28 +6,30 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Rows
-from tanager.counts import ContextTree, Counts
+from tanager.codes import Codes, Rows
+from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.loglinear.forms import Direct, Extended, Form, FormLoss, Weighted
-from tanager.loglinear.joining import Joint
-from tanager.loglinear.objective import Objective
-from tanager.loglinear.optimiser import minimise_by
-from tanager.loglinear.penalty import Penalty, reached
+from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
+from tanager.loglinear.objective import Objective, Penalty, Solution, Traced, reached
+from tanager.loglinear.optimiser import minimise
 from tanager.loglinear.rows import LocatedTable
-from tanager.loglinear.strengths import climb, strengths
-from tanager.loglinear.trace import Solution, Traced
-from tanager.parameters.discriminative.cells import join_layout
-from tanager.parameters.folds import N_FOLDS, judging_folds, with_folds
-from tanager.parameters.learner import ParameterLearner
-from tanager.parameters.scores import Layout
-from tanager.parameters.scores.layout import MAX_NUMBER, by_class, cell_pairs, value_pairs
+from tanager.parameters.learner import N_FOLDS, ParameterLearner
+from tanager.parameters.scores import (
+    MAX_NUMBER,
+    FamilyCells,
+    Layout,
+    by_class,
+    cell_pairs,
+    value_pairs,
+)
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
@@ -35,14 +37,15 @@ from tanager.structure import FitPlan, Structure
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
 
-__all__ = ["Problem", "Strengths", "choose_strengths"]
+__all__ = ["FoldTables", "Problem", "Strengths"]
 
+Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
-GRID = strengths(-5, 7)  # that are tried
 FOLDS_KEY = 6_001  # names the random stream of the folds
+MAX_JOINT = 1 << 16  # joint values are held as uint16
 
 
 class Strengths(NamedTuple):
@@ -54,17 +57,12 @@ class Strengths(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """Logarithms of one or more sets of generative tables.
+    """Logarithms of one or more sets of generative tables."""
 
-    Attributes
-    ----------
-    own : (n_tables, n_cells, n_classes)
-    prefixes : (n_prefixes, n_tables, n_cells, n_classes)
-        The same under the first 0, 1, ... parents.
-    """
-
-    own: Floats
-    prefixes: Floats
+    own: Floats  # (n_tables, n_cells, n_classes)
+    prefixes: (
+        Floats  # (n_prefixes, n_tables, n_cells, n_classes), under the first 0, 1, ... parents
+    )
 
     def single(self, at: int) -> Logs:
         """Return one of the sets."""
@@ -73,47 +71,28 @@ class Logs(NamedTuple):
 
 @dataclass
 class Problem:
-    """What `Discriminative` optimises.
-
-    Attributes
-    ----------
-    options : Discriminative
-    layout : Layout
-    trees : list of ContextTree
-        Each family's counts.
-    base : Tables
-        The generative tables of all rows.
-    counts : Counts
-        They know folds where rows are held out or left out.
-    plan : FitPlan
-    """
+    """What `Discriminative` optimises."""
 
     options: Discriminative
     layout: Layout
-    trees: list[ContextTree]
-    base: Tables
-    counts: Counts
+    trees: list[ContextTree]  # each family's counts
+    base: Tables  # the generative tables of all rows
+    counts: Counts  # they know folds where rows are held out or left out
     plan: FitPlan
-
-    @property
-    def context(self) -> FitContext:
-        """Engine, randomness, progress and record."""
-        return self.plan.context
 
     @classmethod
     def of(
-        cls,
-        options: Discriminative,
-        structure: Structure,
-        counts: Counts,
-        plan: FitPlan,
+        cls, options: Discriminative, structure: Structure, counts: Counts, plan: FitPlan
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
         context = plan.context
         n_crossfit = _n_crossfit(options)
         if n_crossfit or "cv" in (options.l2, options.correction, options.smooth):
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
-            counts = with_folds(counts, n_folds, FOLDS_KEY, context)
+            if counts.folds is None:
+                counts = Counts(
+                    counts.rows, context, FoldPlan(context.row_seed(FOLDS_KEY), n_folds)
+                )
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         inner = plan.inner()
@@ -121,11 +100,6 @@ class Problem:
         if "parameters" in inner.context.info:
             context.record("parameters")["base"] = inner.context.info["parameters"]
         return cls(options, layout, trees, base, counts, plan)
-
-    @property
-    def rows(self) -> Rows:
-        """The training rows."""
-        return self.counts.rows
 
     @property
     def prefix_depths(self) -> range:
@@ -192,12 +166,13 @@ class Problem:
     @cached_property
     def joint(self) -> Joint:
         """The tables that rows read."""
-        return join_layout(self.layout, self.rows, self.context)
+        return join_layout(self.layout, self.counts.rows, self.plan.context)
 
     @cached_property
     def located(self) -> LocatedTable:
         """The rows as cells of those tables, with folds where they are used."""
-        return LocatedTable(self.joint, self.rows, self.context, self.counts.folds)
+        counts = self.counts
+        return LocatedTable(self.joint, counts.rows, self.plan.context, counts.folds)
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""
@@ -258,16 +233,23 @@ class Problem:
         if rough:
             max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
         objective = Traced(self.objective(form, tables, strengths), progress or Progress())
-        found = minimise_by(
-            self.options.optimiser,
+        found = minimise(
             objective,
             self.start(form) if start is None else start,
+            method=self.options.optimiser,
             max_iter=max_iter,
             tol=tol,
             report=objective.accept,
         )
         if not (found.converged or rough):
-            _warn_of_budget(max_iter)
+            from sklearn.exceptions import ConvergenceWarning
+
+            warnings.warn(
+                f"The discriminative parameters did not converge in {max_iter} iterations. Hint: "
+                "raise max_iter, or add a prior (l2 > 0), under which an optimum always exists.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return objective.solution(found)
 
     def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
@@ -323,61 +305,45 @@ def _n_crossfit(options: Discriminative) -> int:
     return int(options.crossfit)
 
 
-def _warn_of_budget(max_iter: int) -> None:
-    from sklearn.exceptions import ConvergenceWarning
+def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
+    """Return the tables that rows read: small families joined, those with many values apart.
 
-    warnings.warn(
-        f"The discriminative parameters did not converge in {max_iter} iterations. "
-        "Hint: raise max_iter, or add a prior (l2 > 0), under which an optimum always exists.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-
-
-def choose_strengths(problem: Problem) -> Strengths:
-    """Return the priors' strengths; those given as "cv" have the least held-out loss.
-
-    With several to choose, they are chosen in turn, each under what was chosen
-    before and the middle strength of those that come later: the correction's, the
-    smoothness, then that of the ridge.
+    A family apart has a cell for every context with cells in the layout, and a blank one.
     """
-    options = problem.options
-    given = {name: getattr(options, name) for name in Strengths._fields}
-    middle = GRID[len(GRID) // 2]
-    known = {name: middle if one == "cv" else float(one or 0.0) for name, one in given.items()}
-    chosen = Strengths(**known)
-    trial = _Trial(problem)
-    for name in ("correction", "smooth", "l2"):
-        if given[name] == "cv":
-            ways = [chosen._replace(**{name: strength}) for strength in GRID]
-            chosen = ways[climb(partial(trial.loss_at, ways), len(GRID) // 2, len(GRID))]
-    return chosen
+    columns = Columns.of(layout.domain)
+    narrow = [family for family in layout.families if _fits(family)]
+    apart = [family for family in layout.families if not _fits(family)]
+    families = [tuple(family.members.tolist()) for family in narrow]
+    n_columns = 1 if layout.n_classes == 2 else layout.n_classes
+    tables = join_families(families, columns, rows.n_rows, n_columns)
+    weighed = weigh_joints(tables, columns, rows, context)
+    blank = layout.n_cells - 1
+
+    def find(at: int, digits: Sequence[Ints]) -> NDArray[np.integer]:
+        start = narrow[at].start
+        return start + narrow[at].find(digits, blank - start)
+
+    wide = [np.append(np.arange(one.cells.start, one.cells.stop), blank) for one in apart]
+    locator = partial(_WideFamilies, tuple(apart))
+    given = families, columns, tables, weighed, find, layout.n_cells
+    return Joint.summed(*given, wide, locator)
 
 
-class _Trial:
-    """Held-out losses of strengths; fits start from the last one of their fold."""
+def _fits(family: FamilyCells) -> bool:
+    return family.contexts is None and prod(arity + 1 for arity in family.shape) <= MAX_JOINT
 
-    def __init__(self, problem: Problem) -> None:
-        self._problem = problem
-        self._known: dict[Strengths, float] = {}
 
-    @cached_property
-    def _parts(self) -> list[tuple[Form, FoldTables, FoldTables]]:
-        return [self._problem.held_out(fold) for fold in judging_folds(self._problem.counts)]
+@dataclass(frozen=True)
+class _WideFamilies:
+    """Families with tables of their own, and where these start."""
 
-    @cached_property
-    def _free(self) -> list[Floats]:
-        return [self._problem.start(form) for form, _, _ in self._parts]
+    families: tuple[FamilyCells, ...]
+    starts: Sequence[int]
 
-    def loss_at(self, ways: Sequence[Strengths], at: int) -> float:
-        """Return the loss of the held-out rows under one of some strengths."""
-        chosen = ways[at]
-        if chosen not in self._known:
-            total = 0.0
-            for at, (form, train, score) in enumerate(self._parts):
-                start = self._free[at]
-                solution = self._problem.solve(form, train, chosen, start=start, rough=True)
-                self._free[at] = solution.free
-                total += self._problem.objective(form, score, None)(solution.free)[0]
-            self._known[chosen] = total
-        return self._known[chosen]
+    def locate(self, codes: Codes) -> NDArray[np.int32]:
+        """Return each row's cell of each of these tables, (n_rows, n_families)."""
+        out = np.empty((codes.shape[1], len(self.families)), np.int32)
+        for at, (family, start) in enumerate(zip(self.families, self.starts, strict=True)):
+            blank = family.n_contexts * family.arity
+            out[:, at] = start + family.find(codes[family.members], blank)
+        return out

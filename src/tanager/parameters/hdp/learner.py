@@ -14,11 +14,9 @@ from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
-from tanager.parameters.hdp.discounted import count_discounts, solve_discounted
-from tanager.parameters.hdp.estimate import Estimate
-from tanager.parameters.hdp.prior import Prior
+from tanager.parameters.hdp.fixed_point import count_discounts, solve_discounted
+from tanager.parameters.hdp.model import Estimate, Prior, TiedTree, spell_unseen, tie
 from tanager.parameters.hdp.sampler import WINDOW, Budget, Pace, sample
-from tanager.parameters.hdp.tying import TiedTree, spell_unseen, tie
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables
 

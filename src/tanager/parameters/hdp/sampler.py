@@ -17,22 +17,23 @@ from tanager import native
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
-from tanager.parameters.hdp.discount import GRID, draw_discount, shared_ratios
-from tanager.parameters.hdp.estimate import Estimate
-from tanager.parameters.hdp.prior import Prior
-from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios
-from tanager.parameters.hdp.tying import TiedTree
+from tanager.parameters.hdp.model import Estimate, Prior, TiedTree
+from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios, stirling_ratios
 
 __all__ = ["WINDOW", "Budget", "Pace", "sample"]
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 BLOCK = 10  # recorded states in a batch mean
 BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer blocks
 LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
 WINDOW = 8  # table counts among which a cell chooses in one sweep
+# The discounts that are told apart; their prior is uniform.
+GRID = tuple(round(0.05 * i, 2) for i in range(20))
+# Steps to a neighbour of the grid in one draw.
+STEPS = 4
 
 
 class Pace(NamedTuple):
@@ -54,7 +55,7 @@ class Budget(NamedTuple):
     start: str = "fixed-point"
 
 
-class _State(NamedTuple):
+class Seating(NamedTuple):
     """Tables and the counts they imply: per cell, per cell, per node, per node."""
 
     counts: Ints
@@ -65,7 +66,7 @@ class _State(NamedTuple):
 
 class _Chain(NamedTuple):
     alpha: Floats
-    state: _State
+    state: Seating
     random: NDArray[np.uint64]
     clock: Ints
 
@@ -125,7 +126,7 @@ class _Model:
 
     @property
     def ratios(self) -> Ratios:
-        return shared_ratios(self.max_count, self.discount)
+        return stirling_ratios(self.max_count, self.discount)
 
     def run(self, chain: _Chain, n_sweeps: int, pace: Pace, total: Floats, escape: Floats) -> None:
         """Sweep so often, adding the estimates of every recorded state to total and escape."""
@@ -164,7 +165,9 @@ def _start(
     for at in range(budget.n_chains):
         alpha = centre * SPREAD ** (at - (budget.n_chains - 1) / 2)
         n_cells, n_nodes = flat.cell_count.shape[0], flat.node_group.shape[0]
-        state = _State(*(np.zeros(size, np.int64) for size in (n_cells, n_cells, n_nodes, n_nodes)))
+        state = Seating(
+            *(np.zeros(size, np.int64) for size in (n_cells, n_cells, n_nodes, n_nodes))
+        )
         nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
         given = (*nodes, flat.cell_parent, flat.cell_count, phi, alpha, most, *state)
         native.start_chain(*given)
@@ -263,3 +266,67 @@ def _check_counts(flat: TiedTree) -> None:
             "inference='gibbs' needs whole counts, but the rows have fractional weights. "
             "Use inference='fixed-point', which takes any weights."
         )
+
+
+def draw_discount(
+    flat: TiedTree,
+    state: tuple[Ints, Ints, Ints, Ints],
+    alpha: Floats,
+    discount: float,
+    max_count: int,
+    generator: np.random.Generator,
+) -> float:
+    """Return the next discount of a chain: Metropolis steps to neighbours on the grid."""
+    place = GRID.index(discount)
+    now = log_likelihood(flat, state, alpha, discount, max_count)
+    for _ in range(STEPS):
+        other = place + (1 if generator.random() < 0.5 else -1)
+        chance = generator.random()
+        if not 0 <= other < len(GRID):
+            continue
+        there = log_likelihood(flat, state, alpha, GRID[other], max_count)
+        if np.log(chance) < there - now:
+            place, now = other, there
+    return GRID[place]
+
+
+def log_likelihood(
+    flat: TiedTree,
+    state: tuple[Ints, Ints, Ints, Ints],
+    alpha: Floats,
+    discount: float,
+    max_count: int,
+) -> float:
+    r"""Return the terms of the tables' probability that depend on the discount.
+
+    .. math:: \sum_u \sum_{i < t_u} \log(\alpha_u + i d) + \sum_c \log S_d(n_c, t_c)
+
+    over the nodes and cells below the root, whose Dirichlet has no discount.
+    """
+    counts, tables, _, node_tables = state
+    below = slice(int(flat.level_cell[1]), None)
+    busy = counts[below] > 1
+    pairs, times = np.unique(
+        np.stack([counts[below][busy], tables[below][busy]]), axis=1, return_counts=True
+    )
+    total = float(times @ _log_stirling(pairs[0], pairs[1], discount, max_count))
+    concentration = alpha[flat.node_group[1:]]
+    if discount == 0.0:
+        return total + float(node_tables[1:] @ np.log(concentration))
+    from scipy.special import gammaln
+
+    # prod_{i<t} (alpha + i d) = d^t Gamma(alpha/d + t) / Gamma(alpha/d)
+    start = concentration / discount
+    rising = gammaln(start + node_tables[1:]) - gammaln(start)
+    return total + float(rising.sum() + node_tables[1:].sum() * np.log(discount))
+
+
+def _log_stirling(counts: Ints, tables: Ints, discount: float, max_count: int) -> Floats:
+    """Return log S_d(n, t), from S_d(n, 1) = Gamma(n - d) / Gamma(1 - d) and the ratios."""
+    from scipy.special import gammaln
+
+    ratios = stirling_ratios(max_count, discount)
+    logs = gammaln(counts - discount) - gammaln(1.0 - discount)
+    for at, (n, t) in enumerate(zip(counts.tolist(), tables.tolist(), strict=True)):
+        logs[at] += np.log(ratios.row(n)[1:t]).cumsum()[-1] if t > 1 else 0.0
+    return np.asarray(logs, np.float64)

@@ -15,6 +15,7 @@ large, and the work grows with their logarithm only.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -68,8 +69,9 @@ class Ratios(NamedTuple):
         return np.asarray((1.0 - share) * below + share * above)
 
 
+@lru_cache(maxsize=24)
 def stirling_ratios(max_count: int, discount: float = 0.0) -> Ratios:
-    """Tabulate V(n, t) for counts up to `max_count`.
+    """Tabulate V(n, t) for counts up to `max_count`, once for all families.
 
     Takes 11 MB at a million.
     """

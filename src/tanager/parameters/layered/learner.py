@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Fold, Groups, Rows, collect_rows
+from tanager.codes import Fold, Rows, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.loglinear import Settings
-from tanager.loglinear.joining import weigh_joints
-from tanager.loglinear.offsets import fit_offsets
-from tanager.parameters.folds import N_FOLDS
 from tanager.parameters.frequencies import MEstimate
-from tanager.parameters.layered.members import Generative, Member, Smooth, Trial, under_parents
+from tanager.parameters.layered.members import Generative, Member, Smooth, Trial
 from tanager.parameters.layered.part import MAX_TABLE, Part
-from tanager.parameters.layered.shares import FLOOR, LEAST_ROWS, HeldOut, fit_shares
-from tanager.parameters.learner import CountLearner, GroupedLearner
-from tanager.parameters.scores import family_shares, fit_inputs
-from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
-from tanager.progress import Progress
+from tanager.parameters.layered.pool import judge_pool, pool_members
+from tanager.parameters.learner import N_FOLDS, CountLearner, GroupedLearner
+from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
@@ -34,14 +27,13 @@ __all__ = ["Layered"]
 Floats = NDArray[np.float64]
 
 FOLDS_KEY = 6_202  # names the random stream of the folds
+LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing
 JUDGING_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
 GATHERED_ROWS = 50_000  # fewer are brought together, and each fold learns groups and structure
 FOLD_ROWS = 20_000  # about as many rows are held out of very many
 MOST_FOLDS = 250
 LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
 MOST_NUMBERS = 1 << 22  # of a network with more than one parent a feature
-INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
-INPUT_TOL = 1e-4  # relative improvement of it at which it stops
 
 
 class Layered(GroupedLearner):
@@ -135,13 +127,15 @@ class Layered(GroupedLearner):
         part = Part.of(rows, counts, structure, plan, inner)
         trial = self._trial(part, context)
         members = _worthwhile(self._members(generative, part, trial), trial)
-        shares, losses = _shares(members, trial)
+        shares, losses = judge_pool(members, trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses)
         heard = shares > 0.0
         depths = [member.depth for member in members]
         part = part.shortened(int(np.max(depths, where=heard, initial=0)))
-        tables = _pool(part, given, list(compress(members, heard)), shares[heard], context.progress)
+        tables = pool_members(
+            part, given, list(compress(members, heard)), shares[heard], context.progress
+        )
         record["members"] = [member.record() for member in members]
         return tables
 
@@ -244,16 +238,6 @@ def _affordable(structure: Structure, plan: FitPlan) -> Structure:
     return limited
 
 
-def _shares(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
-    """Return the shares, and the held-out loss of the pool and of each member."""
-    if trial is None:
-        return np.full(len(members), 1.0 / len(members)), None
-    logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
-    held_out = HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
-    shares = fit_shares(held_out)
-    return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
-
-
 def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
     """Leave out the deepest members without which the pool loses little.
 
@@ -266,128 +250,9 @@ def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
         if len(smooth) < 2:
             return members
         rest = [member for member in members if member is not smooth[-1]]
-        (_, all_losses), (_, losses) = _shares(members, trial), _shares(rest, trial)
+        (_, all_losses), (_, losses) = judge_pool(members, trial), judge_pool(rest, trial)
         assert losses is not None
         assert all_losses is not None
         if losses[0] > (1.0 + LITTLE_LOST) * all_losses[0]:
             return members
         members = rest
-
-
-def _pool(
-    part: Part, given: Structure, members: Sequence[Member], shares: Floats, progress: Progress
-) -> Tables:
-    """Return the geometric mean of members, as a network where the structure allows it.
-
-    Parents of the structure given that the part's structure lacks have one group.
-    """
-    structure, n_classes = part.structure, part.rows.domain.n_classes
-    wanted, log_prior = _input_shares(part), np.zeros(n_classes)
-    values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
-    logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
-    progress.start("pool", total=float(len(members)), unit="members")
-    # One member after the other: the tables of all at a time would be many.
-    for share, member in zip(shares, members, strict=True):
-        found = member.scores(part)
-        log_prior += share * found.class_node
-        for log, scores in zip(values, found.values, strict=True):
-            log += share * scores
-        for log, scores in zip(logs, found.groups, strict=True):
-            log += share * under_parents(scores, log.ndim - 2)
-        progress.advance()
-    progress.finish()
-    inside = [
-        _within(scores, part.groups[feature], part.value_weights[feature])
-        for feature, scores in zip(structure.selected, values, strict=True)
-    ]
-    for log, inputs, (_, totals) in zip(logs, wanted, inside, strict=True):
-        log += totals
-        # What a cell gives to all classes alike cancels in P(y | x).
-        log -= log.mean(axis=-1, keepdims=True)
-        log += _log_conditional(inputs)
-    log_prior += _offsets(part, logs, [within for within, _ in inside], log_prior)
-    normalized = structure.is_moral()
-    if normalized:
-        known = structure, logs, log_prior, wanted
-        logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
-    families = tuple(
-        _under(part, at, given.parent_indices[at], log, within)
-        for at, (log, (within, _)) in enumerate(zip(logs, inside, strict=True))
-    )
-    return Tables(log_prior, families, normalized=normalized)
-
-
-def _offsets(
-    part: Part, logs: Sequence[Floats], inside: Sequence[Floats], log_prior: Floats
-) -> Floats:
-    """Return the class offsets of the pool, fitted to the training rows."""
-    parents = part.structure.parent_indices
-    families = tuple(
-        _under(part, at, parents[at], log, within)
-        for at, (log, within) in enumerate(zip(logs, inside, strict=True))
-    )
-    scores = Tables(log_prior, families, normalized=False)
-    asked = partial(scores.log_joint, part.structure, arities=part.rows.domain.arities)
-    return fit_offsets(part.rows, asked, part.class_counts, part.context)
-
-
-def _under(part: Part, at: int, parents: Sequence[int], log: Floats, within: Floats) -> FamilyTable:
-    """Return the table of a family under more parents, of which those not read have one group."""
-    held, feature = part.structure.parent_indices[at], part.structure.selected[at]
-    groups = [
-        part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in parents
-    ]
-    unread = [axis for axis, one in enumerate(parents) if one not in held]
-    spelled = np.ascontiguousarray(np.expand_dims(log, tuple(unread)))
-    return GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]])
-
-
-def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
-    """Divide a feature's scores (arity, n_classes) into those in its groups, and the groups'.
-
-    Returns
-    -------
-    within : ndarray of float64, shape (arity, n_classes)
-        log P(x | its group, y), if the values of a group have their share of the weight.
-    totals : ndarray of float64, shape (n_groups, n_classes)
-        With `within`, the scores again, but for what all classes have alike.
-    """
-    known = weights + 1.0 / len(weights)
-    joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
-    n_groups = int(groups.max()) + 1
-    tops = np.full((n_groups, scores.shape[1]), -np.inf)
-    np.maximum.at(tops, groups, joint)
-    sums = np.zeros_like(tops)
-    np.add.at(sums, groups, np.exp(joint - tops[groups]))
-    totals = tops + np.log(sums)
-    return joint - totals[groups], totals
-
-
-def _log_conditional(shares: Floats) -> Floats:
-    """Return log P(x | parents) with an axis for the class, from P(parents, x)."""
-    known = np.maximum(shares, np.finfo(float).tiny)
-    return np.log(known / known.sum(axis=-1, keepdims=True))[..., None]
-
-
-def _input_shares(part: Part) -> list[Floats]:
-    """Return each family's P(parents, x) of groups, whatever the class: frequencies, smoothed.
-
-    Where the structure has no immoralities they are those of a network, so
-    that they agree where families overlap.
-    """
-    structure, n_features = part.structure, part.rows.domain.n_features
-    pairs = zip(structure.selected, structure.parent_indices, strict=True)
-    families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
-    tables = [(family, (at,)) for at, family in enumerate(families)]
-    logs, joints = [], []
-    for weighed in weigh_joints(tables, part.columns, part.rows, part.context):
-        joint = weighed[tuple(slice(size - 1) for size in weighed.shape)]
-        n_groups = joint.shape[-1]
-        # One row's weight, shared as the feature's groups are.
-        own = joint.reshape(-1, n_groups).sum(axis=0) + 1.0 / n_groups
-        smoothed = joint + own / own.sum()
-        logs.append(_log_conditional(smoothed))
-        joints.append(smoothed / smoothed.sum())
-    if not structure.is_moral():
-        return joints
-    return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]

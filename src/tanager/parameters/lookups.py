@@ -1,38 +1,136 @@
-r"""A tree table as prediction reads it: one walk a row, all classes together.
+"""Tables as prediction reads them.
 
-The tree of a family branches on the class first, so a look-up for every class
-walks it as often as there are classes. Here the contexts are those of the
-parents alone, and each lists the classes that were seen in it::
+Dense and grouped families are packed end to end, so that one call of a compiled loop reads all
+of them. The tree of a larger family branches on the class first, so a look-up for every class
+would walk it as often as there are classes. Here its contexts are those of the parents alone,
+and each lists the classes that were seen in it::
 
     first parents     a dense table (p1, ..., pj, x, class): one look-up, all classes
     each one more     the context's entries: classes seen there, and their cells
 
-A class that a context did not see keeps the answer of the next shorter one, so
-deep contexts, which saw few rows, cost little.
+A class that a context did not see keeps the answer of the next shorter one, so deep contexts,
+which saw few rows, cost little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
+from tanager.codes import Codes, Groups, group_codes
+from tanager.codes.groups import tells_all
+
 if TYPE_CHECKING:
     from tanager.counts import Contexts
-    from tanager.parameters.tables import TreeTable
+    from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
-__all__ = ["TreeRows"]
+__all__ = ["Packed", "TreeRows", "View"]
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
+MOST_LOOKUPS = 1 << 22  # entries of all views' look-up tables, spelled out
+FEW_ROWS = 16  # up to which one look into all groups at once costs less than a call for each
 # Cells of the dense part: little in itself, or little beside the cells of the tree.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 20
 DENSE_FACTOR = 4
+
+
+# From a feature and groups of its values to the row of codes that holds the groups.
+View = Callable[[int, Groups], int]
+
+
+class _Views(NamedTuple):
+    """Features that are read by groups of their values."""
+
+    features: Ints
+    groups: list[Groups]
+    sizes: Ints
+    group_of: NDArray[np.uint16] | None  # by view and code; None where that would be large
+
+    @classmethod
+    def of(cls, views: Sequence[tuple[int, Groups]]) -> _Views:
+        groups = [group for _, group in views]
+        sizes = np.array([int(group.max()) + 1 for group in groups], np.int64)
+        widest = max((len(group) for group in groups), default=0) + 1
+        group_of = None
+        if len(groups) * widest <= MOST_LOOKUPS:
+            # Behind the last value stands the code of an unknown one.
+            group_of = np.repeat(sizes[:, None].astype(np.uint16), widest, axis=1)
+            for row, group in zip(group_of, groups, strict=True):
+                row[: len(group)] = group
+        return cls(np.array([f for f, _ in views], np.int64), groups, sizes, group_of)
+
+    def add(self, codes: Codes, arities: Ints) -> tuple[Codes, Ints]:
+        """Return codes and arities with one more row for each view."""
+        n_views, n_features, n_rows = len(self.groups), codes.shape[0], codes.shape[1]
+        if n_views == 0:
+            return codes, arities
+        out = np.empty((n_features + n_views, n_rows), codes.dtype)
+        out[:n_features] = codes
+        if self.group_of is not None and n_rows <= FEW_ROWS:
+            out[n_features:] = self.group_of[np.arange(n_views)[:, None], codes[self.features]]
+        else:
+            out[n_features:] = group_codes(codes[self.features], self.groups)
+        return out, np.concatenate([arities, self.sizes])
+
+
+class Packed(NamedTuple):
+    """All dense and grouped families end to end, for one kernel call."""
+
+    members: Ints
+    member_start: Ints
+    flat: Floats
+    flat_start: Ints
+    family_start: Ints  # the look-ups of each family
+    views: _Views  # features that are read by groups, after the features
+
+    @classmethod
+    def of(
+        cls, families: Sequence[tuple[Ints, DenseTable | GroupedTable]], n_features: int
+    ) -> Packed:
+        """Pack tables with their members: the rows of codes of the parents, then the feature."""
+        views: dict[tuple[int, bytes], int] = {}
+
+        def view(feature: int, groups: Groups) -> int:
+            # One row of codes a feature and view, however many families read it.
+            if tells_all(groups):
+                return feature
+            return n_features + views.setdefault((feature, groups.tobytes()), len(views))
+
+        by_family = [list(table.pieces(members, view)) for members, table in families]
+        pieces = [piece for some in by_family for piece in some]
+        n_classes = families[0][1].n_classes if families else 1
+        return cls(
+            np.concatenate([*(members for members, _ in pieces), np.zeros(0, np.int64)]),
+            np.cumsum([0, *(len(members) for members, _ in pieces)]),
+            np.concatenate([*(flat for _, flat in pieces), np.zeros(n_classes)]),
+            np.cumsum([0, *(len(flat) for _, flat in pieces)])[:-1].astype(np.int64),
+            np.cumsum([0, *map(len, by_family)]),
+            _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
+        )
+
+    def add_terms(self, codes: Codes, arities: Ints, out: Floats) -> None:
+        """Add the terms of each row, for every class, to out (n_rows, n_classes)."""
+        read, sizes = self.views.add(codes, arities)
+        flat = (self.members, self.member_start, self.flat, self.flat_start)
+        native.add_dense_terms(read, sizes, *flat, out)
+
+    def add_each_term(self, codes: Codes, arities: Ints, outs: Iterable[Floats]) -> None:
+        """Add each family's terms to its own array, (n_rows, n_classes)."""
+        read, sizes = self.views.add(codes, arities)
+        for (first, end), out in zip(pairwise(self.family_start.tolist()), outs, strict=True):
+            start = self.member_start[first : end + 1]
+            members = self.members[start[0] : start[-1]]
+            flat = (members, start - start[0], self.flat, self.flat_start[first:end])
+            native.add_dense_terms(read, sizes, *flat, out)
 
 
 class TreeRows(NamedTuple):
@@ -100,7 +198,7 @@ class TreeRows(NamedTuple):
         return rows, n_dense
 
 
-class _Level(NamedTuple):
+class _ContextLevel(NamedTuple):
     """Contexts of so many parents."""
 
     n_contexts: int
@@ -120,12 +218,12 @@ def _dense_parents(tree: Contexts) -> int:
     return max(0, sum(size <= most for size in sizes) - 1)
 
 
-def _levels(tree: Contexts, n_dense: int) -> Iterator[_Level]:
+def _levels(tree: Contexts, n_dense: int) -> Iterator[_ContextLevel]:
     """Iterate over the levels, from the one that the dense part ends with."""
     none = np.zeros(0, np.int64)
     label = tree.node_value[tree.nodes(1)]
     context = np.zeros(label.shape[0], np.int64)  # of each node of the level above
-    made: _Level | None = None
+    made: _ContextLevel | None = None
     for n_parents in range(tree.depth):
         arity = tree.context_arities[n_parents]  # of the last parent
         nodes = tree.nodes(n_parents + 1)
@@ -143,13 +241,13 @@ def _levels(tree: Contexts, n_dense: int) -> Iterator[_Level]:
             first = np.full(n_above, -1)
             first[keys] = np.arange(keys.shape[0])
             zeros = np.zeros(keys.shape[0], np.int64)
-            made = _Level(keys.shape[0], first, zeros, none, zeros, none, none)
+            made = _ContextLevel(keys.shape[0], first, zeros, none, zeros, none, none)
             continue
         yield made._replace(child=np.searchsorted(keys // arity, np.arange(made.n_contexts)))
         # Nodes stand by class: a stable sort leaves the classes of a context in order.
         order = np.argsort(context, kind="stable")
         size = np.bincount(context, minlength=keys.shape[0])
-        made = _Level(
+        made = _ContextLevel(
             keys.shape[0], none, keys % arity, none, size, nodes.start + order, label[order]
         )
     assert made is not None

@@ -11,10 +11,19 @@ A family of few possible contexts has them all, in the order of a `DenseTable`.
 A larger one has only the contexts seen in training (under any class): the
 prefix tree of the parents' values, on which a context is found level by level,
 so that no key can overflow.
+
+No row moves the parameters of an unseen cell, so `fill_tables` must be told what it says:
+
+- ``"generative"``: what the generative tables say there, by their own back-off;
+- ``"coarser"``: the mean, weighted by counts, of the trained parameters of the
+  same value under the longest prefix of the parents with which it was seen,
+  and what the generative tables say where it was never seen at all;
+- ``"nothing"``: the same for all classes, so that it does not count.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -28,41 +37,41 @@ from tanager.parameters.tables import (
     DENSE_FACTOR,
     LARGE_CELLS,
     SMALL_CELLS,
+    DenseTable,
     FamilyTable,
     Tables,
+    TreeTable,
     family_members,
 )
 from tanager.structure import Structure
 
-__all__ = ["FamilyCells", "Layout", "by_class", "cell_pairs", "read_rows", "value_pairs"]
+__all__ = [
+    "UNSEEN",
+    "FamilyCells",
+    "Layout",
+    "by_class",
+    "cell_pairs",
+    "fill_tables",
+    "value_pairs",
+]
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 MAX_NUMBER = (1 << 31) - 1  # of a cell: they are held as int32
 GRID_ROWS = 1 << 18  # contexts spelled out at a time where a table is read
+UNSEEN = ("generative", "coarser", "nothing")
 
 
 @dataclass(frozen=True)
 class FamilyCells:
-    """The cells of one family.
+    """The cells of one family."""
 
-    Attributes
-    ----------
-    members : ndarray of int64
-        The features of its parents, then its own.
-    shape : tuple of int
-        Arities of the members.
-    start : int
-        Its first cell.
-    contexts : Contexts or None
-        The prefix tree of the parents' values seen, whatever the class; None
-        where every possible context has cells.
-    """
-
-    members: Ints
-    shape: tuple[int, ...]
-    start: int
+    members: Ints  # the features of its parents, then its own
+    shape: tuple[int, ...]  # arities of the members
+    start: int  # its first cell
+    # The prefix tree of the parents' values seen, whatever the class; None where every
+    # possible context has cells.
     contexts: Contexts | None
 
     @property
@@ -120,42 +129,39 @@ class FamilyCells:
         known &= np.append(keys, -1)[found] == wanted
         return np.where(known, found, -1)
 
-    def find(self, codes: Codes, blank: int) -> NDArray[np.int32]:
-        """Return the cell of each row, counted from the family's first; `blank` for none."""
-        context = np.zeros(codes.shape[1], np.int64)
-        for depth, parent in enumerate(self.members[:-1]):
-            context = self.step(context, depth, codes[parent].astype(np.int64))
-        value = codes[self.members[-1]]
-        known = (context >= 0) & (value < self.arity)
-        return np.where(known, context * self.arity + value, blank).astype(np.int32)
+    def find(
+        self, values: Sequence[NDArray[np.integer]] | NDArray[np.integer], blank: int
+    ) -> NDArray[np.int32]:
+        """Return the cell of each row of the members' values, (n_members, n_rows).
+
+        Counted from the family's first; `blank` where a value is unknown or the context has none.
+        """
+        *parents, own = values
+        context = np.zeros(len(own), np.int64)
+        for depth, value in enumerate(parents):
+            context = self.step(context, depth, value.astype(np.int64))
+        known = (context >= 0) & (own < self.arity)
+        return np.where(known, context * self.arity + own, blank).astype(np.int32)
 
     def read(self, table: FamilyTable) -> Floats:
         """Return a table's log-probabilities of these cells, shape (n_cells, n_classes)."""
         if self.contexts is None:
             return table.to_dense().log_prob.reshape(-1, table.n_classes)
-        return read_rows(table, self.prefix_values(self.depth), self.shape)
+        return _read_rows(table, self.prefix_values(self.depth), self.shape)
 
     def read_prefix(self, table: FamilyTable, depth: int) -> Floats:
         """Return the same of a table under the first `depth` parents alone."""
         shape = (*self.shape[:depth], self.arity)
-        return read_rows(table, self.prefix_values(self.depth)[:depth], shape)
+        return _read_rows(table, self.prefix_values(self.depth)[:depth], shape)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """All cells of a structure; see the module's drawing.
-
-    Attributes
-    ----------
-    structure : Structure
-    domain : Domain
-    families : tuple of FamilyCells
-        Aligned with ``structure.selected``.
-    """
+    """All cells of a structure; see the module's drawing."""
 
     structure: Structure
     domain: Domain
-    families: tuple[FamilyCells, ...]
+    families: tuple[FamilyCells, ...]  # aligned with ``structure.selected``
 
     @classmethod
     def of(cls, structure: Structure, domain: Domain, trees: list[ContextTree]) -> Layout:
@@ -198,7 +204,8 @@ class Layout:
         """
         cells = np.empty((len(self.families), codes.shape[1]), np.int32)
         for at, family in enumerate(self.families):
-            cells[at] = family.start + family.find(codes, self.n_cells - 1 - family.start)
+            blank = self.n_cells - 1 - family.start
+            cells[at] = family.start + family.find(codes[family.members], blank)
         return cells
 
     def read(self, tables: Tables) -> Floats:
@@ -222,7 +229,7 @@ class Layout:
         return out
 
 
-def read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Floats:
+def _read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Floats:
     """Return a table's rows of given contexts, shape (n_contexts * arity, n_classes)."""
     arity, depth = shape[-1], len(shape) - 1
     out = np.zeros((contexts.shape[1] * arity, table.n_classes))
@@ -254,18 +261,10 @@ def cell_pairs(layout: Layout) -> Ints:
             below = np.flatnonzero(values[axis] < n_ordered - 1)
             moved = values[:, below].copy()
             moved[axis] += 1
-            place = _find(family, moved)
+            place = family.find(moved, -1)
             known = place >= 0
             found.append(family.start + np.stack([below[known], place[known]]))
     return np.concatenate(found, axis=1)
-
-
-def _find(family: FamilyCells, values: Ints) -> Ints:
-    """Return the cells of members' values (n_members, n), from the family's first; -1 for none."""
-    context = np.zeros(values.shape[1], np.int64)
-    for depth in range(family.depth):
-        context = family.step(context, depth, values[depth])
-    return np.where(context >= 0, context * family.arity + values[-1], -1)
 
 
 def value_pairs(layout: Layout) -> Ints:
@@ -279,5 +278,148 @@ def value_pairs(layout: Layout) -> Ints:
 
 
 def by_class(pairs: Ints, n_classes: int) -> Ints:
-    """Return pairs of parameters, one a class, from pairs of cells."""
+    """Return pairs of parameters, one per class, from pairs of cells."""
     return (pairs[:, :, None] * n_classes + np.arange(n_classes)).reshape(2, -1)
+
+
+def fill_tables(
+    layout: Layout,
+    flat: Floats,
+    counts: Floats,
+    base: Tables,
+    unseen: str,
+    *,
+    normalized: bool = False,
+    shared: bool = False,
+) -> Tables:
+    """Turn trained cells, (n_cells, n_classes), into tables that answer every context.
+
+    `counts`, (n_cells,), is how often each cell was seen, whatever the class. With `normalized`
+    each context's cells sum to one, so a context that was seen keeps all its cells. With `shared`
+    cells share parameters, so a cell without rows is trained too: only contexts without cells
+    are filled.
+    """
+    families: list[FamilyTable] = []
+    for family, table in zip(layout.families, base.families, strict=True):
+        cells = flat[family.cells].reshape(family.n_contexts, family.arity, layout.n_classes)
+        seen = counts[family.cells].reshape(family.n_contexts, family.arity)
+        if normalized:
+            seen = np.repeat(seen.sum(axis=1, keepdims=True), family.arity, axis=1)
+        levels = _fill(family, cells, seen, table, unseen, shared=shared)
+        if normalized:
+            levels = [rows - np.logaddexp.reduce(rows, axis=1, keepdims=True) for rows in levels]
+        if family.contexts is not None:
+            families.append(_tree_table(family, levels))
+        else:
+            dense = levels[-1].reshape(*family.shape, layout.n_classes)
+            families.append(DenseTable(np.ascontiguousarray(dense)))
+    return Tables(flat[0].copy(), tuple(families), normalized=normalized)
+
+
+def _fill(
+    family: FamilyCells,
+    cells: Floats,
+    counts: Floats,
+    base: FamilyTable,
+    unseen: str,
+    *,
+    shared: bool,
+) -> list[Floats]:
+    """Return rows (n_nodes, arity, n_classes) of shorter contexts, then of full ones."""
+    depth = family.depth
+    seen = (counts[:, :, None] > 0) | shared
+    if unseen == "nothing":
+        upper = [np.zeros((family.n_prefixes(d), *cells.shape[1:])) for d in range(depth)]
+        return [*upper, np.where(seen, cells, 0.0)]
+    *upper, own = _read_levels(family, base)
+    if unseen == "coarser" and depth > 0:
+        upper, own = _coarser(family, cells, counts, upper, own)
+    return [*upper, np.where(seen, cells, own)]
+
+
+def _read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:
+    """Return a table's rows: of shorter contexts where the family has them, then of full ones."""
+    first = family.depth if family.contexts is None else 0
+    levels = []
+    for depth in range(first, family.depth + 1):
+        shorter = table if depth == family.depth else _truncate(table, depth)
+        shape = (*family.shape[:depth], family.arity)
+        found = _read_rows(shorter, family.prefix_values(depth), shape)
+        levels.append(found.reshape(-1, family.arity, table.n_classes))
+    return levels
+
+
+def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
+    """Return what a table answers where the values of the later parents were never seen."""
+    if not isinstance(table, TreeTable):
+        # A dense table has no shorter contexts: what it says in the mean of the longer.
+        drop = tuple(range(depth, len(table.member_arities) - 1))
+        return DenseTable(np.ascontiguousarray(table.to_dense().log_prob.mean(axis=drop)))
+    tree = table.contexts
+    if not table.backoff:
+        shape = (*tree.context_arities[1 : depth + 1], tree.arity, table.n_classes)
+        return DenseTable(np.full(shape, -np.log(tree.arity)))
+    return table.shorter(depth)
+
+
+def _coarser(
+    family: FamilyCells, cells: Floats, counts: Floats, upper: list[Floats], own: Floats
+) -> tuple[list[Floats], Floats]:
+    """Average trained cells towards the root, then hand the means down to unseen cells."""
+    depth = family.depth
+    sums, masses = [cells * counts[:, :, None]], [counts]
+    for d in range(depth, 0, -1):
+        above = family.prefix_parents(d)
+        total = np.zeros((family.n_prefixes(d - 1), *cells.shape[1:]))
+        mass = np.zeros(total.shape[:2])
+        np.add.at(total, above, sums[0])
+        np.add.at(mass, above, masses[0])
+        sums.insert(0, total)
+        masses.insert(0, mass)
+    rows: list[Floats] = []
+    for d in range(depth):
+        default = rows[d - 1][family.prefix_parents(d)] if d else None
+        mean = sums[d] / np.maximum(masses[d], np.finfo(float).tiny)[:, :, None]
+        known = masses[d][:, :, None] > 0
+        if default is None:
+            # A value seen nowhere: the same for all classes unless the base knows better.
+            default = upper[0] if upper else own.mean(axis=0, keepdims=True)
+        rows.append(np.where(known, mean, default))
+    return rows, rows[-1][family.prefix_parents(depth)]
+
+
+def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
+    """Hang one copy of the seen contexts below each class, with full rows at every node."""
+    assert family.contexts is not None
+    n_classes = rows[0].shape[2]
+    sizes = [r.shape[0] for r in rows]
+    classes = np.arange(n_classes)[:, None]
+    # The nodes of a level: classes major, contexts minor; the root stands alone.
+    child: list[Ints] = [np.array([1])]
+    value: list[Ints] = [np.zeros(1, np.int64), np.arange(n_classes)]
+    parent: list[Ints] = [np.zeros(n_classes + 1, np.int64)]
+    low = 1
+    for depth in range(1, len(rows)):
+        below = low + n_classes * sizes[depth - 1]
+        above = family.prefix_parents(depth)
+        first = np.searchsorted(above, np.arange(sizes[depth - 1]))
+        child.append((below + classes * sizes[depth] + first).ravel())
+        codes = family.contexts.node_value[family.contexts.nodes(depth)]
+        value.append(np.tile(codes, n_classes))
+        parent.append((low + classes * sizes[depth - 1] + above).ravel())
+        low = below
+    n_nodes = low + n_classes * sizes[-1]
+    child.append(np.full(n_classes * sizes[-1] + 1, n_nodes))
+    # The root is never reached, since every class has a node: it holds no cells.
+    start = np.concatenate([[0], np.arange(n_nodes) * family.arity])
+    contexts = Contexts.from_nodes(
+        family.arity,
+        (n_classes, *family.shape[:-1]),
+        np.concatenate(value),
+        np.concatenate(parent),
+        np.concatenate(child),
+        start.astype(np.int64),
+        np.tile(np.arange(family.arity), n_nodes - 1),
+    )
+    log_prob = np.concatenate([row.transpose(2, 0, 1).ravel() for row in rows])
+    return TreeTable(contexts, log_prob, np.zeros(n_nodes), inherit=False)

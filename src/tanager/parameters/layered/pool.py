@@ -1,0 +1,220 @@
+"""The pool of members: how much each counts, fitted to held-out rows, and its one network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Groups
+from tanager.loglinear.joining import weigh_joints
+from tanager.loglinear.offsets import fit_offsets
+from tanager.loglinear.optimiser import minimise
+from tanager.parameters.layered.members import FLOOR, Member, Trial, under_parents
+from tanager.parameters.layered.part import Part
+from tanager.parameters.proper_network import family_shares, fit_inputs
+from tanager.parameters.tables import FamilyTable, GroupedTable, Tables, log_posterior
+from tanager.progress import Progress
+from tanager.structure import Structure
+
+__all__ = ["HeldOut", "fit_shares", "judge_pool", "pool_members"]
+
+Floats = NDArray[np.float64]
+
+PRECISION = 100.0  # of the prior around equal shares
+INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
+INPUT_TOL = 1e-4  # relative improvement of it at which it stops
+
+
+class HeldOut(NamedTuple):
+    """Rows, and what every member says of them by tables that leave their fold out."""
+
+    log_posteriors: Floats  # (n_members, n_rows, n_classes)
+    labels: NDArray[np.uint16]  # (n_rows,)
+    weights: Floats  # (n_rows,)
+    # (n_rows, n_classes): of the classes' shares in the other folds; what the pool says of a row
+    # where no member has a share.
+    log_shares: Floats
+
+    def loss(self, shares: Floats) -> tuple[float, Floats]:
+        """Return the pool's total log-loss, and its derivatives by the shares."""
+        # Sums by einsum, not by BLAS: the same whatever its number of threads.
+        pooled = np.einsum("mnc,m->nc", self.log_posteriors, shares)
+        pooled += (1.0 - shares.sum()) * self.log_shares
+        pooled = log_posterior(pooled)
+        at = np.arange(self.labels.shape[0])
+        residuals = np.exp(pooled)
+        residuals[at, self.labels] -= 1.0
+        residuals *= self.weights[:, None]
+        slopes = np.einsum("mnc,nc->m", self.log_posteriors, residuals)
+        slopes -= np.einsum("nc,nc->", self.log_shares, residuals)
+        return -float((self.weights * pooled[at, self.labels]).sum()), slopes
+
+    def mean_loss(self, shares: Floats) -> float:
+        """Return the pool's log-loss."""
+        return self.loss(shares)[0] / float(self.weights.sum())
+
+
+def fit_shares(held_out: HeldOut) -> Floats:
+    """Return the shares of least held-out loss, at least 0, with a prior around equal ones.
+
+    Where the pool predicts worse than the class shares alone, all of them are made smaller, down
+    to the best share of what the members say.
+    """
+    from scipy.optimize import minimize_scalar
+
+    n_members = held_out.log_posteriors.shape[0]
+    equal = np.full(n_members, 1.0 / n_members)
+
+    def objective(shares: Floats) -> tuple[float, Floats]:
+        loss, slopes = held_out.loss(shares)
+        gap = shares - equal
+        return loss + 0.5 * PRECISION * float(gap @ gap), slopes + PRECISION * gap
+
+    shares = minimise(
+        objective,
+        equal,
+        method="lbfgs",
+        max_iter=1_000,
+        tol=1e7 * np.finfo(float).eps,
+        gradient_tol=1e-5,
+        corrections=10,
+        bounds=(np.zeros(n_members), np.full(n_members, np.inf)),
+    ).at
+    if held_out.loss(shares)[0] <= held_out.loss(0.0 * shares)[0]:
+        return shares
+    part = minimize_scalar(lambda part: held_out.loss(part * shares)[0], bounds=(0.0, 1.0))
+    better = float(part.fun) < held_out.loss(0.0 * shares)[0]
+    return shares * (float(part.x) if better else 0.0)
+
+
+def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
+    """Return the shares, and the held-out loss of the pool and of each member."""
+    if trial is None:
+        return np.full(len(members), 1.0 / len(members)), None
+    logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
+    held_out = HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
+    shares = fit_shares(held_out)
+    return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
+
+
+def pool_members(
+    part: Part, given: Structure, members: Sequence[Member], shares: Floats, progress: Progress
+) -> Tables:
+    """Return the geometric mean of members, as a network where the structure allows it.
+
+    Parents of the structure given that the part's structure lacks have one group.
+    """
+    structure, n_classes = part.structure, part.rows.domain.n_classes
+    wanted, log_prior = _input_shares(part), np.zeros(n_classes)
+    values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
+    logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
+    progress.start("pool", total=float(len(members)), unit="members")
+    # One member after the other: the tables of all at a time would be many.
+    for share, member in zip(shares, members, strict=True):
+        found = member.scores(part)
+        log_prior += share * found.class_node
+        for log, scores in zip(values, found.values, strict=True):
+            log += share * scores
+        for log, scores in zip(logs, found.groups, strict=True):
+            log += share * under_parents(scores, log.ndim - 2)
+        progress.advance()
+    progress.finish()
+    inside = [
+        _within(scores, part.groups[feature], part.value_weights[feature])
+        for feature, scores in zip(structure.selected, values, strict=True)
+    ]
+    for log, inputs, (_, totals) in zip(logs, wanted, inside, strict=True):
+        log += totals
+        # What a cell gives to all classes alike cancels in P(y | x).
+        log -= log.mean(axis=-1, keepdims=True)
+        log += _log_conditional(inputs)
+    log_prior += _offsets(part, logs, [within for within, _ in inside], log_prior)
+    normalized = structure.is_moral()
+    if normalized:
+        known = structure, logs, log_prior, wanted
+        logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
+    families = tuple(
+        _under(part, at, given.parent_indices[at], log, within)
+        for at, (log, (within, _)) in enumerate(zip(logs, inside, strict=True))
+    )
+    return Tables(log_prior, families, normalized=normalized)
+
+
+def _offsets(
+    part: Part, logs: Sequence[Floats], inside: Sequence[Floats], log_prior: Floats
+) -> Floats:
+    """Return the class offsets of the pool, fitted to the training rows."""
+    parents = part.structure.parent_indices
+    families = tuple(
+        _under(part, at, parents[at], log, within)
+        for at, (log, within) in enumerate(zip(logs, inside, strict=True))
+    )
+    scores = Tables(log_prior, families, normalized=False)
+    asked = partial(scores.log_joint, part.structure, arities=part.rows.domain.arities)
+    return fit_offsets(part.rows, asked, part.class_counts, part.context)
+
+
+def _under(part: Part, at: int, parents: Sequence[int], log: Floats, within: Floats) -> FamilyTable:
+    """Return the table of a family under more parents, of which those not read have one group."""
+    held, feature = part.structure.parent_indices[at], part.structure.selected[at]
+    groups = [
+        part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in parents
+    ]
+    unread = [axis for axis, one in enumerate(parents) if one not in held]
+    spelled = np.ascontiguousarray(np.expand_dims(log, tuple(unread)))
+    return GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]])
+
+
+def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
+    """Divide a feature's scores (arity, n_classes) into those in its groups, and the groups'.
+
+    Returns
+    -------
+    within : ndarray of float64, shape (arity, n_classes)
+        log P(x | its group, y), if the values of a group have their share of the weight.
+    totals : ndarray of float64, shape (n_groups, n_classes)
+        With `within`, the scores again, but for what all classes have alike.
+    """
+    known = weights + 1.0 / len(weights)
+    joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
+    n_groups = int(groups.max()) + 1
+    tops = np.full((n_groups, scores.shape[1]), -np.inf)
+    np.maximum.at(tops, groups, joint)
+    sums = np.zeros_like(tops)
+    np.add.at(sums, groups, np.exp(joint - tops[groups]))
+    totals = tops + np.log(sums)
+    return joint - totals[groups], totals
+
+
+def _log_conditional(shares: Floats) -> Floats:
+    """Return log P(x | parents) with an axis for the class, from P(parents, x)."""
+    known = np.maximum(shares, np.finfo(float).tiny)
+    return np.log(known / known.sum(axis=-1, keepdims=True))[..., None]
+
+
+def _input_shares(part: Part) -> list[Floats]:
+    """Return each family's P(parents, x) of groups, whatever the class: frequencies, smoothed.
+
+    Where the structure has no immoralities they are those of a network, so
+    that they agree where families overlap.
+    """
+    structure, n_features = part.structure, part.rows.domain.n_features
+    pairs = zip(structure.selected, structure.parent_indices, strict=True)
+    families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
+    tables = [(family, (at,)) for at, family in enumerate(families)]
+    logs, joints = [], []
+    for weighed in weigh_joints(tables, part.columns, part.rows, part.context):
+        joint = weighed[tuple(slice(size - 1) for size in weighed.shape)]
+        n_groups = joint.shape[-1]
+        # One row's weight, shared as the feature's groups are.
+        own = joint.reshape(-1, n_groups).sum(axis=0) + 1.0 / n_groups
+        smoothed = joint + own / own.sum()
+        logs.append(_log_conditional(smoothed))
+        joints.append(smoothed / smoothed.sum())
+    if not structure.is_moral():
+        return joints
+    return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]
