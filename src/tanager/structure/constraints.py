@@ -105,14 +105,14 @@ class Constraints:
 
         `target` is the name of the class, which arcs may name.
         """
-        return _Reader(self, tuple(names), target).read()
+        return _ConstraintReader(self, tuple(names), target).read()
 
 
 def _arc_of_text(text: str) -> list[str]:
     return [part.strip() for part in text.split("->")]
 
 
-class _Reader:
+class _ConstraintReader:
     """Reads constraints by names into limits by places."""
 
     def __init__(self, given: Constraints, names: tuple[str, ...], target: str) -> None:
