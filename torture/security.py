@@ -350,8 +350,7 @@ def _watched(case: _Case, _: _Case) -> str | None:
 
 def _comparison(case: _Case, plain: _Case) -> str | None:
     """Datasets and classifiers of hostile names: bars, tables, the page, the cells."""
-    from tanager.cli.live import live_progress
-    from tanager.cli.tables import print_comparison
+    from tanager.cli.tables import live_progress, print_comparison
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
     from tanager.report.page import render_comparison
 

@@ -299,7 +299,7 @@ def test_bars_of_progress_do_not_steer_the_terminal(name, monkeypatch):
     from rich.console import Console
 
     from tanager import progress
-    from tanager.cli import live
+    from tanager.cli import tables as live
 
     for module, maker in ((progress, "_console"), (live, "console")):
         sink = io.StringIO()

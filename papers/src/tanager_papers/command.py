@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.cli.live import live_progress
 from tanager.cli.options import Json, Processes, TableFolder
+from tanager.cli.tables import live_progress
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tanager.cli.console import human_size, print_json
-from tanager.cli.engines import open_engine
 from tanager.cli.options import (
     COLUMNS,
     READING,
@@ -41,9 +41,11 @@ from tanager.cli.options import (
     read_categorical,
 )
 from tanager.cli.safety import Force, check_output
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, EngineError
 
 __all__ = ["fit"]
+
+CONNECT_SECONDS = 30  # to a scheduler
 
 
 def fit(
@@ -228,3 +230,38 @@ def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_jso
         return
     fetched = f", {human_size(n_read)} fetched" if n_read else ""
     print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s{fetched}")
+
+
+@contextmanager
+def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
+    """Give what `BayesNetClassifier(engine=...)` takes; a cluster is left when the work is done.
+
+    Parameters
+    ----------
+    name : {"local", "dask"}
+    scheduler : str or None
+        The address of a Dask scheduler; None starts workers on this machine.
+    """
+    if name not in ("local", "dask"):
+        raise ConfigurationError(f"--engine {name!r} is not known. Allowed: local, dask.")
+    if name == "local":
+        if scheduler is not None:
+            raise ConfigurationError("--scheduler goes with --engine dask.")
+        yield name
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ConfigurationError(
+            "--engine dask needs Dask's distributed. Install it: pip install 'dask[dataframe]' "
+            "distributed."
+        ) from error
+    try:
+        local = {"threads_per_worker": 1, "dashboard_address": ":0"} if scheduler is None else {}
+        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False, **local)
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})."
+        ) from error
+    with client:
+        yield client

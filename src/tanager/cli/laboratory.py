@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.cli.live import live_progress
 from tanager.cli.options import (
     AUDIT_REMEDY,
     Audit,
@@ -32,6 +31,7 @@ from tanager.cli.options import (
     read_bins,
 )
 from tanager.cli.safety import Force, check_output, refuse_input
+from tanager.cli.tables import live_progress
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
 if TYPE_CHECKING:
