@@ -46,8 +46,11 @@ COMMANDS = {
         "explain:explain",
         "Explain one row: how each feature moves the odds between two classes.",
     ),
-    "ask": ("ask:ask", "Ask about any features and the class, given any others."),
-    "sample": ("ask:sample", "Draw rows from a model's network."),
+    "ask": ("ask:ask", "Ask a model's network about any features and the class, given any others."),
+    "sample": (
+        "ask:sample",
+        "Draw rows from a model's network, in the columns of its training table.",
+    ),
     "draw": ("draw:draw", "Draw the network, or one of its tables."),
     "export": (
         "export:export",
