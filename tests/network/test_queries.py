@@ -299,6 +299,17 @@ def test_scores_without_a_distribution_are_refused():
             question("a")
 
 
+def test_score_samples_is_the_probability_of_the_evidence():
+    X, y = rows()
+    clf = BayesNetClassifier("kdb(k=2)", "hdp", missing="marginalize").fit(X, y)
+    some = X.slice(0, 20)
+    exact = [clf.network_.log_probability(row) for row in some.to_pylist()]
+    np.testing.assert_allclose(clf.score_samples(some), exact)
+    trained = BayesNetClassifier(Fixed({"number": ["a", "b"], "d": []}), "discriminative")
+    with pytest.raises(ConfigurationError, match="tables are scores"):
+        trained.fit(X, y).score_samples(X)
+
+
 def test_answers_are_shown():
     X, y = rows()
     network = BayesNetClassifier("tan", "laplace").fit(X, y).network_

@@ -19,6 +19,8 @@ from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation
+from tanager.network.propagation import require_probabilities
+from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import log_posterior, posterior
 from tanager.sources.dask_frames import is_dask_frame
 from tanager.structure import Structure
@@ -68,6 +70,26 @@ class NetworkPredictor(Classifier):
         """Return log P(class, row), shape (n_rows, n_classes)."""
         check_fitted(self)
         return predict_log_joint(self.network_, X, self.engine, self.n_jobs)
+
+    @lazy_for_dask
+    def score_samples(self, X: Any) -> Floats:
+        """Return log P(row) for each row, the class summed out: low where a row is strange.
+
+        Only a network with a distribution of its features can tell: one whose tables are
+        scores refuses. Compare the numbers with those of rows you know: they fall with the
+        number of columns and their values.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["a", "u"], ["b", "v"]] * 10
+        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 1] * 10)
+        >>> clf.score_samples([["a", "u"], ["a", "v"]]).round(2)
+        array([-0.82, -2.83])
+        """
+        check_fitted(self)
+        require_probabilities(self.network_)
+        return np.asarray(log_sum_exp(self.predict_joint_log_proba(X), axis=1))
 
     @lazy_for_dask
     def predict_cumulative(self, X: Any) -> Floats:

@@ -144,16 +144,19 @@ def read_evidence(network: Network, evidence: Any) -> Known:
     codes[:, 0] = domain.arities
     likelihoods: dict[int, Floats] = {}
     place = {name: at for at, name in enumerate(domain.names)}
+    values = {name: given for name, given in (evidence or {}).items() if _is_value(given)}
+    coded = _code_values(network, values)
     for name, given in (evidence or {}).items():
-        if name in place:
-            at = place[name]
-            found = _likelihood(network, codebook.columns[at], given)
+        if name in coded:
+            codes[place[name], 0] = coded[name]
+        elif name in place:
+            found = _likelihood(network, codebook.columns[place[name]], given)
             if found is None:
                 continue
-            if isinstance(given, Evidence) or np.count_nonzero(found) != 1:
-                likelihoods[at] = found
+            if _is_value(given):
+                codes[place[name], 0] = int(np.argmax(found))
             else:
-                codes[at, 0] = int(np.argmax(found))
+                likelihoods[place[name]] = found
         elif name == class_name(network):
             classes = _class_likelihood(network, given)
         else:
@@ -162,6 +165,24 @@ def read_evidence(network: Network, evidence: Any) -> Known:
                 f"The model has no feature {name!r}.{nearest(name, known)} Known: {listed(known)}."
             )
     return Known(codes, likelihoods, classes, single=True)
+
+
+def _is_value(given: Any) -> bool:
+    return not isinstance(given, Evidence | list | set | tuple | range | slice)
+
+
+def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the codes of raw values that training saw, all coded as one row.
+
+    The others, and all where the row can't be coded cell by cell, are left to `_likelihood`.
+    """
+    domain = network.codebook.domain
+    row = {name: values.get(name) for name in domain.names}
+    codes = network.codebook.encode_few([row]) if network.codebook.named else None
+    if codes is None:
+        return {}
+    pairs = zip(domain.names, codes[:, 0].tolist(), domain.arities.tolist(), strict=True)
+    return {name: code for name, code, arity in pairs if name in values and code < arity}
 
 
 def _code_table(network: Network, X: Any) -> Codes:
