@@ -98,4 +98,4 @@ def test_what_is_said_is_part_of_the_identity():
         Dataset("d", make_table("ab"), "y", ordered=("size=S,M,L,XL",)),
     )
     assert plain.fingerprint() != said.fingerprint()
-    assert said.describe()["ordered"] == ["size=S,M,L,XL"]
+    assert said.to_dict()["ordered"] == ["size=S,M,L,XL"]

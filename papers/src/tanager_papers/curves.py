@@ -82,7 +82,7 @@ def bias_variance(experiment: Experiment, results: Results) -> tuple[Scores, Sco
         raise ConfigurationError(
             'bias and variance need keep=["predictions"] and 2 rounds or more in the experiment.'
         )
-    if "folds" not in experiment.protocol.describe():
+    if "folds" not in experiment.protocol.to_dict():
         raise ConfigurationError("bias and variance are estimated by cross-validation.")
     bench = Bench(experiment)
     cells = {(c.dataset, c.classifier, c.round, c.fold): c for c in experiment.cells()}

@@ -178,7 +178,7 @@ class Contender:
         """The text, or an estimator's as Python would print it."""
         return self.use if isinstance(self.use, str) else _text_of(self.use)
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
         facts: dict[str, Any] = {"name": self.name, "use": self.text}
         if self.options:

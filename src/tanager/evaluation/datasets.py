@@ -204,7 +204,7 @@ class Dataset:
             parts.append(repr((self.ordered, self.monotonic)))
         return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files; no absolute path."""
         source = Path(self.source).name if isinstance(self.source, str | Path) else "in memory"
         facts: dict[str, Any] = {"name": self.name, "source": source, "target": self.target}

@@ -148,7 +148,7 @@ class Experiment:
     def cells(self) -> Iterator[Cell]:
         """Iterate over the grid, dataset by dataset, so that a worker keeps its table."""
         # More rounds make more cells, not other ones.
-        division = {k: v for k, v in self.protocol.describe().items() if k != "rounds"}
+        division = {k: v for k, v in self.protocol.to_dict().items() if k != "rounds"}
         for dataset in self.datasets:
             data = dataset.fingerprint()
             places = [(0, 0)] if dataset.train_rows is not None else list(self.protocol.places())
@@ -188,13 +188,13 @@ class Experiment:
             if dataset.train_rows is None:
                 self.protocol.check(n_rows)
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files, as plain data."""
         return {
             "name": self.name,
-            "datasets": [d.describe() for d in self.datasets],
-            "classifiers": [c.describe() for c in self.contenders],
-            "protocol": self.protocol.describe(),
+            "datasets": [d.to_dict() for d in self.datasets],
+            "classifiers": [c.to_dict() for c in self.contenders],
+            "protocol": self.protocol.to_dict(),
             "metrics": list(self.metrics),
             "keep": list(self.keep),
             "seed": self.seed,

@@ -59,7 +59,7 @@ class Protocol(Interface):
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
         """Divide the rows for one place."""
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
 
 
@@ -131,7 +131,7 @@ class CrossValidation:
         part[order] = np.arange(n_rows) % self.folds
         return Split(round_, fold, np.flatnonzero(part != fold), np.flatnonzero(part == fold))
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
         return {"rounds": self.rounds, "folds": self.folds, "stratified": self.stratified}
 
@@ -202,7 +202,7 @@ class LearningCurve:
         train, test = order[: self.sizes[fold]], order[n_rows - n_test :]
         return Split(round_, fold, np.sort(train), np.sort(test))
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
         return {"sizes": list(self.sizes), "rounds": self.rounds, "test_share": self.test_share}
 

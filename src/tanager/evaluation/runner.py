@@ -75,7 +75,7 @@ def run_experiment(
     cells = list(experiment.cells())
     reporter = progress or Progress()
     with RunFile(path) as run:
-        run.begin({**experiment.describe(), "environment": environment()})
+        run.begin({**experiment.to_dict(), "environment": environment()})
         done = {
             record["cell"]: record
             for record in (check_cell(cell, run.path.name) for cell in run.cells())
