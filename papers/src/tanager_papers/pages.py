@@ -30,6 +30,17 @@ from tanager_papers.verdicts import RULE
 __all__ = ["DRAWINGS", "draw_picture", "write_findings", "write_index"]
 
 
+PROTOCOL = (
+    "By which protocol, and with which error. Each page says its own at the top: as a rule five "
+    "rounds of 2-fold cross-validation (one above 10,000 rows), numbers cut on the training fold, "
+    "folds and random states decided by one seed. Learners follow the papers' rules, not our "
+    "defaults ([where those differ](../deviations.md)). Intervals of shares of wins are over "
+    "tables, those of means over folds or shuffles, with Nadeau and Bengio's variance where "
+    "training sets share rows. Every fit is in `PAPER/cells.parquet`, so that anybody can judge "
+    "by another rule; what wasn't run stands at the end of each page, with the reason."
+)
+
+
 def _scatter(data: Mapping[str, Any]) -> Any:
     return plot_loss_scatter(
         data["a"],
@@ -156,6 +167,8 @@ def write_index(folder: str | Path) -> Path:
         _tally(papers),
         "",
         f"How a claim is judged. {RULE}",
+        "",
+        PROTOCOL,
         "",
     ]
     for paper in papers:
