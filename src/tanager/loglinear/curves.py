@@ -44,15 +44,8 @@ _ALIGNED: WeakValueDictionary[bytes, Floats] = WeakValueDictionary()
 def basis(arity: int, n_ordered: int) -> Floats | None:
     """Return the scores of unit parameters, shape (arity, arity); None for free scores.
 
-    Parameters
-    ----------
-    arity : int
-        Number of values.
-    n_ordered : int
-        How many of them, from the first, stand in order; "missing" does not.
+    The first `n_ordered` of the values stand in order; "missing" does not.
 
-    Examples
-    --------
     >>> basis(4, 0) is None
     True
     >>> matrix = basis(5, 4)
@@ -78,22 +71,12 @@ def basis_variances(n_ordered: int) -> Floats:
 
 
 def align(matrix: Floats, mass: Floats) -> Floats:
-    """Turn a basis so that its parameters do not pull at each other.
+    """Turn a basis, (arity, arity), so that its parameters do not pull at each other.
 
-    A rotation of the parameters leaves their prior as it is. Of all rotations
-    this one makes the second derivatives of a loss that is even over the rows
-    diagonal: with heavy values beside light ones, a fit takes a fifth of the
-    passes.
+    A rotation of the parameters leaves their prior as it is. Of all rotations this one makes
+    the second derivatives of a loss that is even over the rows diagonal: with heavy values
+    beside light ones, a fit takes a fifth of the passes. `mass` is the weight of each value.
 
-    Parameters
-    ----------
-    matrix : ndarray of float64, shape (arity, arity)
-        The scores of unit parameters.
-    mass : ndarray of float64, shape (arity,)
-        The weight of the rows of each value.
-
-    Examples
-    --------
     >>> mass = np.array([90.0, 5.0, 4.0, 1.0])
     >>> turned = align(basis(4, 4), mass)
     >>> bends = turned.T @ (mass[:, None] * turned)
@@ -115,24 +98,10 @@ def align(matrix: Floats, mass: Floats) -> Floats:
 
 
 class Curves:
-    """The cells of ordered features alone, in one block.
+    """The cells of `chosen` families, ordered features alone, in one block.
 
-    Parameters
-    ----------
-    chosen : sequence of int
-        These families.
-    bases : sequence of ndarray, shape (arity, arity)
-        Of each, the scores of unit parameters.
-
-    Attributes
-    ----------
-    firsts : dict of int to int
-        The first cell of each of these families, counted from the block's.
-    size : int
-        Cells of a family; the last is always zero.
-    n_cells : int
-    start : int
-        The block's first cell.
+    `start` is the block's first cell, `firsts` those of the families, counted from it, and `size`
+    the number of cells of each; the last is always zero.
     """
 
     def __init__(self, chosen: Sequence[int], bases: Sequence[Floats]) -> None:

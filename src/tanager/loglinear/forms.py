@@ -8,7 +8,7 @@ derivative (Zaidi et al. 2017, table 2). A new form is a new small class with
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics.logs import log_sum_exp
 
-__all__ = ["Direct", "Extended", "Form", "FormLoss", "Weighted", "tie_cells"]
+__all__ = ["Direct", "Extended", "Form", "Weighted", "form_loss", "tie_cells"]
 
 Floats = NDArray[np.float64]
 
@@ -50,18 +50,10 @@ class CellLayout(Protocol):
 
 
 class Form(Protocol):
-    """A parameterisation over one or more sets of generative tables.
-
-    Attributes
-    ----------
-    n_free : int
-        Number of free parameters.
-    generative : ndarray of float64, shape (n_free,)
-        The free parameters at which the scores are the generative tables'.
-    """
+    """A parameterisation over one or more sets of generative tables."""
 
     n_free: int
-    generative: Floats
+    generative: Floats  # (n_free,): where the scores are the generative tables'
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores, shape (n_tables, n_cells, n_classes)."""
@@ -73,10 +65,8 @@ class Form(Protocol):
 class Direct:
     r"""Free scores, :math:`\beta = z` (equations 8 to 11).
 
-    Parameters
-    ----------
-    logs : ndarray of float64, shape (n_tables, n_cells, n_classes)
-        The generative tables; only the first set is used, to start from.
+    Of the generative tables, (n_tables, n_cells, n_classes), only the first set is used, to
+    start from.
     """
 
     def __init__(self, logs: Floats) -> None:
@@ -137,21 +127,11 @@ class Extended:
 class Weighted:
     r"""Weights on generative logarithms, :math:`\beta = w \log\theta` (equations 15 to 21).
 
-    With `prefixes`, the logarithms of tables under fewer parents are added, each
-    with one weight per feature. With `correction`, a free number per value and
-    class is added.
-
-    Parameters
-    ----------
-    layout : CellLayout
-    logs : ndarray of float64, shape (n_tables, n_cells, n_classes)
-        One set of generative tables, or one per fold.
-    level : int
-        Which cells share a weight; see `tie_cells`.
-    prefixes : ndarray of float64, shape (n_prefixes, n_tables, n_cells, n_classes)
-        The same under the first 0, 1, ... parents; zero where a feature has no
-        more parents than that.
-    correction : bool
+    `logs`, (n_tables, n_cells, n_classes), are one set of generative tables, or one per fold;
+    `tie_cells` has the levels at which cells share a weight. The logarithms under the first
+    0, 1, ... parents are added, each with one weight per feature: `prefixes`, (n_prefixes,
+    n_tables, n_cells, n_classes), zero where a feature has no more parents than that. With
+    `correction`, a free number per value and class is added.
     """
 
     def __init__(
@@ -238,44 +218,24 @@ def tie_cells(layout: CellLayout, level: int) -> tuple[NDArray[np.int64], int]:
     return ties, n
 
 
-class FormLoss:
-    """The loss of rows as a function of a form's free parameters.
+def form_loss(
+    form: Form, joint: Joint, rows: LocatedTable, sets: NDArray[np.int64], *, squared: bool
+) -> Callable[[Floats], tuple[float, Floats]]:
+    """Return the loss of rows, and its gradient, as a function of a form's free parameters.
 
-    Parameters
-    ----------
-    form : Form
-    joint : Joint
-        The tables that rows read, sums of the form's cells.
-    rows : LocatedTable
-    sets : ndarray of int64, shape (n_folds,)
-        The set of generative tables that each fold's rows read; -1 leaves the fold out.
-    squared : bool
-        Whether the loss is the squared error of the posterior.
+    `joint` has the tables that rows read, sums of the form's cells. Rows of fold f read the set
+    ``sets[f]`` of generative tables; -1 leaves them out.
     """
 
-    def __init__(
-        self,
-        form: Form,
-        joint: Joint,
-        rows: LocatedTable,
-        sets: NDArray[np.int64],
-        *,
-        squared: bool,
-    ) -> None:
-        self._form = form
-        self._joint = joint
-        self._rows = rows
-        self._sets = sets
-        self._squared = squared
-
-    def __call__(self, free: Floats) -> tuple[float, Floats]:
-        """Return the loss, and its gradient."""
-        scores = self._form.expand(free)
+    def loss(free: Floats) -> tuple[float, Floats]:
+        scores = form.expand(free)
         two = scores.shape[2] == 2
         columns = scores[:, :, 1:] - scores[:, :, :1] if two else scores
-        tables = np.stack([self._joint.expand(one) for one in columns])
-        loss, slopes = self._rows.sums(tables, self._sets, squared=self._squared)
-        found = np.stack([self._joint.pull(one) for one in slopes])
+        tables = np.stack([joint.expand(one) for one in columns])
+        value, slopes = rows.sums(tables, sets, squared=squared)
+        found = np.stack([joint.pull(one) for one in slopes])
         if two:
             found = np.concatenate([-found, found], axis=2)
-        return loss, self._form.pull(free, found)
+        return value, form.pull(free, found)
+
+    return loss

@@ -105,7 +105,6 @@ class Objective:
     loss : callable
         From parameters (n_free,) to the loss of the rows and its gradient, a new array.
     penalty : Penalty or None
-        Of z.
     scale : ndarray of float64, shape (n_free,), or None
         :math:`\sigma`: the loss's parameters in units of z; about one over the square root of
         the second derivatives, so that no direction is much steeper than another.

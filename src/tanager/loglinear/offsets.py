@@ -45,24 +45,16 @@ def fit_offsets(
 ) -> Floats:
     """Return the offset of each class, shape (n_classes,), with mean zero over those with rows.
 
-    Parameters
-    ----------
-    rows : Rows
-        The training rows.
-    log_joint : callable
-        The scores of coded rows; picklable, and the same for a row whatever its chunk.
-    class_counts : ndarray of float64, shape (n_classes,)
-        The weight of each class's rows. A class without rows keeps its score, and is left out
-        of what the others are predicted.
-    context : FitContext
-        Its engine runs the passes: one for each evaluation, about five.
+    `log_joint` gives the scores of coded rows; picklable, and the same for a row whatever its
+    chunk. A class without rows (`class_counts`) keeps its score, and is left out of what the
+    others are predicted.
 
     Notes
     -----
-    First each class's score moves by the logarithm of how often it is there over how often it's
-    predicted (iterative scaling: safe from anywhere), then a quasi-Newton descent goes on from
-    there. Exact on any number of threads and chunks: each row's share is rounded to a grid on
-    which all sums are exact.
+    About five passes, one for each evaluation. First each class's score moves by the logarithm
+    of how often it is there over how often it's predicted (iterative scaling: safe from
+    anywhere), then a quasi-Newton descent goes on from there. Exact on any number of threads and
+    chunks: each row's share is rounded to a grid on which all sums are exact.
 
     References
     ----------

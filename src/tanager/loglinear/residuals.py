@@ -36,22 +36,12 @@ MOST_CELLS = 1 << 20  # of a pair's values and classes that are looked at
 
 
 class Residuals(NamedTuple):
-    """Rows with what a model that did not see them says wrongly.
+    """Rows with what a model that wasn't trained on them gets wrong."""
 
-    Attributes
-    ----------
-    codes : Codes, shape (n_features, n_rows)
-    residuals : ndarray of float64, shape (n_rows, n_classes)
-        One for the row's own class, less the posterior; times the row's weight.
-    spreads : ndarray of float64, shape (n_rows, n_classes)
-        Their variances, times the row's weight.
-    weights : ndarray of float64, shape (n_rows,)
-    """
-
-    codes: Codes
-    residuals: Floats
-    spreads: Floats
-    weights: Floats
+    codes: Codes  # (n_features, n_rows)
+    residuals: Floats  # (n_rows, n_classes): [own class] - posterior, times the row's weight
+    spreads: Floats  # (n_rows, n_classes): their variances, times the row's weight
+    weights: Floats  # (n_rows,)
 
     @classmethod
     def of(cls, chunk: Chunk, probability: Floats) -> Residuals:
@@ -73,7 +63,7 @@ class Residuals(NamedTuple):
 def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
     """Fit an additive model without each fold of a sample of the rows, and ask it about the fold.
 
-    One smooth score a value of an ordered feature, a free one of another.
+    One smooth score per value of an ordered feature, a free one of another.
     """
     rows = sample_rows(rows, context.row_seed(ROWS_KEY), max_rows, context)
     here, domain, chunk = replace(context, engine=LocalEngine()), rows.domain, rows.gather()
@@ -94,14 +84,7 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
 
 
 def cut_pairs(rows: Residuals, domain: Domain, pairs: Ints) -> tuple[Floats, Ints]:
-    """Find the best cut of each ordered member of some pairs.
-
-    Parameters
-    ----------
-    rows : Residuals
-    domain : Domain
-        Of the rows' codes.
-    pairs : ndarray of int64, shape (n_pairs, 2)
+    """Find the best cut of each ordered member of pairs, (n_pairs, 2).
 
     Returns
     -------
@@ -143,20 +126,8 @@ def refine_groups(
     """Divide groups of ordered values where a feature and a parent together ask for it.
 
     The groups that a feature's own counts tell (`tanager.codes.learn_groups`) miss a
-    cut that matters only together with another feature.
-
-    Parameters
-    ----------
-    groups : sequence of Groups
-        Of each feature.
-    rows : Residuals
-        Of a model without interactions.
-    domain : Domain
-        Of the rows' codes.
-    families : sequence of tuple of int
-        Each feature with its parents.
-    limit : int
-        The most numbers of a family's table of groups.
+    cut that matters only together with another feature. `families` are each feature with
+    its parents, `limit` the most numbers of a family's table of groups.
     """
     pairs = sorted({(family[0], parent) for family in families for parent in family[1:]})
     if not pairs:

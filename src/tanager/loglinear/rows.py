@@ -23,6 +23,7 @@ __all__ = ["LocatedRows", "LocatedTable", "LocatedTerms"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+ScoredChunks = list[tuple[int, Floats]]  # each chunk's first row, and scores (n_rows, n_columns)
 
 NO_FOLDS = np.zeros(0, np.uint8)
 ALL_ROWS = np.zeros(1, np.int64)
@@ -40,27 +41,14 @@ class Folds(Protocol):
 
 
 class LocatedRows(NamedTuple):
-    """Some rows as cells of tables.
+    """Some rows as cells of tables."""
 
-    Attributes
-    ----------
-    cells : (n_rows, n_tables) of uint16
-        Counted from the tables' starts.
-    wide : (n_rows, n_wide) of int32
-        Cells themselves, of tables too large for that.
-    labels : (n_rows,)
-    weights : (n_rows,), or empty where every weight is one
-    folds : (n_rows,) of uint8, or empty where there are none
-    start : int
-        The index of the first row.
-    """
-
-    cells: NDArray[np.uint16]
-    wide: NDArray[np.int32]
-    labels: NDArray[np.uint16]
-    weights: Floats
-    folds: NDArray[np.uint8]
-    start: int
+    cells: NDArray[np.uint16]  # (n_rows, n_tables), counted from the tables' starts
+    wide: NDArray[np.int32]  # (n_rows, n_wide): cells themselves, of tables too large for that
+    labels: NDArray[np.uint16]  # (n_rows,)
+    weights: Floats  # (n_rows,), or empty where every weight is one
+    folds: NDArray[np.uint8]  # (n_rows,), or empty where there are none
+    start: int  # the index of the first row
 
     @property
     def n_rows(self) -> int:
@@ -84,24 +72,9 @@ class LocatedTable:
     with :math:`\ell` either :math:`-\log P(y_i \mid x_i)` or the squared error of the posterior,
     :math:`\sum_c (P(c \mid x_i) - [y_i = c])^2`, of :math:`P = \mathrm{softmax}(s)`.
 
-    Parameters
-    ----------
-    joint : Joint
-        The tables.
-    rows : Rows
-    context : FitContext
-        Its engine locates and keeps the rows.
-    folds : Folds or None
-        How rows are dealt into folds; None: all are of one.
-
-    Attributes
-    ----------
-    n_rows : int
-
-    Notes
-    -----
-    Each row's numbers are rounded to a grid on which all their sums are exact, so that a result
-    depends neither on chunks nor on threads.
+    The engine locates and keeps the rows; without folds all are of one. Each row's numbers are
+    rounded to a grid on which all their sums are exact, so that a result depends neither on
+    chunks nor on threads.
     """
 
     def __init__(
@@ -113,13 +86,8 @@ class LocatedTable:
         # No sum over rows is more than 2^52 steps of the grid.
         top = ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0
         self._scale = 2.0 ** (50 - top)
-        self._pieces = self._engine.keep(
-            _Locator(joint.places, folds),
-            rows.pieces(),
-            context.rows_limit,
-            Progress(),
-            "locate rows",
-        )
+        given = _Locator(joint.places, folds), rows.pieces(), context.rows_limit
+        self._pieces = self._engine.keep(*given, Progress(), "locate rows")
         # Of few rows a pass takes no longer than an engine to begin one.
         here = isinstance(self._engine, LocalEngine) and len(self._pieces) == 1
         self._alone = next(iter(self._pieces[0].chunks())) if here else None
@@ -131,15 +99,9 @@ class LocatedTable:
     def sums(
         self, tables: Floats, sets: Ints = ALL_ROWS, *, squared: bool = False
     ) -> tuple[float, Floats]:
-        """Return the loss of the rows that count, and its derivatives by the tables.
+        """Return the loss of rows, and its derivatives by tables (n_sets, n_cells, n_columns).
 
-        Parameters
-        ----------
-        tables : ndarray of float64, shape (n_sets, n_table_cells, n_columns)
-        sets : ndarray of int64, shape (n_folds,)
-            The set that each fold's rows read; -1 leaves a fold out.
-        squared : bool
-            Whether the loss is the squared error of the posterior.
+        Rows of fold f read the set ``sets[f]``; -1 leaves them out.
         """
         pass_ = _SumPass(tables, self._joint.starts, sets, squared, self._scale)
         if self._alone is None:
@@ -159,16 +121,9 @@ class LocatedTable:
 
 
 class LocatedTerms(LocatedTable):
-    """Rows as cells of some terms, of which those of a fold are learned from.
+    """Rows as cells of some terms, learned from those of a fold; None is all.
 
-    Parameters
-    ----------
-    terms : Terms
-    rows : Rows
-    context : FitContext
-    fold : Fold or None
-        The rows to learn from; None is all. Those of the other side are kept
-        too, to be asked about.
+    Those of the other side are kept too, to be asked about.
     """
 
     def __init__(
@@ -270,12 +225,10 @@ class _ScorePass:
     starts: NDArray[np.int64]
     fold: Fold | None
 
-    def zero(self) -> list[tuple[int, Floats]]:
+    def zero(self) -> ScoredChunks:
         return []
 
-    def update(
-        self, state: list[tuple[int, Floats]], chunk: LocatedRows
-    ) -> list[tuple[int, Floats]]:
+    def update(self, state: ScoredChunks, chunk: LocatedRows) -> ScoredChunks:
         cells, wide = chunk.cells, chunk.wide
         if self.fold is not None:
             outside = (chunk.folds == self.fold.fold) != self.fold.inside
@@ -285,12 +238,10 @@ class _ScorePass:
         state.append((chunk.start, out))
         return state
 
-    def merge(
-        self, a: list[tuple[int, Floats]], b: list[tuple[int, Floats]]
-    ) -> list[tuple[int, Floats]]:
+    def merge(self, a: ScoredChunks, b: ScoredChunks) -> ScoredChunks:
         return a + b
 
-    def finish(self, state: list[tuple[int, Floats]]) -> Floats:
+    def finish(self, state: ScoredChunks) -> Floats:
         # The rows of a chunk follow each other, so their first index gives their order.
         ordered = [scores for _, scores in sorted(state, key=lambda part: part[0])]
         return np.concatenate([np.zeros((0, self.tables.shape[1])), *ordered])

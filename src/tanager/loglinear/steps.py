@@ -55,18 +55,9 @@ Signs = Mapping[int, NDArray[np.int8]]
 def step_matrix(arity: int, n_ordered: int, *, smooth: bool) -> Floats:
     """Return the scores of unit parameters, shape (arity, arity): a level, then steps.
 
-    Parameters
-    ----------
-    arity : int
-        Number of values.
-    n_ordered : int
-        How many of them, from the first, stand in order; the others are free.
-    smooth : bool
-        Whether the level's share of the variance is that of a smooth curve, or
-        that of free scores.
+    Values past the first `n_ordered` are free. The level's share of the variance is that of a
+    `smooth` curve, or that of free scores.
 
-    Examples
-    --------
     >>> step_matrix(3, 3, smooth=False).round(2).tolist()
     [[0.58, -0.82, -0.41], [0.58, 0.41, -0.41], [0.58, 0.41, 0.82]]
     """
@@ -170,10 +161,7 @@ def fill_order(mass: Floats, axis: int, n_ordered: int) -> Floats:
 class TableSteps:
     """The cells of tables whose scores are levels and steps.
 
-    Attributes
-    ----------
-    low, high : ndarray of float64, shape (n_cells, n_columns)
-        Bounds of all parameters; infinite where there are none.
+    `low` and `high`, (n_cells, n_columns), bound all parameters; infinite where nothing does.
     """
 
     def __init__(self, n_cells: int, n_columns: int) -> None:
@@ -187,24 +175,13 @@ class TableSteps:
         self.low[cells[:, 1:]] = low
         self.high[cells[:, 1:]] = high
 
-    def add(self, cells: Ints, matrix: Floats, signs: NDArray[np.int8]) -> None:
-        """Make the scores at some cells, shape (n_contexts, n), a matrix times the parameters."""
-        self._parts.append((cells, matrix))
-        self.bound(cells, signs)
-
     def add_table(
         self, places: Ints, n_ordered: Sequence[int], asked: Sequence[NDArray[np.int8]]
     ) -> None:
-        """Add a table of one or two features along which scores rise or fall.
+        """Add a table of one or two features along which scores rise or fall as `asked`.
 
-        Parameters
-        ----------
-        places : ndarray of int64, shape (..., *arities)
-            The cells, the axes of those features last; -1 for none.
-        n_ordered : sequence of int
-            How many values of each, from the first, stand in order.
-        asked : sequence of ndarray of int8
-            The signs along each.
+        `places` are its cells, those features' axes last; -1 for none. The first `n_ordered`
+        values of each stand in order.
         """
         sizes = places.shape[-len(asked) :]
         choices = [[slice(k), *range(k, size)] for k, size in zip(n_ordered, sizes, strict=True)]
@@ -219,7 +196,9 @@ class TableSteps:
                 matrix = step_matrix(size, size, smooth=False)
             else:
                 matrix = corner_matrix(*n_ordered, opposite=relation(*asked) < 0)
-            self.add(cells[cells[:, 0] >= 0], matrix, asked[inside[0]])
+            cells = cells[cells[:, 0] >= 0]
+            self._parts.append((cells, matrix))
+            self.bound(cells, asked[inside[0]])
 
     def expand(self, values: Floats) -> None:
         """Turn parameters into scores, in place."""

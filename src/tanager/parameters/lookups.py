@@ -136,35 +136,20 @@ class Packed(NamedTuple):
 class TreeRows(NamedTuple):
     """The arrays of one family, as the kernel takes them.
 
-    Attributes
-    ----------
-    dense : (first arities..., arity, n_classes), flat
-    first : (number of first contexts,) of int32
-        The context of each combination of the first parents, -1 where none was seen.
-    child : (n_contexts + 1,) of int32
-        Contexts with one more parent are ``child[c]:child[c+1]``, sorted by value.
-    value : (n_contexts,) of uint16
-        The code of the last parent.
-    entry_start : (n_contexts + 1,) of int32
-        Classes seen in context c are entries ``entry_start[c]:entry_start[c+1]``.
-    entry_class : (n_entries,) of uint16
-    entry_log_escape : (n_entries,)
-        What `TreeTable.node_log_escape` is.
-    cell_start : (n_entries + 1,) of int32
-    cell_value : (n_cells,) of uint16
-    cell_log_prob : (n_cells,)
+    Contexts of context c with one more parent are ``child[c]:child[c+1]``, sorted by value; the
+    classes seen in it are entries ``entry_start[c]:entry_start[c+1]``.
     """
 
-    dense: Floats
-    first: NDArray[np.int32]
-    child: NDArray[np.int32]
-    value: NDArray[np.uint16]
-    entry_start: NDArray[np.int32]
-    entry_class: NDArray[np.uint16]
-    entry_log_escape: Floats
-    cell_start: NDArray[np.int32]
-    cell_value: NDArray[np.uint16]
-    cell_log_prob: Floats
+    dense: Floats  # (first arities..., arity, n_classes), flat
+    first: NDArray[np.int32]  # the context of each value of the first parents, -1 for none
+    child: NDArray[np.int32]  # (n_contexts + 1,)
+    value: NDArray[np.uint16]  # (n_contexts,): the code of the last parent
+    entry_start: NDArray[np.int32]  # (n_contexts + 1,)
+    entry_class: NDArray[np.uint16]  # (n_entries,)
+    entry_log_escape: Floats  # (n_entries,): as `TreeTable.node_log_escape`
+    cell_start: NDArray[np.int32]  # (n_entries + 1,)
+    cell_value: NDArray[np.uint16]  # (n_cells,)
+    cell_log_prob: Floats  # (n_cells,)
 
     @classmethod
     def of(cls, table: TreeTable) -> tuple[TreeRows, int]:

@@ -34,7 +34,7 @@ from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
 
-__all__ = ["family_shares", "fit_inputs", "normalise", "renormalise", "to_network"]
+__all__ = ["family_shares", "fit_inputs", "renormalise", "to_network"]
 
 Floats = NDArray[np.float64]
 
@@ -49,15 +49,8 @@ FIRST_STEP = 1.5  # of the optimiser, for one family
 def to_network(structure: Structure, tables: Tables, generative: Tables) -> Tables:
     """Return a proper network with the same posterior, and P(x) as near as can be to another's.
 
-    Parameters
-    ----------
-    structure : Structure
-        Without immoralities.
-    tables : Tables
-        Scores.
-    generative : Tables
-        A network on the same structure, whose shares are the goal. Where either
-        is too large to be spelled out, P(x) is left as it is.
+    The structure has no immoralities. Where the tables or the other network's are too large to
+    be spelled out, P(x) is left as it is.
     """
     start, goal = renormalise(structure, tables), renormalise(structure, generative)
     if not (start.normalized and goal.normalized and start.families):
@@ -78,28 +71,20 @@ def fit_inputs(
     max_work: int = MAX_WORK,
     tol: float = 1e-9,
 ) -> tuple[list[Floats], Floats]:
-    """Return a proper network with the posterior of scores, and families' shares as wanted.
+    """Return log tables and class prior with the posterior of scores, and shares as wanted.
 
     Parameters
     ----------
     structure : Structure
         Without immoralities.
-    scores : sequence of ndarray of float64, shape (*parent_arities, arity, n_classes)
-        Of each family.
-    log_prior : ndarray of float64, shape (n_classes,)
-        The class node's scores.
+    scores, log_prior
+        Of each family, (*parent_arities, arity, n_classes), and of the class node.
     wanted : sequence of ndarray of float64, shape (*parent_arities, arity)
         The share of each value and its parents, whatever the class.
     max_work : int
         Cells times classes times iterations; past it P(x) is what it then is.
     tol : float
         Relative improvement of the mean log P(x) at which it stops.
-
-    Returns
-    -------
-    logs : list of ndarray
-        Logarithms that sum to one over each feature's values.
-    log_prior : ndarray
     """
     sizes = np.cumsum([0, *(part.size for part in wanted)])
     goal = np.concatenate([part.ravel() for part in wanted])
@@ -146,8 +131,7 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
     """
     if any(prod(t.member_arities) * t.n_classes > MAX_SPELLED for t in tables.families):
         return tables
-    logs = [table.to_dense().log_prob for table in tables.families]
-    normal, log_prior, _ = normalise(structure, logs, tables.log_prior)
+    normal, log_prior, _ = normalise(structure, _spelled(tables), tables.log_prior)
     return Tables(log_prior, tuple(DenseTable(table) for table in normal), normalized=True)
 
 

@@ -16,7 +16,7 @@ from tanager.codes import Codes, Rows
 from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
-from tanager.loglinear.forms import Direct, Extended, Form, FormLoss, Weighted
+from tanager.loglinear.forms import Direct, Extended, Form, Weighted, form_loss
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.objective import Objective, Penalty, Solution, Traced, reached
 from tanager.loglinear.optimiser import minimise
@@ -203,7 +203,7 @@ class Problem:
     def objective(self, form: Form, sets: FoldTables, chosen: Strengths | None) -> Objective:
         """Return the penalised objective; without strengths, the plain loss."""
         squared = self.options.objective == "mse"
-        loss = FormLoss(form, self.joint, self.located, sets, squared=squared)
+        loss = form_loss(form, self.joint, self.located, sets, squared=squared)
         if chosen is None:
             return Objective(loss)
         return Objective(loss, self._penalty(form, chosen), frozen=self._frozen(form))

@@ -39,8 +39,6 @@ cells of a level, with what a level passes up counted once per cell.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
@@ -97,17 +95,6 @@ def solve(
     return Estimate(phi, escape, converged, info)
 
 
-class _Means(NamedTuple):
-    """What a sweep moves: of cells (n_cells,), of nodes (n_nodes,), of groups (n_groups,)."""
-
-    counts: Floats
-    tables: Floats
-    phi: Floats
-    total: Floats
-    node_tables: Floats
-    alpha: Floats
-
-
 def count_discounts(tree: ContextTree, flat: TiedTree) -> Floats:
     """Return a discount for each level from the numbers of cells seen once and twice."""
     count = np.where(flat.cell_count > 0, flat.cell_count, 0.0)
@@ -136,26 +123,24 @@ def solve_discounted(
     max_sweeps: int,
 ) -> Estimate:
     """Estimate one family; `discounts` (depth + 1,) by level, the root's is not read."""
-    owner = np.repeat(np.arange(tree.n_nodes), np.diff(flat.node_start))
-    state = _start(tree, flat, owner)
-    residual, damping = np.zeros(flat.n_groups), np.ones(flat.n_groups)
+    sweeps = _DiscountedSweeps(tree, flat, prior, discounts)
     trace: list[float] = []
     while len(trace) < max_sweeps:
-        _sweep_up(flat, owner, discounts, state)
-        moved = _move_concentrations(flat, prior, discounts, state, residual, damping)
-        trace.append(moved + _sweep_down(tree, flat, owner, prior, discounts, state))
+        sweeps.go_up()
+        moved = sweeps.move_concentrations()
+        trace.append(moved + sweeps.go_down())
         if trace[-1] < tolerance:
             break
-    spare = _spare(flat, discounts, state)
-    spare[0] = prior.root_concentration / (state.total[0] + prior.root_concentration)
+    spare = sweeps.spare()
+    spare[0] = prior.root_concentration / (sweeps.total[0] + prior.root_concentration)
     info = {
         "sweeps": len(trace),
         "trace": np.array(trace),
-        "concentration": state.alpha,
+        "concentration": sweeps.alpha,
         "discount": discounts[1:],
     }
     with np.errstate(divide="ignore"):
-        return Estimate(np.log(state.phi), np.log(spare), trace[-1] < tolerance, info)
+        return Estimate(np.log(sweeps.phi), np.log(spare), trace[-1] < tolerance, info)
 
 
 def _cells(flat: TiedTree, level: int) -> slice:
@@ -166,124 +151,108 @@ def _nodes(flat: TiedTree, level: int) -> slice:
     return slice(int(flat.level_node[level]), int(flat.level_node[level + 1]))
 
 
-def _start(tree: ContextTree, flat: TiedTree, owner: Ints) -> _Means:
-    count = flat.cell_count.astype(float)
-    total = np.bincount(owner, count, minlength=tree.n_nodes).astype(float)
-    phi = (count + 1.0 / tree.arity) / (total[owner] + 1.0)
-    tables = np.minimum(count, 1.0)
-    node_tables = np.bincount(owner, tables, minlength=tree.n_nodes).astype(float)
-    return _Means(count, tables, phi, total, node_tables, np.full(flat.n_groups, START))
+class _DiscountedSweeps:
+    """What sweeps move: of cells (n_cells,), of nodes (n_nodes,), of groups (n_groups,)."""
 
+    def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior, discounts: Floats) -> None:
+        self.tree, self.flat, self.prior, self.discounts = tree, flat, prior, discounts
+        self.owner = owner = np.repeat(np.arange(tree.n_nodes), np.diff(flat.node_start))
+        self.counts = count = flat.cell_count.astype(float)
+        self.total = np.bincount(owner, count, minlength=tree.n_nodes).astype(float)
+        self.phi = (count + 1.0 / tree.arity) / (self.total[owner] + 1.0)
+        self.tables = np.minimum(count, 1.0)
+        self.node_tables = np.bincount(owner, self.tables, minlength=tree.n_nodes).astype(float)
+        self.alpha = np.full(flat.n_groups, START)
+        self._residual, self._damping = np.zeros(flat.n_groups), np.ones(flat.n_groups)
 
-def _sweep_up(flat: TiedTree, owner: Ints, discounts: Floats, state: _Means) -> None:
-    """Replace every cell's tables by their conditional mean, from the leaves up."""
-    for level in range(len(discounts) - 1, 0, -1):
-        cells, nodes, above = (_cells(flat, level), _nodes(flat, level), _cells(flat, level - 1))
-        count, node = state.counts[cells], owner[cells]
-        ratios = stirling_ratios(_top(count), float(discounts[level]))
-        native.expect_tables(
-            ratios.rows,
-            ratios.log_count,
-            ratios.dense,
-            count,
-            state.phi[flat.cell_parent[cells]],
-            np.maximum(state.node_tables[node] - state.tables[cells], 0.0),
-            state.alpha[flat.node_group[node]],
-            float(discounts[level]),
-            state.tables[cells],
-        )
-        for receiver, place, start, given in (
-            (state.node_tables[nodes], node, nodes.start, state.tables[cells]),
-            (state.total[nodes], node, nodes.start, count),
-            (state.counts[above], flat.cell_parent[cells], above.start, state.tables[cells]),
-        ):
-            receiver[:] = np.bincount(place - start, given, minlength=len(receiver))
+    def go_up(self) -> None:
+        """Replace every cell's tables by their conditional mean, from the leaves up."""
+        flat = self.flat
+        for level in range(len(self.discounts) - 1, 0, -1):
+            cells, nodes, above = _cells(flat, level), _nodes(flat, level), _cells(flat, level - 1)
+            count, node, parent = self.counts[cells], self.owner[cells], flat.cell_parent[cells]
+            # A bound on the counts that is a power of two: families share tables of ratios.
+            top = 1 << max(6, int(np.ceil(count.max(initial=1.0))).bit_length())
+            discount = float(self.discounts[level])
+            ratios = stirling_ratios(top, discount)
+            native.expect_tables(
+                ratios.rows,
+                ratios.log_count,
+                ratios.dense,
+                count,
+                self.phi[parent],
+                np.maximum(self.node_tables[node] - self.tables[cells], 0.0),
+                self.alpha[flat.node_group[node]],
+                discount,
+                self.tables[cells],
+            )
+            for receiver, place, start, given in (
+                (self.node_tables[nodes], node, nodes.start, self.tables[cells]),
+                (self.total[nodes], node, nodes.start, count),
+                (self.counts[above], parent, above.start, self.tables[cells]),
+            ):
+                receiver[:] = np.bincount(place - start, given, minlength=len(receiver))
 
+    def spare(self) -> Floats:
+        """Return each node's share of its parent's estimate."""
+        share = np.ones(len(self.total))
+        for level in range(1, len(self.discounts)):
+            nodes = _nodes(self.flat, level)
+            alpha = self.alpha[self.flat.node_group[nodes]]
+            mass = alpha + self.discounts[level] * self.node_tables[nodes]
+            share[nodes] = mass / (self.total[nodes] + alpha)
+        return share
 
-def _top(count: Floats) -> int:
-    """Return a bound on the counts, a power of two so that families share tables of ratios."""
-    return 1 << max(6, int(np.ceil(count.max(initial=1.0))).bit_length())
+    def go_down(self) -> float:
+        """Blend every node's counts with its parent's estimate; return the largest change."""
+        flat, before = self.flat, self.phi.copy()
+        root, mass = _cells(flat, 0), self.prior.root_concentration
+        self.total[0] = self.counts[root].sum()
+        self.phi[root] = (self.counts[root] + mass / self.tree.arity) / (self.total[0] + mass)
+        share = self.spare()
+        for level in range(1, len(self.discounts)):
+            cells = _cells(flat, level)
+            node = self.owner[cells]
+            own = self.counts[cells] - self.discounts[level] * self.tables[cells]
+            weight = self.total[node] + self.alpha[flat.node_group[node]]
+            self.phi[cells] = own / weight + share[node] * self.phi[flat.cell_parent[cells]]
+        return float(np.abs(self.phi - before).max(initial=0.0))
 
+    def move_concentrations(self) -> float:
+        """Take one damped Newton step on every log-concentration; return a bound on its effect.
 
-def _spare(flat: TiedTree, discounts: Floats, state: _Means) -> Floats:
-    """Return each node's share of its parent's estimate."""
-    share = np.ones(len(state.total))
-    for level in range(1, len(discounts)):
-        nodes = _nodes(flat, level)
-        alpha = state.alpha[flat.node_group[nodes]]
-        mass = alpha + discounts[level] * state.node_tables[nodes]
-        share[nodes] = mass / (state.total[nodes] + alpha)
-    return share
+        The change of any estimate by log alpha is at most alpha N / (N + alpha)^2.
+        """
+        before, damping = self.alpha.copy(), self._damping
+        value = self._balance(before)
+        slope = (self._balance(before * np.exp(PROBE)) - value) / PROBE
+        falling = slope < 0
+        step = np.where(falling, -value / np.where(falling, slope, -1.0), value)
+        turned = value * self._residual < 0
+        damping[:] = np.where(turned, 0.5 * damping, np.minimum(1.0, 1.3 * damping))
+        self._residual[:] = value
+        moved = before * np.exp(damping * np.clip(step, -MAX_STEP, MAX_STEP))
+        self.alpha[:] = np.clip(moved, MIN_CONCENTRATION, MAX_CONCENTRATION)
+        largest = np.zeros(self.flat.n_groups)
+        np.maximum.at(largest, self.flat.node_group[1:], self.total[1:])
+        share = before / (before + largest)
+        weight = np.where(share > 0.5, share * (1.0 - share), 0.25)
+        return float((weight * np.abs(np.log(self.alpha / before))).max(initial=0.0))
 
-
-def _sweep_down(
-    tree: ContextTree,
-    flat: TiedTree,
-    owner: Ints,
-    prior: Prior,
-    discounts: Floats,
-    state: _Means,
-) -> float:
-    """Blend every node's counts with its parent's estimate; return the largest change."""
-    before = state.phi.copy()
-    root, mass = _cells(flat, 0), prior.root_concentration
-    state.total[0] = state.counts[root].sum()
-    state.phi[root] = (state.counts[root] + mass / tree.arity) / (state.total[0] + mass)
-    share = _spare(flat, discounts, state)
-    for level in range(1, len(discounts)):
-        cells = _cells(flat, level)
-        node = owner[cells]
-        own = state.counts[cells] - discounts[level] * state.tables[cells]
-        weight = state.total[node] + state.alpha[flat.node_group[node]]
-        state.phi[cells] = own / weight + share[node] * state.phi[flat.cell_parent[cells]]
-    return float(np.abs(state.phi - before).max(initial=0.0))
-
-
-def _move_concentrations(
-    flat: TiedTree,
-    prior: Prior,
-    discounts: Floats,
-    state: _Means,
-    residual: Floats,
-    damping: Floats,
-) -> float:
-    """One damped Newton step on every log-concentration; return a bound on its effect.
-
-    The change of any estimate by log alpha is at most alpha N / (N + alpha)^2.
-    """
-    value = _balance(flat, prior, discounts, state, state.alpha)
-    slope = (_balance(flat, prior, discounts, state, state.alpha * np.exp(PROBE)) - value) / PROBE
-    falling = slope < 0
-    step = np.where(falling, -value / np.where(falling, slope, -1.0), value)
-    damping[:] = np.where(value * residual < 0, 0.5 * damping, np.minimum(1.0, 1.3 * damping))
-    residual[:] = value
-    before = state.alpha.copy()
-    moved = before * np.exp(damping * np.clip(step, -MAX_STEP, MAX_STEP))
-    state.alpha[:] = np.clip(moved, MIN_CONCENTRATION, MAX_CONCENTRATION)
-    largest = np.zeros(flat.n_groups)
-    np.maximum.at(largest, flat.node_group[1:], state.total[1:])
-    share = before / (before + largest)
-    weight = np.where(share > 0.5, share * (1.0 - share), 0.25)
-    return float((weight * np.abs(np.log(state.alpha / before))).max(initial=0.0))
-
-
-def _balance(
-    flat: TiedTree, prior: Prior, discounts: Floats, state: _Means, alpha: Floats
-) -> Floats:
-    """Return log of what raises each concentration over what lowers it; zero at the mode."""
-    gain = np.full(flat.n_groups, prior.shape - 1.0)
-    cost = prior.rates(flat.n_groups, flat.class_group) * alpha
-    for level in range(1, len(discounts)):
-        nodes, discount = _nodes(flat, level), discounts[level]
-        group = flat.node_group[nodes]
-        own, tables, total = alpha[group], state.node_tables[nodes], state.total[nodes]
-        if discount > 0:
-            ratio = own / discount
-            opened = ratio * (digamma(ratio + tables) - digamma(ratio))
-        else:
-            opened = tables
-        taken = own * (digamma(own + total) - digamma(own))
-        gain += np.bincount(group, opened, minlength=flat.n_groups)
-        cost += np.bincount(group, taken, minlength=flat.n_groups)
-    tiny = np.finfo(float).tiny
-    return np.asarray(np.log(np.maximum(gain, tiny) / np.maximum(cost, tiny)))
+    def _balance(self, alpha: Floats) -> Floats:
+        """Return log of what raises each concentration over what lowers it; zero at the mode."""
+        flat, prior = self.flat, self.prior
+        gain = np.full(flat.n_groups, prior.shape - 1.0)
+        cost = prior.rates(flat.n_groups, flat.class_group) * alpha
+        for level in range(1, len(self.discounts)):
+            nodes, discount = _nodes(flat, level), self.discounts[level]
+            group = flat.node_group[nodes]
+            own, opened, total = alpha[group], self.node_tables[nodes], self.total[nodes]
+            if discount > 0:
+                ratio = own / discount
+                opened = ratio * (digamma(ratio + opened) - digamma(ratio))
+            taken = own * (digamma(own + total) - digamma(own))
+            gain += np.bincount(group, opened, minlength=flat.n_groups)
+            cost += np.bincount(group, taken, minlength=flat.n_groups)
+        tiny = np.finfo(float).tiny
+        return np.asarray(np.log(np.maximum(gain, tiny) / np.maximum(cost, tiny)))

@@ -33,29 +33,14 @@ MAX_TABLES = 1024  # columns; more tables than that in one cell are not sampled
 
 
 class Ratios(NamedTuple):
-    """V(n, t) for the sampler's kernels.
+    """V(n, t) for the sampler's kernels."""
 
-    Attributes
-    ----------
-    rows : (n_rows, n_columns)
-        ``rows[i, t]`` is V(n_i, t); column 0 is not used.
-    log_count : (n_rows - DENSE,)
-        log n_i from row `DENSE` on.
-    dense : int
-        Rows up to this number have n_i = i.
-    discount : float
-    near : (<= DENSE + 1, NEAR)
-        The first columns again: what is read most, in a fraction of the cache.
-    growth : (<= DENSE + 1, NEAR)
-        S(n + 1, t) / S(n, t) = n - t d + 1 / V(n, t - 1), likewise.
-    """
-
-    rows: Floats
-    log_count: Floats
-    dense: int
+    rows: Floats  # (n_rows, n_columns): ``rows[i, t]`` is V(n_i, t); column 0 is not used
+    log_count: Floats  # (n_rows - DENSE,): log n_i from row `DENSE` on
+    dense: int  # rows up to this number have n_i = i
     discount: float
-    near: Floats
-    growth: Floats
+    near: Floats  # (<= DENSE + 1, NEAR): the first columns again, read most, in little cache
+    growth: Floats  # likewise: S(n + 1, t) / S(n, t) = n - t d + 1 / V(n, t - 1)
 
     def row(self, n: int) -> NDArray[np.float64]:
         """Return V(n, t) for all t, shape (n_columns,); zero where t >= n."""

@@ -35,15 +35,9 @@ FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 
 
 class Trial:
-    """The parts that leave a fold out, with the rows of that fold.
+    """The parts that leave a fold out, with the rows of that fold, in memory.
 
-    Attributes
-    ----------
-    parts : list of Part
-    held : list of Rows
-        Each left-out fold's rows, in memory.
-    labels, weights : ndarray
-        Of the left-out rows, fold after fold.
+    `labels` and `weights` are those of the left-out rows, fold after fold.
     """
 
     def __init__(self, parts: list[Part], held: list[Rows]) -> None:
@@ -70,38 +64,19 @@ class Trial:
 
 
 class MemberScores(NamedTuple):
-    """What a member adds up for each class.
+    """What a member adds up for each class, feature by selected feature."""
 
-    Attributes
-    ----------
-    class_node : (n_classes,)
-    values : list of ndarray, shape (arity, n_classes)
-        Of each selected feature's values.
-    groups : list of ndarray, shape (*parent_groups, n_groups, n_classes)
-        Of its groups, under the first of its parents.
-    """
-
-    class_node: Floats
-    values: list[Floats]
-    groups: list[Floats]
+    class_node: Floats  # (n_classes,)
+    values: list[Floats]  # (arity, n_classes)
+    groups: list[Floats]  # (*parent_groups, n_groups, n_classes), under the first parents
 
 
 class Member(ABC):
-    """One way to score the classes.
+    """One way to score the classes; `choose` sets what it says of left-out rows."""
 
-    Attributes
-    ----------
-    depth : int
-        The most parents of a feature.
-    held_out : ndarray of float64, shape (n_left_out, n_classes)
-        Log-posteriors of left-out rows by fits without their fold; set by `choose`.
-    loss : float
-        Their mean loss.
-    """
-
-    depth: int
-    held_out: Floats
-    loss: float = np.nan
+    depth: int  # the most parents of a feature
+    held_out: Floats  # (n_left_out, n_classes): log-posteriors by fits without the row's fold
+    loss: float = np.nan  # their mean loss
 
     @abstractmethod
     def choose(self, trial: Trial) -> None:
@@ -119,12 +94,7 @@ class Member(ABC):
 class Smooth(Member):
     """Smooth scores of the features, and of their groups under up to `depth` parents.
 
-    Parameters
-    ----------
-    depth : int
-    settings : Settings
-    shallower : Smooth or None
-        The member of one parent less, from whose scores and strength to start.
+    It starts from scores and strength of a `shallower` member of one parent less.
     """
 
     def __init__(self, depth: int, settings: Settings, shallower: Smooth | None = None) -> None:
@@ -229,12 +199,7 @@ class Smooth(Member):
 
 
 class Generative(Member):
-    """Tables of groups that are estimated from counts.
-
-    Parameters
-    ----------
-    learner : CountLearner
-    """
+    """Tables of groups that are estimated from counts."""
 
     depth = 1  # parents of a feature at most
 

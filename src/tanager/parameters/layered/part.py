@@ -22,40 +22,21 @@ __all__ = ["Part"]
 Floats = NDArray[np.float64]
 
 MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
-OWN_TABLE_ROWS = (
-    1_000  # from which on each parent has a table, and each layer a strength, of its own
-)
+OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows to learn from, with groups and a structure, and rows that are left out.
+    """Rows to learn from, with groups and a structure, and rows that are left out."""
 
-    Attributes
-    ----------
-    rows : Rows
-        All rows, with the features' own codes.
-    groups : tuple of Groups
-        Of each feature, by which it is read as a parent.
-    structure : Structure
-    plan : FitPlan
-        Of the rows to learn from.
-    context : FitContext
-        Where all rows are read.
-    fold : Fold or None
-        The rows to learn from; None is all.
-    value_weights : list of ndarray
-        The weight of the rows of each value, feature by feature.
-    """
-
-    rows: Rows
-    groups: tuple[Groups, ...]
+    rows: Rows  # all rows, with the features' own codes
+    groups: tuple[Groups, ...]  # of each feature, by which it is read as a parent
     structure: Structure
-    plan: FitPlan
-    context: FitContext
-    fold: Fold | None = None
-    value_weights: list[Floats] = field(default_factory=list)
+    plan: FitPlan  # of the rows to learn from
+    context: FitContext  # where all rows are read
+    fold: Fold | None = None  # the rows to learn from; None is all
+    value_weights: list[Floats] = field(default_factory=list)  # of each feature's values
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
 
     @property
