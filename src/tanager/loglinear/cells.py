@@ -85,6 +85,9 @@ class Terms:
         self._lay_out(columns)
         self.mass[0] = rows.total_weight
         self.steps = self._find_steps() if self._signs else None
+        self._blocks: list[Curves | Sheets | TableSteps] = [*self._smooth]
+        if self.steps is not None:
+            self._blocks.append(self.steps)
         if len(tables) == len(self.families):
             own = [self.places(at) for at in range(len(self.families))]
             self.joint = Joint.alone(self.families, columns, self.starts, own, self.n_cells)
@@ -107,13 +110,14 @@ class Terms:
         double = [at for at in smooth if len(self.families[at]) == 2]
         aligned = {at: self._aligned(at, bases) for at in smooth}
         self._kept = aligned  # as long as these terms live, others find the same bases
-        self._curves = Curves(single, [aligned[at][0] for at in single])
-        self._sheets = Sheets(double, [aligned[at] for at in double])
+        self._smooth: tuple[Curves | Sheets, ...] = (
+            Curves(single, [aligned[at][0] for at in single]),
+            Sheets(double, [aligned[at] for at in double]),
+        )
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}
-        blocks: tuple[Curves | Sheets, ...] = (self._curves, self._sheets)
-        for depth, block in enumerate(blocks):
+        for depth, block in enumerate(self._smooth):
             block.start = start
             own = np.zeros(block.n_cells)
             for at, first in block.firsts.items():
@@ -188,7 +192,9 @@ class Terms:
         (prod(arity + 1),).
         """
         shape = self.shape(at)
-        padded = np.full([arity + 1 for arity in shape], self._blank_place(at))
+        block = next((one for one in self._smooth if at in one.firsts), None)
+        blank = self._size(at) if block is None else block.size - 1  # a cell of zero
+        padded = np.full([arity + 1 for arity in shape], blank)
         padded[tuple(slice(arity) for arity in shape)] = self._places[at].reshape(shape)
         return padded.ravel()
 
@@ -197,21 +203,11 @@ class Terms:
         radices = [arity + 1 for arity in self.shape(at)]
         return np.asarray(self.starts[at] + self.places(at)[np.ravel_multi_index(digits, radices)])
 
-    def _blank_place(self, at: int) -> int:
-        """Return a cell of zero of a family, counted from its start."""
-        if at in self._curves.firsts:
-            return self._curves.size - 1
-        if at in self._sheets.firsts:
-            return self._sheets.size - 1
-        return self._size(at)
-
     def scores(self, free: Floats) -> Floats:
         """Return the scores of parameters, both (n_cells, n_columns)."""
         out = free.copy()
-        self._curves.expand(free, out)
-        self._sheets.expand(free, out)
-        if self.steps is not None:
-            self.steps.expand(out)
+        for block in self._blocks:
+            block.expand(out)
         return out
 
     def expand(self, free: Floats) -> Floats:
@@ -224,20 +220,16 @@ class Terms:
         `slopes` may be changed.
         """
         slopes = self.joint.pull(slopes)
-        self._curves.pull(slopes)
-        self._sheets.pull(slopes)
-        if self.steps is not None:
-            self.steps.pull(slopes)
+        for block in self._blocks:
+            block.pull(slopes)
         slopes[self._blank] = 0.0
         return slopes
 
     def parameter_mass(self) -> Floats:
         """Return the weight of the rows that each parameter speaks for, shape (n_cells,)."""
         out = self.mass.copy()
-        self._curves.pull_mass(out)
-        self._sheets.pull_mass(out)
-        if self.steps is not None:
-            self.steps.pull_mass(out)
+        for block in self._blocks:
+            block.pull_mass(out)
         return out
 
     def carry(self, free: Floats, other: Terms) -> Floats:

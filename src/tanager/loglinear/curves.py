@@ -1,4 +1,4 @@
-r"""How the scores of a feature's values hang together.
+r"""How the scores of a feature's values depend on each other.
 
 The scores of a category are free. Those of k ordered values are a sum of
 cosines of the value's rank,
@@ -71,7 +71,7 @@ def basis_variances(n_ordered: int) -> Floats:
 
 
 def align(matrix: Floats, mass: Floats) -> Floats:
-    """Turn a basis, (arity, arity), so that its parameters do not pull at each other.
+    """Turn a basis, (arity, arity), so that its parameters do not interact.
 
     A rotation of the parameters leaves their prior as it is. Of all rotations this one makes
     the second derivatives of a loss that is even over the rows diagonal: with heavy values
@@ -115,13 +115,13 @@ class Curves:
         """Return the cells of a family's joint values, counted from its first."""
         return np.arange(shape[0])
 
-    def expand(self, free: Floats, out: Floats) -> None:
-        """Write the block's scores, of parameters of all cells."""
-        given, found = self._families(free), self._families(out)
+    def expand(self, values: Floats) -> None:
+        """Turn the block's parameters, among those of all cells, into scores, in place."""
+        own = self._families(values)
         for rows, matrix in self._groups:
             side = matrix.shape[-1]
-            found[rows, :side] = _turn(matrix, given[rows, :side])
-            found[rows, side:] = 0.0
+            own[rows, :side] = _turn(matrix, own[rows, :side])
+            own[rows, side:] = 0.0
 
     def pull(self, slopes: Floats) -> None:
         """Turn the block's derivatives by scores into those by parameters, in place."""
@@ -195,11 +195,11 @@ class Sheets:
         """Return the cells of a family's joint values, counted from its first."""
         return (np.arange(shape[0])[:, None] * self._side + np.arange(shape[1])).ravel()
 
-    def expand(self, free: Floats, out: Floats) -> None:
-        """Write the block's scores, of parameters of all cells."""
+    def expand(self, values: Floats) -> None:
+        """Turn the block's parameters, among those of all cells, into scores, in place."""
         if self.n_cells:
             own = slice(self.start, self.start + self.n_cells)
-            out[own] = self._turn(free[own], self._first, self._second)
+            values[own] = self._turn(values[own], self._first, self._second)
 
     def pull(self, slopes: Floats) -> None:
         """Turn the block's derivatives by scores into those by parameters, in place."""

@@ -85,7 +85,7 @@ class Direct:
         return slopes[0, :-1].ravel()
 
 
-class Extended:
+class Extended(Direct):
     r"""Scores that are log-probabilities, by a softmax over the feature's values (equation 13).
 
     The derivative goes through the softmax (equation 14):
@@ -93,14 +93,12 @@ class Extended:
     """
 
     def __init__(self, layout: CellLayout, logs: Floats) -> None:
+        super().__init__(logs)
         self._layout = layout
-        self._direct = Direct(logs)
-        self.generative = self._direct.generative
-        self.n_free = self._direct.n_free
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
-        out = self._direct.expand(free)
+        out = super().expand(free)
         for block, axis in self._blocks(out[0]):
             block -= log_sum_exp(block, axis, keepdims=True)
         return out
@@ -113,7 +111,7 @@ class Extended:
             self._blocks(out[0]), self._blocks(theta[0]), strict=True
         ):
             block -= share * block.sum(axis=axis, keepdims=True)
-        return self._direct.pull(free, out)
+        return super().pull(free, out)
 
     def _blocks(self, flat: Floats) -> list[tuple[Floats, int]]:
         """Return views of each normalised block, and the axis that sums to one."""

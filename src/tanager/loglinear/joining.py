@@ -1,4 +1,4 @@
-"""Families joined into few look-ups a row.
+"""Families joined into few look-ups per row.
 
 One look-up costs the same whether it adds one family's score or the sum of
 several. So where rows are many, families with few joint values between them are

@@ -94,7 +94,7 @@ class Objective:
     scores    (n_sets, n_cells, n_columns)    a parametrisation: `Terms` (free, smooth, or
                                               monotone), `Direct`, `Extended`, `Weighted`
     tables    (n_sets, n_tables, n_columns)   `Joint`: sums of families that are read at once
-    s         (n_rows, n_columns)             `LocatedTable`: one cell of every table a row
+    s         (n_rows, n_columns)             `LocatedTable`: one cell per table and row
     ========  ==============================  ===========================================
 
     all of float64 and C-contiguous. There is one column per class, or a single one for two

@@ -16,13 +16,7 @@ from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training
 from tanager.training.fitting import Task, fit
-from tanager.training.model import (
-    NO_PARENT,
-    JointTables,
-    Model,
-    Slots,
-    TrainingRows,
-)
+from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
 from tanager.training.options import Trained
 
 __all__ = ["Hybrid"]
@@ -85,11 +79,7 @@ class Hybrid(Trained, ParameterLearner):
     """
 
     def __init__(
-        self,
-        loss: str | Loss = "hybrid",
-        *,
-        joint: str = "keep",
-        training: Training | None = None,
+        self, loss: str | Loss = "hybrid", *, joint: str = "keep", training: Training | None = None
     ) -> None:
         self.loss = loss
         self.joint = joint

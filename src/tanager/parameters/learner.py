@@ -86,10 +86,7 @@ class CountLearner(ParameterLearner):
         return counts.classes + plan.prior.classes, Trees(added)
 
     def from_counts(
-        self,
-        class_counts: NDArray[np.float64],
-        trees: Sequence[ContextTree],
-        context: FitContext,
+        self, class_counts: NDArray[np.float64], trees: Sequence[ContextTree], context: FitContext
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         families = map_trees(self.family, trees, context)

@@ -182,8 +182,8 @@ class Layout:
             start = family.cells.stop
         if start + 1 > MAX_NUMBER:
             raise MemoryBoundError(
-                f"The structure has {start:,} parameters a class, more than {MAX_NUMBER:,}. "
-                "Hint: use fewer parents a feature, or a generative parameter learner."
+                f"The structure has {start:,} parameters per class, more than {MAX_NUMBER:,}. "
+                "Hint: use fewer parents per feature, or a generative parameter learner."
             )
         return cls(structure, domain, tuple(families))
 

@@ -116,7 +116,7 @@ class Discriminative(ParameterLearner):
 
     Each evaluation of the objective is one pass over the rows. A family with an
     unknown member contributes nothing to its row's score while training.
-    Memory: a few numbers per parameter, one byte a row with folds.
+    Memory: a few numbers per parameter, one byte per row with folds.
 
     ``info_["parameters"]`` has the history: `objective`, `loss` and
     `gradient_norm` per iteration, `passes`, `converged` and `reason`.

@@ -114,13 +114,13 @@ class Problem:
 
     @cached_property
     def crossfitted(self) -> Logs:
-        """Tables that leave each fold out, as one set a fold."""
+        """Tables that leave each fold out, as one set per fold."""
         n_folds = self.n_folds
         n_sets = n_folds * (1 + len(self.prefix_depths))
         if n_sets * self.layout.n_cells > MAX_NUMBER:
             raise MemoryBoundError(
-                f"{n_sets} sets of {self.layout.n_cells:,} parameters a class are more than "
-                f"{MAX_NUMBER:,}. Hint: use fewer parents a feature, or crossfit=0."
+                f"{n_sets} sets of {self.layout.n_cells:,} parameters per class are more than "
+                f"{MAX_NUMBER:,}. Hint: use fewer parents per feature, or crossfit=0."
             )
         learner = resolve_base(self.options.base)
         own, prefixes = [], []

@@ -43,7 +43,7 @@ class HDP(CountLearner):
     ----------
     inference : {'fixed-point', 'gibbs'}
         'fixed-point' iterates conditional means to a standstill: deterministic,
-        milliseconds a table, any weights. 'gibbs' samples the model and
+        milliseconds per table, any weights. 'gibbs' samples the model and
         averages, in ten to a hundred times the time: the check on the other,
         about one per cent better in log-loss on small tables.
     tying : {'level', 'parent', 'single'}
@@ -90,7 +90,7 @@ class HDP(CountLearner):
     ``info_["parameters"]`` reports per family the sweeps taken, the trace of
     what `tolerance` bounds, and the concentrations. One pass over the data (the
     counts). A value that a context never saw is averaged over the samples like the
-    others, up to 16 million cells a family (``info_`` says `unseen_averaged`).
+    others, up to 16 million cells per family (``info_`` says `unseen_averaged`).
     Time is proportional to the number of cells with a count; a sweep of the
     sampler costs about 0.1 microseconds for each with two rows or more.
     Every family has a random stream of its own: the number of threads changes
@@ -150,10 +150,7 @@ class HDP(CountLearner):
         self.discount = discount
 
     def from_counts(
-        self,
-        class_counts: NDArray[np.float64],
-        trees: Sequence[ContextTree],
-        context: FitContext,
+        self, class_counts: NDArray[np.float64], trees: Sequence[ContextTree], context: FitContext
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()

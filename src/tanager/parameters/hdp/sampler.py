@@ -30,10 +30,8 @@ BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer
 LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
 WINDOW = 8  # table counts among which a cell chooses in one sweep
-# The discounts that are told apart; their prior is uniform.
-GRID = tuple(round(0.05 * i, 2) for i in range(20))
-# Steps to a neighbour of the grid in one draw.
-STEPS = 4
+GRID = tuple(round(0.05 * i, 2) for i in range(20))  # of discounts; their prior is uniform
+STEPS = 4  # to a neighbour of the grid, in one draw
 
 
 class Pace(NamedTuple):
@@ -72,11 +70,7 @@ class _Chain(NamedTuple):
 
 
 def sample(
-    tree: ContextTree,
-    flat: TiedTree,
-    prior: Prior,
-    budget: Budget,
-    generator: np.random.Generator,
+    tree: ContextTree, flat: TiedTree, prior: Prior, budget: Budget, generator: np.random.Generator
 ) -> Estimate:
     """Estimate one family by the mean of its posterior."""
     _check_counts(flat)
@@ -140,19 +134,25 @@ class _Model:
         native.run_chain(*given)
 
     def move_discount(self, chain: _Chain, generator: np.random.Generator) -> None:
-        if self.prior.discount is None:
-            self.discount = draw_discount(
-                self.flat, chain.state, chain.alpha, self.discount, self.max_count, generator
-            )
-            self.seen.append(self.discount)
+        """Draw a free discount: Metropolis steps to neighbours on the grid."""
+        if self.prior.discount is not None:
+            return
+        place, given = GRID.index(self.discount), (self.flat, chain.state, chain.alpha)
+        now = log_likelihood(*given, self.discount, self.max_count)
+        for _ in range(STEPS):
+            other = place + (1 if generator.random() < 0.5 else -1)
+            chance = generator.random()
+            if not 0 <= other < len(GRID):
+                continue
+            there = log_likelihood(*given, GRID[other], self.max_count)
+            if np.log(chance) < there - now:
+                place, now = other, there
+        self.discount = GRID[place]
+        self.seen.append(self.discount)
 
 
 def _start(
-    tree: ContextTree,
-    flat: TiedTree,
-    prior: Prior,
-    budget: Budget,
-    generator: np.random.Generator,
+    tree: ContextTree, flat: TiedTree, prior: Prior, budget: Budget, generator: np.random.Generator
 ) -> list[_Chain]:
     """Return chains around the fixed point, or the prior's mean, with their random states."""
     solved = fixed_point.solve(tree, flat, prior._replace(discount=0.0), 1e-3, 200)
@@ -164,10 +164,8 @@ def _start(
     chains = []
     for at in range(budget.n_chains):
         alpha = centre * SPREAD ** (at - (budget.n_chains - 1) / 2)
-        n_cells, n_nodes = flat.cell_count.shape[0], flat.node_group.shape[0]
-        state = Seating(
-            *(np.zeros(size, np.int64) for size in (n_cells, n_cells, n_nodes, n_nodes))
-        )
+        sizes = np.repeat([len(flat.cell_count), len(flat.node_group)], 2)
+        state = Seating(*(np.zeros(size, np.int64) for size in sizes))
         nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
         given = (*nodes, flat.cell_parent, flat.cell_count, phi, alpha, most, *state)
         native.start_chain(*given)
@@ -268,34 +266,8 @@ def _check_counts(flat: TiedTree) -> None:
         )
 
 
-def draw_discount(
-    flat: TiedTree,
-    state: tuple[Ints, Ints, Ints, Ints],
-    alpha: Floats,
-    discount: float,
-    max_count: int,
-    generator: np.random.Generator,
-) -> float:
-    """Return the next discount of a chain: Metropolis steps to neighbours on the grid."""
-    place = GRID.index(discount)
-    now = log_likelihood(flat, state, alpha, discount, max_count)
-    for _ in range(STEPS):
-        other = place + (1 if generator.random() < 0.5 else -1)
-        chance = generator.random()
-        if not 0 <= other < len(GRID):
-            continue
-        there = log_likelihood(flat, state, alpha, GRID[other], max_count)
-        if np.log(chance) < there - now:
-            place, now = other, there
-    return GRID[place]
-
-
 def log_likelihood(
-    flat: TiedTree,
-    state: tuple[Ints, Ints, Ints, Ints],
-    alpha: Floats,
-    discount: float,
-    max_count: int,
+    flat: TiedTree, state: Seating, alpha: Floats, discount: float, max_count: int
 ) -> float:
     r"""Return the terms of the tables' probability that depend on the discount.
 

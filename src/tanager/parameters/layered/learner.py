@@ -33,7 +33,7 @@ GATHERED_ROWS = 50_000  # fewer are brought together, and each fold learns group
 FOLD_ROWS = 20_000  # about as many rows are held out of very many
 MOST_FOLDS = 250
 LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
-MOST_NUMBERS = 1 << 22  # of a network with more than one parent a feature
+MOST_NUMBERS = 1 << 22  # of a network with more than one parent per feature
 
 
 class Layered(GroupedLearner):
@@ -79,8 +79,8 @@ class Layered(GroupedLearner):
     Fewer than 50,000 rows are brought together and learned from on one thread,
     whatever the engine.
 
-    Generative tables that say less about left-out rows than the classes' shares
-    do are no member: on many features without information they are sure of noise.
+    A generative model that predicts held-out rows worse than the class frequencies
+    is overfitting noise, so it's left out.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member, and `members`, what each of them reports.
@@ -213,8 +213,7 @@ class Layered(GroupedLearner):
             table = Generative(generative)
             if trial is not None:
                 table.choose(trial)
-            # Worse than the classes' shares alone, it is sure of what is noise to it; even a
-            # small share in the pool would then be noise.
+            # Worse than the class frequencies, it overfits noise: even a small share would hurt.
             if trial is None or table.loss <= trial.loss(trial.log_shares):
                 members.append(table)
         return members
