@@ -110,10 +110,10 @@ class Terms:
         double = [at for at in smooth if len(self.families[at]) == 2]
         aligned = {at: self._aligned(at, bases) for at in smooth}
         self._kept = aligned  # as long as these terms live, others find the same bases
-        self._smooth: tuple[Curves | Sheets, ...] = (
+        self._smooth: list[Curves | Sheets] = [
             Curves(single, [aligned[at][0] for at in single]),
             Sheets(double, [aligned[at] for at in double]),
-        )
+        ]
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}

@@ -100,18 +100,9 @@ def cut_pairs(rows: Residuals, domain: Domain, pairs: Ints) -> tuple[Floats, Int
     looked = (n_ordered[pairs] > 1).any(axis=1) & (sizes <= MOST_CELLS)
     chosen = np.ascontiguousarray(pairs[looked])
     found, where = np.zeros(len(chosen)), np.full((len(chosen), 2), -1, np.int64)
-    native.find_cuts(
-        rows.codes.astype(np.uint16),
-        domain.arities,
-        n_ordered,
-        rows.residuals,
-        rows.spreads,
-        rows.weights,
-        SHRINK,
-        chosen,
-        found,
-        where,
-    )
+    coded = rows.codes.astype(np.uint16), domain.arities, n_ordered
+    given = *coded, rows.residuals, rows.spreads, rows.weights, SHRINK, chosen, found, where
+    native.find_cuts(*given)
     gains[looked], cuts[looked] = found, where
     return gains, cuts
 

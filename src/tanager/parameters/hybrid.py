@@ -21,7 +21,6 @@ from tanager.training.options import Trained
 
 __all__ = ["Hybrid"]
 
-Floats = NDArray[np.float64]
 TRAINING_STREAM = 803
 JOINT = ("keep", "refine", "restart")
 

@@ -51,7 +51,6 @@ from tanager.parameters.hdp.stirling import stirling_ratios
 __all__ = ["count_discounts", "solve", "solve_discounted"]
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Where two levels explain the same variation the fixed point is not unique.
 # From a low start the deep levels speak first and the levels that add nothing
@@ -72,24 +71,11 @@ def solve(
     phi = np.empty(flat.cell_count.shape[0])
     escape = np.empty(flat.node_group.shape[0])
     trace = np.zeros(max_sweeps)
-    n_sweeps = native.solve_fixed_point(
-        flat.level_node,
-        flat.level_cell,
-        flat.node_start,
-        flat.node_group,
-        flat.cell_parent,
-        flat.cell_count,
-        tree.arity,
-        prior.root_concentration,
-        prior.shape,
-        prior.rates(flat.n_groups, flat.class_group),
-        tolerance,
-        max_sweeps,
-        alpha,
-        phi,
-        escape,
-        trace,
-    )
+    nodes = flat.level_node, flat.level_cell, flat.node_start, flat.node_group
+    gamma = prior.shape, prior.rates(flat.n_groups, flat.class_group)
+    model = *nodes, flat.cell_parent, flat.cell_count, tree.arity, prior.root_concentration, *gamma
+    out = alpha, phi, escape, trace
+    n_sweeps = native.solve_fixed_point(*model, tolerance, max_sweeps, *out)
     converged = bool(trace[n_sweeps - 1] < tolerance)
     info = {"sweeps": int(n_sweeps), "trace": trace[:n_sweeps].copy(), "concentration": alpha}
     return Estimate(phi, escape, converged, info)

@@ -22,6 +22,8 @@ from tanager.parameters.tables import FamilyTable, Tables
 
 __all__ = ["HDP"]
 
+Floats = NDArray[np.float64]
+
 TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}
 # Beyond this many cells (1 GiB while sampling) values that a context never saw share what
 # it leaves in the ratio of the parent's means, instead of each being averaged.
@@ -150,7 +152,7 @@ class HDP(CountLearner):
         self.discount = discount
 
     def from_counts(
-        self, class_counts: NDArray[np.float64], trees: Sequence[ContextTree], context: FitContext
+        self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()
@@ -166,13 +168,10 @@ class HDP(CountLearner):
         self._check()
         return self.estimate(tree, FitContext().generator(STREAM, 0))[1]
 
-    def log_prior(self, class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior: one virtual row, spread evenly over the classes."""
-        n_classes = class_counts.shape[0]
-        log_prior: NDArray[np.float64] = np.log(
-            (class_counts + 1.0 / n_classes) / (class_counts.sum() + 1.0)
-        )
-        return log_prior
+        shared = class_counts + 1.0 / class_counts.shape[0]
+        return np.asarray(np.log(shared / (class_counts.sum() + 1.0)))
 
     def estimate(
         self, tree: ContextTree, generator: np.random.Generator
@@ -182,16 +181,13 @@ class HDP(CountLearner):
         prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, discount)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
         if self.inference == "fixed-point":
-            flat = tie(tree, self.tying)
-            estimate = self._solve(tree, flat, prior, tolerance)
+            estimate = self._solve(tree, tie(tree, self.tying), prior, tolerance)
             return estimate, estimate.table(tree).compact()
-        n_cells = tree.n_nodes * int(tree.node_start[1])
-        spelled = n_cells <= MAX_SPELLED
+        spelled = tree.n_nodes * int(tree.node_start[1]) <= MAX_SPELLED
         tree = spell_unseen(tree) if spelled else tree
-        flat = tie(tree, self.tying)
         pace = Pace(self.thinning, self.concentration_interval, self.window)
         budget = Budget(tolerance, self.max_sweeps, self.burn_in, self.n_chains, pace, self.start)
-        estimate = sample(tree, flat, prior, budget, generator)
+        estimate = sample(tree, tie(tree, self.tying), prior, budget, generator)
         estimate.info["unseen_averaged"] = spelled
         return estimate, estimate.table(tree).compact()
 
@@ -227,22 +223,18 @@ class HDP(CountLearner):
             raise ConfigurationError(
                 f"inference={self.inference!r} is not known. Allowed: {allowed}."
             )
-        for name in POSITIVE:
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} is not allowed. It must be greater than zero."
-                )
+        wrong = {
+            name: "Use a number above zero." for name in POSITIVE if not getattr(self, name) > 0
+        }
         if self.tolerance is not None and not self.tolerance > 0:
-            raise ConfigurationError(
-                f"tolerance={self.tolerance!r} is not allowed. Use None or a number above zero."
-            )
+            wrong["tolerance"] = "Use None or a number above zero."
         if self.window < 2:
-            raise ConfigurationError(f"window={self.window!r} is not allowed. Use 2 or more.")
+            wrong["window"] = "Use 2 or more."
         for name in ("shape", "rate", "class_rate", "burn_in"):
             if getattr(self, name) is not None and getattr(self, name) < 0:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} is not allowed. Use zero or more."
-                )
+                wrong[name] = "Use zero or more."
+        for name, hint in wrong.items():
+            raise ConfigurationError(f"{name}={getattr(self, name)!r} is not allowed. {hint}")
         self._check_start()
         own = {"fixed-point": "counted", "gibbs": "sampled"}[self.inference]
         text = isinstance(self.discount, str)

@@ -75,17 +75,9 @@ def tie(tree: ContextTree, tying: str) -> TiedTree:
         raise ConfigurationError(
             f"tying={tying!r} is not known. Allowed: {allowed}. Use 'level' unless you compare."
         )
-    return TiedTree(
-        tree.level_node,
-        tree.level_cell,
-        tree.node_start,
-        group,
-        tree.node_parent,
-        tree.cell_parent,
-        tree.cell_count,
-        n_groups,
-        -1 if tying == "single" else 0,
-    )
+    nodes = tree.level_node, tree.level_cell, tree.node_start, group, tree.node_parent
+    class_group = -1 if tying == "single" else 0
+    return TiedTree(*nodes, tree.cell_parent, tree.cell_count, n_groups, class_group)
 
 
 def spell_unseen(tree: ContextTree) -> ContextTree:

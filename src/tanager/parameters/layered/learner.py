@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Fold, Rows, collect_rows
 from tanager.counts import Counts
@@ -24,7 +23,6 @@ from tanager.threads import one_blas_thread
 
 __all__ = ["Layered"]
 
-Floats = NDArray[np.float64]
 
 FOLDS_KEY = 6_202  # names the random stream of the folds
 LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing

@@ -132,41 +132,35 @@ def pool_members(
         # What a cell gives to all classes alike cancels in P(y | x).
         log -= log.mean(axis=-1, keepdims=True)
         log += _log_conditional(inputs)
-    log_prior += _offsets(part, logs, [within for within, _ in inside], log_prior)
+    own = part.structure.parent_indices
+    scored = Tables(log_prior, _under(part, own, logs, inside), normalized=False)
+    asked = partial(scored.log_joint, structure, arities=part.rows.domain.arities)
+    log_prior = log_prior + fit_offsets(part.rows, asked, part.class_counts, part.context)
     normalized = structure.is_moral()
     if normalized:
         known = structure, logs, log_prior, wanted
         logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
-    families = tuple(
-        _under(part, at, given.parent_indices[at], log, within)
-        for at, (log, (within, _)) in enumerate(zip(logs, inside, strict=True))
-    )
+    families = _under(part, given.parent_indices, logs, inside)
     return Tables(log_prior, families, normalized=normalized)
 
 
-def _offsets(
-    part: Part, logs: Sequence[Floats], inside: Sequence[Floats], log_prior: Floats
-) -> Floats:
-    """Return the class offsets of the pool, fitted to the training rows."""
-    parents = part.structure.parent_indices
-    families = tuple(
-        _under(part, at, parents[at], log, within)
-        for at, (log, within) in enumerate(zip(logs, inside, strict=True))
-    )
-    scores = Tables(log_prior, families, normalized=False)
-    asked = partial(scores.log_joint, part.structure, arities=part.rows.domain.arities)
-    return fit_offsets(part.rows, asked, part.class_counts, part.context)
-
-
-def _under(part: Part, at: int, parents: Sequence[int], log: Floats, within: Floats) -> FamilyTable:
-    """Return the table of a family under more parents, of which those not read have one group."""
-    held, feature = part.structure.parent_indices[at], part.structure.selected[at]
-    groups = [
-        part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in parents
-    ]
-    unread = [axis for axis, one in enumerate(parents) if one not in held]
-    spelled = np.ascontiguousarray(np.expand_dims(log, tuple(unread)))
-    return GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]])
+def _under(
+    part: Part,
+    parents: Sequence[Sequence[int]],
+    logs: Sequence[Floats],
+    inside: Sequence[tuple[Floats, Floats]],
+) -> tuple[FamilyTable, ...]:
+    """Return the families' tables under more parents; those not read have one group."""
+    out = []
+    places = zip(parents, part.structure.parent_indices, part.structure.selected, strict=True)
+    for (wide, held, feature), log, (within, _) in zip(places, logs, inside, strict=True):
+        groups = [
+            part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in wide
+        ]
+        unread = tuple(axis for axis, one in enumerate(wide) if one not in held)
+        spelled = np.ascontiguousarray(np.expand_dims(log, unread))
+        out.append(GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]]))
+    return tuple(out)
 
 
 def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
