@@ -87,15 +87,16 @@ class CellCoder:
         if rows is None:
             return None
         try:
-            return [
-                [
-                    read(cell) if read is not None and type(cell) is str else cell
-                    for read, cell in zip(self._readers, map(_plain, row), strict=True)
-                ]
-                for row in rows
-            ]
+            return [self._read(row) for row in rows]
         except _NeedsTable:
             return None
+
+    def _read(self, row: Sequence[Any]) -> list[Any]:
+        cells = [_plain(cell) for cell in row]
+        if any(type(cell) in (list, tuple) for cell in cells):
+            raise _NeedsTable  # columns of one cell each
+        pairs = zip(self._readers, cells, strict=True)
+        return [read(c) if read is not None and type(c) is str else c for read, c in pairs]
 
     def _code(self, row: Sequence[Any]) -> list[int]:
         try:
