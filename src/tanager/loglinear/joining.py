@@ -67,15 +67,14 @@ def join_families(
 
     `n_scores` is how many scores a joint value has.
     """
+    alone: list[JoinedTable] = [(family, (at,)) for at, family in enumerate(families)]
     if n_rows < FEWEST_ROWS:
-        return [(family, (at,)) for at, family in enumerate(families)]
+        return alone
     most = n_rows // ROWS_PER_VALUE
     cap = min(MOST_JOINT // n_scores, most)
     radices = [int(arity) + 1 for arity in columns.arities]
     joined = join_sets(families, radices, cap, most)
-    if len(joined) == len(families):
-        return [(family, (at,)) for at, family in enumerate(families)]
-    return joined
+    return joined if len(joined) < len(families) else alone
 
 
 def join_sets(
@@ -145,24 +144,20 @@ def weigh_joints(
     tables: Sequence[JoinedTable], columns: Columns, rows: Rows, context: FitContext
 ) -> list[Floats]:
     """Return the weight of the rows of each joint value of each table, (*(arity + 1))."""
-    out: list[Floats] = []
-    batch: list[tuple[int, ...]] = []
+    batches: list[list[tuple[int, ...]]] = []
     room = 0
     for members, _ in tables:
         size = prod(int(columns.arities[c]) + 1 for c in members)
-        if batch and room + size > MOST_WEIGHED:
-            out += _weigh(batch, columns, rows, context)
-            batch, room = [], 0
-        batch.append(members)
+        if not batches or room + size > MOST_WEIGHED:
+            batches.append([])
+            room = 0
+        batches[-1].append(members)
         room += size
-    return out + (_weigh(batch, columns, rows, context) if batch else [])
-
-
-def _weigh(
-    tables: list[tuple[int, ...]], columns: Columns, rows: Rows, context: FitContext
-) -> list[Floats]:
-    pass_ = _WeighPass(_Lookups.of(tables, columns))
-    return context.engine.run(pass_, rows, Progress(), "joint values")
+    out: list[Floats] = []
+    for batch in batches:
+        pass_ = _WeighPass(_Lookups.of(batch, columns))
+        out += context.engine.run(pass_, rows, Progress(), "joint values")
+    return out
 
 
 class _WeighPass:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Rows
 from tanager.codes.hashing import Fold, folds_of
+from tanager.counts import FoldPlan
 from tanager.engines import FitContext, LocalEngine, Piece
 from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.joining import Joint, Places
@@ -28,16 +29,6 @@ ScoredChunks = list[tuple[int, Floats]]  # each chunk's first row, and scores (n
 NO_FOLDS = np.zeros(0, np.uint8)
 ALL_ROWS = np.zeros(1, np.int64)
 FINER, COARSE = 2.0**10, 2.0**20  # of the loss's two grids; as in loglinear.c
-
-
-class Folds(Protocol):
-    """How rows are dealt into folds."""
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def n_folds(self) -> int: ...
 
 
 class LocatedRows(NamedTuple):
@@ -78,7 +69,7 @@ class LocatedTable:
     """
 
     def __init__(
-        self, joint: Joint, rows: Rows, context: FitContext, folds: Folds | None = None
+        self, joint: Joint, rows: Rows, context: FitContext, folds: Fold | FoldPlan | None = None
     ) -> None:
         self.n_rows = rows.n_rows
         self._joint = joint
@@ -160,7 +151,7 @@ class _Locator:
     """How rows are located."""
 
     places: Places
-    folds: Folds | None
+    folds: Fold | FoldPlan | None
 
     def __call__(self, piece: Piece[Chunk]) -> Iterator[LocatedRows]:
         for chunk in piece.chunks():

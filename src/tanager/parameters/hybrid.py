@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codes, Domain
+from tanager.codes import Domain
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError
 from tanager.losses import Loss
@@ -152,20 +152,13 @@ def _family_rows(structure: Structure, counts: Counts) -> TrainingRows:
     chunk, arities = counts.rows.gather(), counts.domain.arities
     contexts = np.empty((chunk.n_rows, len(structure.selected)), np.int64)
     for at, parents in enumerate(structure.parent_indices):
-        contexts[:, at] = _contexts(chunk.codes, parents, arities)
+        # Past the last configuration where a parent is unknown.
+        number, unknown = np.zeros(chunk.n_rows, np.int64), np.zeros(chunk.n_rows, np.bool_)
+        for parent in parents:
+            number = number * int(arities[parent]) + chunk.codes[parent]
+            unknown |= chunk.codes[parent] >= arities[parent]
+        number[unknown] = prod(int(arities[p]) for p in parents)
+        contexts[:, at] = number
     picked = chunk.codes[list(structure.selected)]
     children: NDArray[np.integer] = np.ascontiguousarray(picked.T)
     return TrainingRows(contexts, children, chunk.labels.astype(np.int64), chunk.weights)
-
-
-def _contexts(
-    codes: Codes, parents: tuple[int, ...], arities: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return each row's number among the parents' configurations, past the last if unknown."""
-    number = np.zeros(codes.shape[1], np.int64)
-    unknown = np.zeros(codes.shape[1], np.bool_)
-    for parent in parents:
-        number = number * int(arities[parent]) + codes[parent]
-        unknown |= codes[parent] >= arities[parent]
-    number[unknown] = prod(int(arities[p]) for p in parents)
-    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import ceil
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,56 +216,41 @@ class Discriminative(ParameterLearner):
     def _check(self) -> None:
         """Raise a ConfigurationError for what is not allowed."""
         for name, allowed in ALLOWED.items():
-            given = getattr(self, name)
-            if given not in allowed:
-                choices = ", ".join(map(repr, allowed))
-                raise ConfigurationError(f"Discriminative: {name}={given!r}. Allowed: {choices}.")
+            if getattr(self, name) not in allowed:
+                self._refuse(name, f"Allowed: {', '.join(map(repr, allowed))}.")
         if self.form != "weighted":
-            self._check_weighted_only()
-        self._check_smooth()
+            off = {"correction": (None,), "crossfit": ("auto", 0), "prefixes": (False,)}
+            if self.level != 4:
+                hint = (
+                    "Levels 1 to 3 share weights on generative tables. Hint: use form='weighted'."
+                )
+                self._refuse("level", hint, with_form=True)
+            for name in (name for name in off if getattr(self, name) not in off[name]):
+                hint = "It is for weights on generative tables. Hint: use form='weighted'."
+                self._refuse(name, hint, with_form=True)
+        corrected = self.form == "weighted" and self.correction is not None
+        if self.smooth is not None and not (self.form == "direct" or corrected):
+            hint = "Hint: use form='direct', or form='weighted' with a correction."
+            self._refuse(
+                "smooth", f"Free scores and corrections can be smooth. {hint}", with_form=True
+            )
         for name in ("l2", "correction", "smooth"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
             if not (number or given == "cv" or (name != "l2" and given is None)):
-                raise ConfigurationError(
-                    f"Discriminative: {name}={given!r}. Allowed: a number of at least 0, or 'cv'."
-                )
+                self._refuse(name, "Allowed: a number of at least 0, or 'cv'.")
         folds = self.crossfit
         whole = isinstance(folds, int) and not isinstance(folds, bool)
         if folds != "auto" and not (whole and (folds == 0 or 2 <= int(folds) <= MAX_FOLDS)):
-            raise ConfigurationError(
-                f"Discriminative: crossfit={folds!r}. Allowed: 'auto', 0, or 2 to {MAX_FOLDS} "
-                "folds."
-            )
-        if self.max_iter < 1 or self.tol < 0:
-            raise ConfigurationError(
-                f"Discriminative: max_iter={self.max_iter!r}, tol={self.tol!r}. "
-                "Allowed: at least one iteration, and a tolerance of at least 0."
-            )
+            self._refuse("crossfit", f"Allowed: 'auto', 0, or 2 to {MAX_FOLDS} folds.")
+        if self.max_iter < 1:
+            self._refuse("max_iter", "Allowed: at least one iteration.")
+        if self.tol < 0:
+            self._refuse("tol", "Allowed: a tolerance of at least 0.")
 
-    def _check_smooth(self) -> None:
-        if self.smooth is None or self.form == "direct":
-            return
-        if self.form != "weighted" or self.correction is None:
-            raise ConfigurationError(
-                f"Discriminative: smooth={self.smooth!r} with form={self.form!r}. Free scores and "
-                "corrections can be smooth. Hint: use form='direct', or form='weighted' with a "
-                "correction."
-            )
-
-    def _check_weighted_only(self) -> None:
-        if self.level != 4:
-            raise ConfigurationError(
-                f"Discriminative: level={self.level!r} with form={self.form!r}. Levels 1 to 3 "
-                "share weights on generative tables. Hint: use form='weighted'."
-            )
-        off = {"correction": (None,), "crossfit": ("auto", 0), "prefixes": (False,)}
-        for name, allowed in off.items():
-            if getattr(self, name) not in allowed:
-                raise ConfigurationError(
-                    f"Discriminative: {name}={getattr(self, name)!r} with form={self.form!r}. "
-                    f"It is for weights on generative tables. Hint: use form='weighted'."
-                )
+    def _refuse(self, name: str, hint: str, *, with_form: bool = False) -> NoReturn:
+        form = f" with form={self.form!r}" if with_form else ""
+        raise ConfigurationError(f"Discriminative: {name}={getattr(self, name)!r}{form}. {hint}")
 
 
 def _choose_strengths(problem: Problem) -> Strengths:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -45,6 +46,11 @@ class Part:
         return self.rows.n_rows >= OWN_TABLE_ROWS
 
     @property
+    def _families(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Each selected feature with its parents."""
+        return zip(self.structure.selected, self.structure.parent_indices, strict=True)
+
+    @property
     def signs(self) -> Signs:
         """Of the features along which classes rise or fall."""
         return self.plan.signs
@@ -84,8 +90,7 @@ class Part:
     def _refined(self) -> Part:
         """Divide groups where a feature and a parent together ask for it."""
         ordered = np.array(self.rows.domain.n_ordered) > 1
-        pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
-        families = [(feature, *parents) for feature, parents in pairs]
+        families = [(feature, *parents) for feature, parents in self._families]
         if not any(len(f) > 1 and ordered[list(f)].any() for f in families):
             return self
         residuals, domain = self.plan.residuals, self.rows.domain
@@ -139,10 +144,9 @@ class Part:
         stands for it. A table is left out where it cannot rise and fall as is asked along
         all its features.
         """
-        pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
         return [
             (feature, chosen)
-            for feature, parents in pairs
+            for feature, parents in self._families
             for number in range(1, min(depth, len(parents)) + 1)
             for chosen in self._with_last(parents[:number])
             if can_hold((feature, *chosen), self.signs)
@@ -159,8 +163,7 @@ class Part:
     def n_numbers(self, depth: int) -> int:
         """Return how many numbers the tables of groups with up to `depth` parents have."""
         sizes, domain = [int(groups.max()) + 1 for groups in self.groups], self.rows.domain
-        pairs = zip(self.structure.selected, self.structure.parent_indices, strict=True)
-        families = [(feature, *parents[:depth]) for feature, parents in pairs]
+        families = [(feature, *parents[:depth]) for feature, parents in self._families]
         return domain.n_classes * sum(prod(sizes[one] for one in family) for family in families)
 
     def located(self, depth: int) -> LocatedTerms:
