@@ -16,7 +16,7 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
 from tanager.network.network import Network, network_of
 
-__all__ = ["SPOKEN_FOR", "Explanation", "Step", "explain_row"]
+__all__ = ["SPOKEN_FOR", "Explanation", "ExplanationStep", "explain_row"]
 
 # Said wherever features are ranked by what they say alone.
 SPOKEN_FOR = (
@@ -26,7 +26,7 @@ SPOKEN_FOR = (
 MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that is left beyond the parents
 
 
-class Step(NamedTuple):
+class ExplanationStep(NamedTuple):
     """One step from the prior to the posterior.
 
     Attributes
@@ -100,7 +100,7 @@ class Explanation(EqualByArrays):
         order = np.argsort(-np.abs(self.contributions), kind="stable")
         return [int(at) for at in order[:n]]
 
-    def steps(self, most: int = 12) -> list[Step]:
+    def steps(self, most: int = 12) -> list[ExplanationStep]:
         """Return the way from prior to posterior, the largest contributions first.
 
         Parameters
@@ -109,17 +109,19 @@ class Explanation(EqualByArrays):
             Features with a step of their own; the rest share one.
         """
         total = self.prior
-        out = [Step("prior", "", total, total, _chance(total))]
+        out = [ExplanationStep("prior", "", total, total, _chance(total))]
         chosen = self.strongest(most)
         for at in chosen:
             adds = float(self.contributions[at])
             total += adds
-            out.append(Step(self.features[at], self.values[at], adds, total, _chance(total)))
+            out.append(
+                ExplanationStep(self.features[at], self.values[at], adds, total, _chance(total))
+            )
         rest = len(self.features) - len(chosen)
         if rest:
             end = self.posterior
             name = "1 other" if rest == 1 else f"{rest} others"
-            out.append(Step(name, "", end - total, end, _chance(end)))
+            out.append(ExplanationStep(name, "", end - total, end, _chance(end)))
         return out
 
     def spoken_for(self) -> list[int]:

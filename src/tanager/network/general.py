@@ -93,7 +93,7 @@ def network_of_variables(
     return _assemble(graph, root, _coding(variables, root, features, notes or {}))
 
 
-class _Table(NamedTuple):
+class _NodeTable(NamedTuple):
     """P(node | parents), (*parents, node)."""
 
     parents: tuple[int, ...]
@@ -106,7 +106,7 @@ class _Graph:
     def __init__(self, variables: Sequence[Variable]) -> None:
         self.names = [variable.name for variable in variables]
         self.sizes = [len(variable.states) for variable in variables]
-        self.tables = {at: _Table(v.parents, v.probabilities) for at, v in enumerate(variables)}
+        self.tables = {at: _NodeTable(v.parents, v.probabilities) for at, v in enumerate(variables)}
         self.hidden: set[int] = set()
 
     def cells(self, nodes: Iterable[int]) -> int:
@@ -160,9 +160,9 @@ class _Graph:
                 (*own.parents, node), own.values, scope
             )
             summed = joint.sum(axis=-1)
-            self.tables[child] = _Table(tuple(rest), summed)
+            self.tables[child] = _NodeTable(tuple(rest), summed)
             if place + 1 < len(children):
-                own = _Table((*rest, child), _divide(joint, summed[..., None]))
+                own = _NodeTable((*rest, child), _divide(joint, summed[..., None]))
 
     def make_root(self, root: int) -> None:
         """Rewrite the ancestors of a node so that it has no parents."""
@@ -190,11 +190,11 @@ class _Graph:
                 joint = joint * _spread(members, values, scope)
             summed = joint.sum(axis=-1)
             factors.append((parents, summed))
-            self.tables[node] = _Table(parents, _divide(joint, summed[..., None]))
+            self.tables[node] = _NodeTable(parents, _divide(joint, summed[..., None]))
         prior = np.ones(self.sizes[root])
         for _, values in factors:
             prior = prior * values
-        self.tables[root] = _Table((), prior / prior.sum())
+        self.tables[root] = _NodeTable((), prior / prior.sum())
 
 
 def _spread(members: Sequence[int], values: Floats, scope: Sequence[int]) -> Floats:

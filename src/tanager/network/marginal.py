@@ -92,7 +92,7 @@ def _add_by_pattern(
         summed = _relevant(structure, missing)
         if not summed:
             continue
-        families = _Families(tables, structure, arities, missing, summed)
+        families = _UnknownFamilies(tables, structure, arities, missing, summed)
         try:
             plan: _Elimination | _Forward = _Elimination(families, summed)
         except MemoryBoundError as bound:
@@ -124,7 +124,7 @@ def _relevant(structure: Structure, missing: set[int]) -> set[int]:
     return relevant
 
 
-class _Families:
+class _UnknownFamilies:
     """The families with an unknown member that matters, for one set of unknown features."""
 
     def __init__(
@@ -202,7 +202,7 @@ class _Forward:
     share a known child or a chain of unknown ones.
     """
 
-    def __init__(self, families: _Families, structure: Structure) -> None:
+    def __init__(self, families: _UnknownFamilies, structure: Structure) -> None:
         self.families = families
         self.features = structure.selected
         place = {at: rank for rank, at in enumerate(structure.topological_order())}
@@ -237,7 +237,7 @@ class _Forward:
 class _Elimination:
     """Exact elimination of one set of unknown features: the plan, and its execution on rows."""
 
-    def __init__(self, families: _Families, summed: set[int]) -> None:
+    def __init__(self, families: _UnknownFamilies, summed: set[int]) -> None:
         self.families = families
         self.order, self.largest = self._plan(set(summed))
 

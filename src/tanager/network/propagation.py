@@ -27,12 +27,12 @@ from tanager.parameters.tables import LARGE_CELLS
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Inner", "Propagation", "Step", "require_probabilities"]
+__all__ = ["EliminationStep", "Inner", "Propagation", "require_probabilities"]
 
 Floats = NDArray[np.float64]
 
 
-class Step(NamedTuple):
+class EliminationStep(NamedTuple):
     """How a feature depends on those that are eliminated after it.
 
     Attributes
@@ -72,13 +72,13 @@ class Propagation:
     ----------
     log_classes : ndarray of float64, shape (n_classes,)
         log P(class, evidence); or of the most probable completion with each class.
-    steps : list of Step
+    steps : list of EliminationStep
         In the order of elimination: read it backwards to draw or to complete.
     inner : dict of int to Inner
     """
 
     log_classes: Floats
-    steps: list[Step]
+    steps: list[EliminationStep]
     inner: dict[int, Inner]
 
     @classmethod
@@ -106,7 +106,7 @@ class Propagation:
             Keep the most probable value of each feature instead of the sum over all.
         """
         require_probabilities(network)
-        families = _Families(network, known, log_likelihoods, maximise=maximise)
+        families = _EvidenceFactors(network, known, log_likelihoods, maximise=maximise)
         log_prior = network.log_prior + log_classes
         unknown = [f for f in network.structure.selected if f not in known]
         if not known and not log_likelihoods and not maximise:
@@ -116,7 +116,9 @@ class Propagation:
                 feature = network.structure.selected[at]
                 scope, logs = families.factor(at)
                 given = tuple(f for f in scope if f != feature)
-                steps.append(Step(feature, given, align(scope, logs, (feature, *given))[0]))
+                steps.append(
+                    EliminationStep(feature, given, align(scope, logs, (feature, *given))[0])
+                )
             return cls(log_prior, steps, families.inner)
         factors = [families.factor(at) for at in range(len(network.structure.selected))]
         order = families.order(unknown, [scope for scope, _ in factors])
@@ -125,7 +127,7 @@ class Propagation:
             scope, joined = multiply([f for f in factors if feature in f[0]])
             given = tuple(f for f in scope if f != feature)
             logs = align(scope, joined, (feature, *given))[0]
-            steps.append(Step(feature, given, logs))
+            steps.append(EliminationStep(feature, given, logs))
             left = logs.max(axis=1) if maximise else log_sum_exp(logs, axis=1)
             factors = [*(f for f in factors if feature not in f[0]), (given, left[None])]
         total = multiply(factors)[1][0] if factors else np.zeros_like(log_prior)
@@ -149,7 +151,7 @@ class Propagation:
         return float(self.log_classes[label]), label, codes
 
 
-class _Families:
+class _EvidenceFactors:
     """The families of a network as factors under evidence."""
 
     def __init__(

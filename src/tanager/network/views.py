@@ -11,7 +11,7 @@ from tanager.drawing.cards import card, shown
 
 if TYPE_CHECKING:
     from tanager.network.answers import Answer
-    from tanager.network.explanation import Explanation, Step
+    from tanager.network.explanation import Explanation, ExplanationStep
     from tanager.network.labelled import LabelledTable
 
 __all__ = ["answer_html", "explanation_html", "table_html"]
@@ -63,7 +63,9 @@ def explanation_html(explanation: Explanation) -> str:
     )
 
 
-def _step_row(step: Step, before: float, low: float, span: float, *, is_prior: bool) -> str:
+def _step_row(
+    step: ExplanationStep, before: float, low: float, span: float, *, is_prior: bool
+) -> str:
     kind = "t-sum" if is_prior else "t-for" if step.adds > 0 else "t-against"
     adds = "" if is_prior else f"{step.adds:+.2f}"
     return (

@@ -90,7 +90,7 @@ def to_sql(
     kept = _listed(keep, read)
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
-    writer = _Writer(recipe, engine, kept)
+    writer = _QueryWriter(recipe, engine, kept)
     statement = writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
     own = names[0].lower() if engine.folds_names else names[0]
     if len(names) == 1 and own in writer.stage_names():
@@ -154,7 +154,7 @@ def _column(name: str) -> str:
     return f"{_ROW}.{name_quoted(name)}"
 
 
-class _Writer:
+class _QueryWriter:
     """Writes the statement, stage by stage."""
 
     def __init__(self, recipe: Recipe, dialect: Dialect, kept: Sequence[str]) -> None:
