@@ -330,3 +330,53 @@ def test_answers_too_large_are_refused():
     network = BayesNetClassifier("naive", "laplace").fit(X, rng.integers(0, 2, 600)).network_
     with pytest.raises(MemoryBoundError, match="Ask about fewer"):
         network.query(["x0", "x1", "x2", "x3", "x4"])
+
+
+@pytest.fixture(scope="module", params=[("tan", "hdp"), ("kdb(k=2)", "m-estimate")], ids=str)
+def exported(request, tmp_path_factory):
+    """A network of categories, and its BIF file."""
+    X, y = rows(400, seed=2)
+    X = X.set_column(
+        2, "number", pa.array(np.char.add("n", (X["number"].to_numpy() > 1).astype(str)))
+    )
+    X = X.set_column(1, "b", pa.array(np.char.add("b", X["b"].to_numpy().astype(int).astype(str))))
+    X = X.set_column(3, "d", pa.array(np.char.add("d", X["d"].to_numpy().astype(str))))
+    network = BayesNetClassifier(*request.param).fit(X, y).network_
+    path = tmp_path_factory.mktemp("peers") / "network.bif"
+    path.write_text(network.to_bif())
+    return network, path
+
+
+GIVEN = {"a": "mid", "d": "d1"}
+
+
+@pytest.mark.peers
+def test_pyagrum_gives_the_same_answers(exported):
+    gum = pytest.importorskip("pyagrum")
+    network, path = exported
+    engine = gum.LazyPropagation(gum.loadBN(str(path)))
+    engine.setEvidence({**GIVEN, "number": [0.3, 0.9]})  # likelihoods of nFalse, nTrue
+    engine.makeInference()
+    evidence = {**GIVEN, "number": Soft({"nFalse": 0.3, "nTrue": 0.9})}
+    for name in ("b", "number", "class"):
+        ours = network.query(name, evidence).probabilities
+        np.testing.assert_allclose(ours, engine.posterior(name).toarray(), atol=1e-9)
+
+
+@pytest.mark.peers
+@pytest.mark.filterwarnings("ignore")
+def test_pgmpy_gives_the_same_answers(exported):
+    pytest.importorskip("pgmpy")
+    from pgmpy.inference import VariableElimination
+    from pgmpy.readwrite import BIFReader
+
+    network, path = exported
+    engine = VariableElimination(BIFReader(str(path)).get_model())
+    for name in ("b", "number", "class"):
+        theirs = engine.query([name], evidence=GIVEN, show_progress=False)
+        answer = network.query(name, GIVEN)
+        order = [theirs.state_names[name].index(value) for value in answer.values[0]]
+        np.testing.assert_allclose(answer.probabilities, theirs.values[order], atol=1e-9)
+    best = network.most_probable(GIVEN, 1)[0].values
+    names = ["b", "number", "class"]
+    assert best == engine.map_query(names, evidence=GIVEN, show_progress=False)
