@@ -144,7 +144,7 @@ def test_members_without_a_share_are_not_fitted(monkeypatch):
     X = np.random.default_rng(0).integers(0, 3, (200, 4))
     clf = BayesNetClassifier(categorical_features="all").fit(X, (X[:, 0] == X[:, 1]).astype(int))
     assert [member.depth for member in fitted] == [1]
-    assert clf.structure_.max_parents == 1
+    assert clf.structure_.max_parents == 2  # P(x) reads one more than the scores
     members = clf.info_["parameters"]["members"]
     assert [m.get("converged") is None for m in members][:2] == [True, False]
 

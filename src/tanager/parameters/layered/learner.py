@@ -32,6 +32,8 @@ FOLD_ROWS = 20_000  # about as many rows are held out of very many
 MOST_FOLDS = 250
 LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
 MOST_NUMBERS = 1 << 22  # of a network with more than one parent per feature
+INPUT_PARENTS = 2  # that P(x) reads where the scores need none
+MOST_INPUT_NUMBERS = 1 << 20  # of a network whose edges only P(x) reads
 
 
 class Layered(GroupedLearner):
@@ -130,7 +132,7 @@ class Layered(GroupedLearner):
         record.update(shares=shares.tolist(), held_out_loss=losses)
         heard = shares > 0.0
         depths = [member.depth for member in members]
-        part = part.shortened(int(np.max(depths, where=heard, initial=0)))
+        part = part.shortened(_kept_parents(part, int(np.max(depths, where=heard, initial=0))))
         tables = pool_members(
             part, given, list(compress(members, heard)), shares[heard], context.progress
         )
@@ -215,6 +217,18 @@ class Layered(GroupedLearner):
             if trial is None or table.loss <= trial.loss(trial.log_shares):
                 members.append(table)
         return members
+
+
+def _kept_parents(part: Part, read: int) -> int:
+    """Return how many parents each feature keeps: those the scores read, or more for P(x).
+
+    Scores may need no edge where columns repeat one another, but a network without edges would
+    take those columns for independent evidence as soon as something is unknown.
+    """
+    for depth in range(INPUT_PARENTS, read, -1):
+        if part.n_numbers(depth) <= MOST_INPUT_NUMBERS:
+            return depth
+    return read
 
 
 def _affordable(structure: Structure, plan: FitPlan) -> Structure:
