@@ -112,7 +112,8 @@ def test_bif_is_plain_words(classifier):
 def test_xmlbif_gives_the_names_back(classifier):
     root = ET.fromstring(classifier.network_.to_xmlbif())
     assert {element.tag for element in root.iter()} <= {
-        *("BIF", "NETWORK", "NAME", "VARIABLE", "OUTCOME", "DEFINITION", "FOR", "GIVEN", "TABLE")
+        *("BIF", "NETWORK", "NAME", "PROPERTY", "VARIABLE", "OUTCOME"),
+        *("DEFINITION", "FOR", "GIVEN", "TABLE"),
     }
     names = [element.findtext("NAME") for element in root.iter("VARIABLE")]
     clean = [

@@ -124,7 +124,7 @@ class Network:
         mild  0.4509
         warm  0.0983
         >>> network.query("class", {"x1": OneOf("cold", "mild")}).probabilities.round(3)
-        array([0.368, 0.632])
+        array([0.378, 0.622])
         """
         from tanager.network.queries import ask
 
