@@ -99,9 +99,11 @@ class RunFile:
         """Refuse a file that is there and is no run file: adding to it would damage it."""
         if not self.path.exists():
             return
-        with self.path.open("rb") as file:
-            start = file.read(len(_START))
-        if not _START.startswith(start):
+        start = None
+        if self.path.is_file():  # a pipe would let us wait for ever
+            with self.path.open("rb") as file:
+                start = file.read(len(_START))
+        if start is None or not _START.startswith(start):
             raise DataError(
                 f"{self.path.name} is no run file: those are written by tanager compare --run or "
                 "Experiment.run(path). Give another name."
