@@ -82,6 +82,10 @@ class Layered(GroupedLearner):
     A generative model that predicts held-out rows worse than the class frequencies
     is overfitting noise, so it's left out.
 
+    P(x) keeps two parents per feature even where the scores read fewer: columns that
+    repeat one another would otherwise count as independent evidence as soon as some
+    input is unknown. The posterior of a complete row doesn't depend on it.
+
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member, and `members`, what each of them reports.
 
