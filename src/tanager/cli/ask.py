@@ -165,7 +165,8 @@ def _print_answer(answer: Answer) -> None:
     out = console()
     pairs = list(zip(product(*answer.values), answer.probabilities.ravel().tolist(), strict=True))
     top = max((p for _, p in pairs), default=1.0) or 1.0
-    table = plain_table(*answer.targets, "P", "", left=(*range(len(answer.targets)), -1))
+    n = len(answer.targets)
+    table = plain_table(*answer.targets, "P", "", left=(*range(n), n + 1))
     for names, p in pairs[:SHOWN]:
         table.add_row(*map(plain, names), f"{p:.4f}", "█" * round(BAR_WIDTH * p / top))
     out.print(table)

@@ -26,7 +26,7 @@ class Answer(EqualByArrays):
         The features, and the class, that were asked about.
     values : tuple of tuple of str
         The values of each.
-    probabilities : ndarray of float64, shape (*n_values) or (n_rows, *n_values)
+    probabilities : ndarray of float64, shape ``(*n_values)`` or ``(n_rows, *n_values)``
         They sum to one over the targets' axes. Rows where the evidence was a table.
     log_evidence : float or ndarray of float64, shape (n_rows,)
         log P(evidence).
