@@ -48,7 +48,7 @@ class FitCheckpoint:
         A fingerprint of the coded rows and of their columns.
     context : FitContext
         Its engine is replaced by one that notes down what passes gather, and
-        trainings by gradient are told of the folder.
+        training by gradient is given the folder.
     """
 
     def __init__(

@@ -51,9 +51,9 @@ def score(
     """Score a model on rows whose classes are known.
 
     Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
-    every class by itself. Rows that the model was fitted on flatter it: they are
-    recognised, and told of. Beside the numbers stands what it would give to say the
-    classes' shares among these rows for every row.
+    every class by itself. Scores on training rows are too good, so those rows are
+    recognised and you are told. For comparison, every number is also given for a model
+    that predicts the class frequencies of these rows.
     """
     from tanager.evaluation.sheet import make_sheet
     from tanager.network.files import read_model

@@ -64,7 +64,7 @@ def _mean_and_deviation(results: Results, name: str) -> tuple[float | None, floa
 
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
-    """Print the verdict, one row a classifier, and the tests of the leading or every metric."""
+    """Print the verdict, one row per classifier, and the tests of the leading or every metric."""
     from tanager.evaluation.summary import leading_metric, summarize
     from tanager.evaluation.verdict import verdict
 
@@ -105,7 +105,7 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
 
 
 def _print_overview(out: Console, results: Results) -> None:
-    """Print one row a classifier: means, with deviations where there is one table."""
+    """Print one row per classifier: means, with deviations where there is one table."""
     from tanager.evaluation.summary import say_pooled, summarize
 
     summaries = [summarize(results, metric) for metric in OVERVIEW if metric in results.metrics]

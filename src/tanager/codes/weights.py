@@ -37,19 +37,19 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
         weights = admit_array(np.asarray(sample_weight, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"sample_weight holds what is no number ({error}). Pass one number a row."
+            f"sample_weight holds what is no number ({error}). Pass one number per row."
         ) from error
     if weights.ndim == 0 and n_rows is not None:
         weights = np.full(n_rows, float(weights))
     if weights.ndim != 1:
         raise DataError(
             f"Sample weights must be 1D array or scalar, not of shape {weights.shape}. "
-            "Pass one weight a row."
+            "Pass one weight per row."
         )
     if n_rows is not None and weights.shape[0] != n_rows:
         raise DataError(
             f"sample_weight has {weights.shape[0]} entries where the table has {n_rows} rows. "
-            "Pass one weight a row.",
+            "Pass one weight per row.",
             parameter="sample_weight",
         )
     check_weights(weights, 0)
