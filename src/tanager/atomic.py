@@ -19,8 +19,6 @@ try:
 except ImportError:  # a platform without advisory locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["destination", "remove_abandoned", "replacing", "replacing_folder", "write_text"]
-
 _TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 
@@ -32,14 +30,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     is removed and a file already at `path` stays as it was. What a killed
     process left behind is removed by the next write to the same path.
 
-    Notes
-    -----
     A symbolic link into another folder is refused rather than followed, and so
     is anything that is not a regular file. A file that is replaced keeps its
     permissions; nobody can read the temporary file who cannot read the old one.
 
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
     >>> with replacing(path) as part:
@@ -177,11 +171,7 @@ def _facts(final: Path) -> os.stat_result | None:
 def remove_abandoned(folder: Path, name: str | None = None) -> None:
     """Remove what writers that were killed left: theirs is the lock that nobody holds.
 
-    Parameters
-    ----------
-    folder : Path
-    name : str, optional
-        Of the file or folder they were to become; by default of any.
+    name: of the file or folder they were to become; by default of any.
     """
     if fcntl is None:
         return

@@ -27,11 +27,8 @@ __all__ = [
 class TanagerError(ValueError):
     """Base of every error that Tanager raises on purpose.
 
-    Attributes
-    ----------
-    parameter : str or None
-        The parameter that it's about, by its name in Python, so that a front end can name its
-        own option instead.
+    parameter: the parameter that it's about, by its name in Python, so that a front end can name
+        its own option instead.
     """
 
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
@@ -66,10 +63,7 @@ class ApproximationWarning(UserWarning):
 class ColumnWarning(UserWarning):
     """A column is not what it seems: it is read otherwise, left out, or says nothing.
 
-    Attributes
-    ----------
-    findings : sequence of mapping
-        Of the audit, where it's about them.
+    findings: of the audit, where it's about them.
     """
 
     def __init__(self, message: str = "", findings: Sequence[Mapping[str, object]] = ()) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["STEERING", "abridged", "inert", "visible"]
-
 # Characters that steer a terminal instead of being shown: controls other than tab
 # and newline, and marks that turn the direction of writing; and what no XML may hold.
 STEERING = re.compile(
@@ -48,8 +46,6 @@ def inert(table: Any) -> Any:
     by a spreadsheet that opens the file. They get an apostrophe in front, which
     spreadsheets take as "this is text". Parquet and Arrow files need none of it.
 
-    Examples
-    --------
     >>> import pyarrow as pa
     >>> table = pa.table({"label": ["=cmd()", "-1", "-", "+cmd|x", "a=b"]})
     >>> inert(table).column("label").to_pylist()

@@ -17,8 +17,6 @@ from typing import Any, Self
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["Classifier", "Estimator", "join_scikit_learn", "with_callbacks"]
-
 
 class _Ground:
     """Python exchanges the base of a class for another only if it is not `object` itself."""

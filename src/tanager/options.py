@@ -19,8 +19,6 @@ import numpy as np
 
 from tanager.errors import ModelFileError
 
-__all__ = ["dump_option", "identify_option", "load_option", "make_object"]
-
 Unknown = Callable[[Any, str], Any]  # given what has no data, and the option's name
 
 # Objects are made from these packages' public classes, and no others.
@@ -31,14 +29,9 @@ MAX_DEPTH = 20
 def dump_option(value: Any, name: str, other: Unknown) -> Any:
     """Return an option as JSON data from which `load_option` makes an equal one.
 
-    Parameters
-    ----------
-    value : object
-    name : str
-        The option's, such as ``"parameters__loss"``.
-    other : callable
-        Is given what is neither data nor one of Tanager's own learners, and its name;
-        what it returns stands for it.
+    name: the option's, such as ``"parameters__loss"``.
+    other: is given what is neither data nor one of Tanager's own learners, and its name; what it
+        returns stands for it.
     """
     dump = partial(dump_option, name=name, other=other)
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":

@@ -22,8 +22,6 @@ from typing import Any
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["describe_plugin", "load_plugin", "plugin_names"]
-
 
 def plugin_names(group: str) -> list[str]:
     """Return the names that installed packages add to a group, sorted."""

@@ -18,8 +18,6 @@ from typing import Any, Generic, TypeVar
 from tanager.errors import ConfigurationError, nearest
 from tanager.plugins import load_plugin, plugin_names
 
-__all__ = ["Registry", "lazy_exports", "parse_call", "split_outside"]
-
 MAX_LENGTH = 2_000  # characters of a text
 MAX_DEPTH = 12  # of brackets within brackets
 
@@ -32,23 +30,13 @@ Learner = TypeVar("Learner")
 class Registry(Generic[Learner]):
     """The learners of one package, by name.
 
-    Parameters
-    ----------
-    package : str
-        Such as ``"tanager.structure"``; its last part is what errors call the choice.
-    base : str
-        ``module:Class`` of what every learner is, the module within the package.
-    learners : mapping of str to str
-        Each learner's name, and its ``module:Class``.
-    example : str
-        Of a learner with options, for errors.
-    group : str
-        The entry points by which installed packages add learners.
-    besides : sequence of str
-        Texts that are read before they come here, for errors.
+    package: such as ``"tanager.structure"``; its last part is what errors call the choice.
+    base: ``module:Class`` of what every learner is, the module within the package.
+    learners: each learner's name, and its ``module:Class``.
+    example: of a learner with options, for errors.
+    group: the entry points by which installed packages add learners.
+    besides: texts that are read before they come here, for errors.
 
-    Examples
-    --------
     >>> from tanager.structure.registry import STRUCTURES
     >>> STRUCTURES.resolve("kdb(k=2)")
     KDB(k=2)
@@ -192,8 +180,6 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     A value is a Python literal, or a word or call that is kept as text:
     ``form=direct``, ``base=hdp(shape=2)``.
 
-    Examples
-    --------
     >>> parse_call("m-estimate(m=0.5)")
     ('m-estimate', {'m': 0.5})
     >>> parse_call("discriminative(form=direct, base=m-estimate(m=1))")
@@ -264,8 +250,6 @@ def _shortened(text: str) -> str:
 def split_outside(text: str, separator: str) -> list[str]:
     """Split at a separator that is neither in brackets nor in quotes.
 
-    Examples
-    --------
     >>> split_outside("kdb(k=2)/hdp", "/")
     ['kdb(k=2)', 'hdp']
     """

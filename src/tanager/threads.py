@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["one_blas_thread"]
-
 _lock = threading.Lock()
 _users = 0
 _limit: Any = None
@@ -27,8 +25,6 @@ def one_blas_thread() -> Iterator[None]:
     The number of threads belongs to the process. It is restored when the last
     of those who hold it leaves, whatever the order in which they came.
 
-    Examples
-    --------
     >>> with one_blas_thread():
     ...     total = sum(range(3))
     """

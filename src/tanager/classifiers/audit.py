@@ -11,8 +11,6 @@ from typing import Any
 from tanager.codes import Codebook
 from tanager.errors import ColumnWarning
 
-__all__ = ["tell_findings", "warn_of_columns"]
-
 MOST = 8  # columns named in a warning
 MANY_CLASSES = 20  # from which on a target may name the rows
 

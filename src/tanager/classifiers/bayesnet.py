@@ -28,8 +28,6 @@ from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import Constraints, StructureLearner
 
-__all__ = ["BayesNetClassifier"]
-
 
 class BayesNetClassifier(NetworkPredictor):
     """A Bayesian network classifier: a structure and its probability tables.

@@ -29,26 +29,18 @@ from tanager.options import identify_option
 from tanager.structure import FitPlan, JointLearner, Structure
 from tanager.training.model import JointTables
 
-__all__ = ["FitCheckpoint", "learn_structure"]
-
 SECONDS = 120.0  # between two writes within a stage
 
 
 class FitCheckpoint:
     """The state of a fit in a folder.
 
-    Parameters
-    ----------
-    folder : path
-        Made where it is absent.
-    options : mapping
-        All parameters that change the model. One that another process could not tell
-        from others, such as a lambda, is refused.
-    data : str
-        A fingerprint of the coded rows and of their columns.
-    context : FitContext
-        Its engine is replaced by one that notes down what passes gather, and
-        training by gradient is given the folder.
+    folder: made where it is absent.
+    options: all parameters that change the model. One that another process could not tell from
+        others, such as a lambda, is refused.
+    data: a fingerprint of the coded rows and of their columns.
+    context: its engine is replaced by one that notes down what passes gather, and training by
+        gradient is given the folder.
     """
 
     def __init__(

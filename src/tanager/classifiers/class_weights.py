@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from tanager.codes.weights import class_factors, no_weight_error
 from tanager.parameters import Tables
 
-__all__ = ["check_class_weight", "weigh_classes"]
-
 Floats = NDArray[np.float64]
 
 
@@ -25,16 +23,9 @@ def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
 def weigh_classes(tables: Tables, class_weight: Any, classes: NDArray[Any], sums: Floats) -> Tables:
     r"""Return the tables with each class's prior times its weight, normalised again.
 
-    Parameters
-    ----------
-    tables : Tables
-    class_weight : None, 'balanced' or mapping
-    classes : ndarray of shape (n_classes,)
-    sums : ndarray of float64, shape (n_classes,)
-        The total weight of each class's rows.
+    classes: shape (n_classes,)
+    sums: shape (n_classes,); the total weight of each class's rows.
 
-    Notes
-    -----
     Weighting errors on class c by :math:`w_c` asks for the class of greatest
     :math:`w_c P(c \mid x)`, which is a model of the same tables whose prior is
     proportional to :math:`w_c P(c)`. The rows are counted as they are: fifty rows

@@ -18,8 +18,6 @@ from tanager.network import Network
 from tanager.network.files import read_model, write_model
 from tanager.options import MAX_DEPTH, dump_option, load_option, make_object
 
-__all__ = ["load", "plain_parameters", "read_network", "save"]
-
 SHORT = 16  # entries of a list that is kept
 
 # What a stage reports of the run, and not of the model.

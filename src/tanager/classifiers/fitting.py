@@ -29,8 +29,6 @@ from tanager.parameters.tables import drop_unread
 from tanager.structure import Constraints, FitPlan, Fixed, Structure
 from tanager.structure.limits import Limits
 
-__all__ = ["Learned", "find_structure", "learn_network"]
-
 
 class Learned(NamedTuple):
     """What a fit gives: the network, and the counts where `partial_fit` may add to them."""
@@ -48,17 +46,10 @@ def learn_network(
 ) -> Learned:
     """Learn structure and tables.
 
-    Parameters
-    ----------
-    codebook : Codebook
-    rows : Rows
-        The training rows, coded by it.
-    options : mapping
-        The estimator's parameters that change the model.
-    checkpoint : path or None
-        The folder of a fit that may be killed.
-    context : FitContext
-        What each stage reports goes into its record.
+    rows: the training rows, coded by it.
+    options: the estimator's parameters that change the model.
+    checkpoint: the folder of a fit that may be killed.
+    context: what each stage reports goes into its record.
     """
     class_weight = options["class_weight"]
     check_class_weight(class_weight, codebook.classes)

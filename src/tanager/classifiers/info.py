@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Info"]
-
 LONG = 8  # entries beyond which a list or mapping is only counted
 
 _OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
@@ -20,8 +18,6 @@ class Info(dict[str, Any]):
     It is a dictionary: ``info["parameters"]["members"]`` has the traces that the
     printed form only mentions.
 
-    Examples
-    --------
     >>> Info({"structure": {"seconds": 0.5, "order": ["a", "b"], "trace": list(range(50))}})
     structure
       seconds  0.5

@@ -11,8 +11,6 @@ import numpy as np
 from tanager.errors import DataError
 from tanager.sources import Source
 
-__all__ = ["as_table", "has_names", "target_among"]
-
 
 def has_names(X: Any) -> bool:
     """Return whether the table names its columns (plain arrays and lists do not)."""

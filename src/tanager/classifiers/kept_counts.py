@@ -19,8 +19,6 @@ from tanager.parameters import CountLearner, ParameterLearner, Tables
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["KeptCounts", "OnlyFromCounts"]
-
 
 class Asked(NamedTuple):
     """A learner as it was asked for."""
@@ -31,21 +29,12 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KeptCounts:
-    """A learner whose choices are made, with the counts it has seen.
-
-    Attributes
-    ----------
-    learner : CountLearner
-    classes : ndarray of float64, shape (n_classes,)
-    families : list of FamilyCounts
-    asked : tuple of Asked
-        The learners of structure and parameters as they were asked for.
-    """
+    """A learner whose choices are made, with the counts it has seen."""
 
     learner: CountLearner
-    classes: NDArray[np.float64]
+    classes: NDArray[np.float64]  # (n_classes,)
     families: list[FamilyCounts]
-    asked: tuple[Asked, Asked]
+    asked: tuple[Asked, Asked]  # the learners of structure and parameters as they were asked for
 
     @classmethod
     def start(

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from tanager.sources.dask_frames import is_dask_frame
 
-__all__ = ["check_fitted", "lazy_for_dask"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 

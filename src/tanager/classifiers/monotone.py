@@ -12,8 +12,6 @@ from tanager.codes import Codebook
 from tanager.codes.orders import feature_index
 from tanager.errors import ConfigurationError, listed
 
-__all__ = ["parse_signs", "read_signs"]
-
 MOST_VALUES = 256  # of an ordered feature
 
 

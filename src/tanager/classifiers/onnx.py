@@ -12,8 +12,6 @@ from tanager.network.exports.onnx import ML, ML_OPSET, add_scores, check_sums, c
 from tanager.network.exports.onnx_graph import Graph
 from tanager.network.exports.recipe import Recipe, make_recipe
 
-__all__ = ["register"]
-
 
 def register() -> None:
     """Teach skl2onnx to convert `BayesNetClassifier`, alone or at the end of a pipeline.

@@ -25,8 +25,6 @@ from tanager.progress import Progress
 from tanager.sources import Fragment, Source
 from tanager.sources.source import TableFragment
 
-__all__ = ["ScoredBatch", "UnseenColumns", "predict_log_joint", "score_table"]
-
 LEAST_ROWS = 20  # of which none is known, before a column is called strange
 LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
 

@@ -25,8 +25,6 @@ from tanager.parameters import log_posterior, posterior
 from tanager.sources.dask_frames import is_dask_frame
 from tanager.structure import Structure
 
-__all__ = ["NetworkPredictor"]
-
 Floats = NDArray[np.float64]
 
 

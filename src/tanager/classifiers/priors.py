@@ -24,8 +24,6 @@ from tanager.parameters import (
 )
 from tanager.structure import Constraints
 
-__all__ = ["class_shares", "network_prior", "read_prior", "set_class_shares", "with_prior_arcs"]
-
 Floats = NDArray[np.float64]
 
 

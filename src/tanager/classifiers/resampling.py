@@ -15,8 +15,6 @@ from tanager.codes import Rows
 from tanager.progress import Progress
 from tanager.structure import Structure
 
-__all__ = ["resampled_structures"]
-
 STREAM = 0xB007  # names the random streams of the rounds
 
 

@@ -12,8 +12,6 @@ from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.progress import LongWork, Progress, RichProgress
 
-__all__ = ["RUN_PARAMETERS", "open_context", "open_progress"]
-
 # How a fit is run is no property of its model: equal models have equal files,
 # byte for byte, whatever engine and however many threads learned them.
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")

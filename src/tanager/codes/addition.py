@@ -17,8 +17,6 @@ from tanager.sources import open_source
 if TYPE_CHECKING:
     from tanager.engines import FitContext
 
-__all__ = ["encode_rows"]
-
 
 def encode_rows(
     codebook: Codebook,

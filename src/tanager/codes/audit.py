@@ -15,15 +15,6 @@ from tanager.codes.orders import has_order
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, is_text, parse_texts
 from tanager.sources import Source
 
-__all__ = [
-    "ColumnSheet",
-    "Finding",
-    "audit_columns",
-    "describe_columns",
-    "judge_texts",
-    "sample_texts",
-]
-
 AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole
 NEAR_UNIQUE = 0.9  # distinct values a row, from which a column names its rows
 LEAST_ROWS = 50  # below which nothing is said of uniqueness
@@ -42,28 +33,15 @@ _ID_NAME = re.compile(
 
 @dataclass(frozen=True)
 class Finding:
-    """What the audit says of one column.
-
-    Attributes
-    ----------
-    column : str
-    verdict : str
-        'dates', 'numbers', 'categories', 'names of rows', 'row numbers', 'many values',
-        'spellings'.
-    action : str
-        What is done: 'read as dates', 'read as numbers', 'taken as categories', 'left out',
-        or 'none'.
-    reason : str
-        In words, with numbers.
-    reading : Reading or None
-        How the column is read from now on.
-    """
+    """What the audit says of one column."""
 
     column: str
+    # 'dates', 'numbers', 'categories', 'names of rows', 'row numbers', 'many values', 'spellings'
     verdict: str
+    # what is done: 'read as dates', 'read as numbers', 'taken as categories', 'left out', or 'none'
     action: str
-    reason: str
-    reading: Reading | None = None
+    reason: str  # in words, with numbers
+    reading: Reading | None = None  # how the column is read from now on
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -72,28 +50,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class ColumnSheet:
-    """What `tanager audit` says of one column.
-
-    Attributes
-    ----------
-    column, type : str
-    n_values : int
-        Distinct ones, missing left out.
-    missing : float
-        Share of the rows.
-    top, top_share : str, float
-        The most frequent value and its share of the rows that have one.
-    action, reason : str
-        What a fit does about the column, and why.
-    """
+    """What `tanager audit` says of one column."""
 
     column: str
     type: str
-    n_values: int
-    missing: float
-    top: str
+    n_values: int  # distinct ones, missing left out
+    missing: float  # share of the rows
+    top: str  # the most frequent value and its share of the rows that have one
     top_share: float
-    action: str
+    action: str  # what a fit does about the column, and why
     reason: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,13 +136,8 @@ def _action(
 def audit_columns(table: Source, features: Collection[str], kept: Collection[str]) -> list[Finding]:
     """Judge the columns that may not be what they seem.
 
-    Parameters
-    ----------
-    table : Source
-    features : collection of str
-        The columns to look at.
-    kept : collection of str
-        Those that the user has spoken for: they are left as they are.
+    features: the columns to look at.
+    kept: those that the user has spoken for: they are left as they are.
     """
     suspects = [
         name
@@ -249,8 +209,6 @@ def _distinct_texts(chunks: list[pa.Array]) -> tuple[int, pa.Array]:
 def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
     """Judge a column of text by its distinct values and the number of rows that have one.
 
-    Examples
-    --------
     >>> ages = pa.array([*(str(age) for age in range(18, 80)), "unknown"])
     >>> finding = judge_texts("age", ages, 1000)
     >>> finding.action, finding.reason

@@ -24,8 +24,6 @@ from tanager.codes.rows import Codes
 if TYPE_CHECKING:
     from tanager.codes.codebook import Codebook
 
-__all__ = ["CellCoder"]
-
 CellCoders = dict[type, Callable[[Any], int]]  # by the type of the cell
 Reader = Callable[[str], Any]
 
@@ -53,12 +51,7 @@ class _NeedsTable(Exception):  # noqa: N818
 
 
 class CellCoder:
-    """Codes few rows: dicts, lists, small arrays and pandas DataFrames.
-
-    Parameters
-    ----------
-    codebook : Codebook
-    """
+    """Codes few rows: dicts, lists, small arrays and pandas DataFrames."""
 
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook

@@ -26,8 +26,6 @@ from tanager.codes.reading import Reading
 from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
 
-__all__ = ["Codebook"]
-
 
 @dataclass(frozen=True, eq=False)
 class Codebook(Frozen):
@@ -35,23 +33,6 @@ class Codebook(Frozen):
 
     Made by `learn_codebook`; immutable and safe to share between threads.
 
-    Attributes
-    ----------
-    columns : tuple of CategoricalColumn or NumericColumn
-        One per feature, in the order of the training table.
-    target : CategoricalColumn
-        The classes' codes.
-    classes : ndarray, shape (n_classes,)
-        The labels in the dtype of the training labels, sorted, or in the order given for them.
-    missing : {'value', 'marginalize'}
-        The policy the codes were learned under.
-    named : bool
-        Whether the training table had column names of its own.
-    readings : mapping of str to Reading
-        The features whose values are not read as they are written, see `audit_columns`.
-
-    Examples
-    --------
     >>> from tanager.codes import learn_codebook
     >>> from tanager.engines import FitContext
     >>> codebook, rows = learn_codebook(
@@ -62,11 +43,14 @@ class Codebook(Frozen):
     [[1, 2], [0, 1]]
     """
 
-    columns: tuple[Column, ...]
-    target: CategoricalColumn
+    columns: tuple[Column, ...]  # one per feature, in the order of the training table
+    target: CategoricalColumn  # the classes' codes
+    # (n_classes,); the labels in the dtype of the training labels, sorted, or in the order given
+    # for them
     classes: NDArray[Any]
-    missing: str = "value"
-    named: bool = True
+    missing: str = "value"  # {'value', 'marginalize'}; the policy the codes were learned under
+    named: bool = True  # whether the training table had column names of its own
+    # the features whose values are not read as they are written, see `audit_columns`
     readings: Mapping[str, Reading] = field(default_factory=dict)
     domain: Domain = field(init=False)
 
@@ -97,10 +81,6 @@ class Codebook(Frozen):
         Columns are matched by name, in any order; those of a table without
         names (NumPy arrays, lists of rows) by position. Values never seen are
         unknown, and so is "missing" where the training rows had none.
-
-        Parameters
-        ----------
-        X : Source or anything `tanager.sources.open_source` takes
         """
         few = self.encode_few(X)
         return MatchedTable.of(self, X).encode() if few is None else few

@@ -16,25 +16,14 @@ from tanager.codes.targets import code_labels
 if TYPE_CHECKING:
     from tanager.engines import FitContext
 
-__all__ = ["RowCoder", "code_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class RowCoder:
-    """Codes pieces of raw rows; rows of weight zero are left out.
-
-    Attributes
-    ----------
-    codebook : Codebook
-    weighted : bool
-        Whether a weight differs from one.
-    total_weight : float
-        The sum of all rows' weights.
-    """
+    """Codes pieces of raw rows; rows of weight zero are left out."""
 
     codebook: Codebook
-    weighted: bool
-    total_weight: float
+    weighted: bool  # whether a weight differs from one
+    total_weight: float  # the sum of all rows' weights
 
     def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
         """Iterate over the coded chunks."""
@@ -65,16 +54,8 @@ def code_rows(
 ) -> Rows:
     """Code all rows and keep them where they were coded.
 
-    Parameters
-    ----------
-    raw : RawRows
-    codebook : Codebook
-    weighted : bool
-        Whether a weight differs from one.
-    n_rows : int
-        Rows of positive weight.
-    total_weight : float
-    context : FitContext
+    weighted: whether a weight differs from one.
+    n_rows: rows of positive weight.
     """
     coder = RowCoder(codebook, weighted, total_weight)
     pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")

@@ -12,8 +12,6 @@ from tanager.codes.rows import Choice, Chunk, Rows
 from tanager.engines import FitContext, KeptChunk
 from tanager.progress import Progress
 
-__all__ = ["collect_rows", "hash_bound", "sample_rows"]
-
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:
     """Return the rows that a function of their indices chooses, or all, as one chunk in memory.

@@ -31,8 +31,6 @@ from tanager.errors import DataError
 from tanager.sources.gate import EXACT
 from tanager.sources.plain import plain_array, plain_numbers
 
-__all__ = ["CategoricalColumn", "Column", "NumericColumn", "column_from_dict", "value_array"]
-
 # A look-up table reaches over this range of integers; past it values are searched for.
 LOOKUP_RANGE = 1 << 16
 
@@ -46,27 +44,16 @@ class Frozen:
 
 @dataclass(frozen=True, eq=False)
 class CategoricalColumn(Frozen):
-    """A column of distinct values.
-
-    Attributes
-    ----------
-    name : str
-    values : pyarrow.Array
-        The values seen in training: int64, float64, bool or string; in their order,
-        or else ascending. Empty, of type null, where every training row was missing.
-    missing_code : int or None
-        The code of "missing", None where missing is unknown.
-    ordered : bool
-        Whether the values stand in an order that means something.
-    temporal : {"", "date", "time", "duration"}
-        Not empty where the values are texts of instants, in UTC to the microsecond, of times
-        of day, or of durations in seconds.
-    """
+    """A column of distinct values."""
 
     name: str
+    # the values seen in training: int64, float64, bool or string; in their order, or else
+    # ascending. Empty, of type null, where every training row was missing.
     values: pa.Array
-    missing_code: int | None
-    ordered: bool = False
+    missing_code: int | None  # the code of "missing", None where missing is unknown
+    ordered: bool = False  # whether the values stand in an order that means something
+    # {"", "date", "time", "duration"}; not empty where the values are texts of instants, in UTC to
+    # the microsecond, of times of day, or of durations in seconds
     temporal: str = ""
 
     kind = "categorical"
@@ -172,23 +159,13 @@ class CategoricalColumn(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class NumericColumn(Frozen):
-    """A column of numbers in intervals.
-
-    Attributes
-    ----------
-    name : str
-    cuts : ndarray of float64
-        Ascending; a value at most the cut goes to the left.
-    missing_code : int or None
-        The code of "missing", None where missing is unknown.
-    temporal : {"", "date", "time", "duration"}
-        Not empty where the numbers are seconds: since 1970 of a date, since midnight
-        of a time of day, or of a duration.
-    """
+    """A column of numbers in intervals."""
 
     name: str
-    cuts: NDArray[np.float64]
-    missing_code: int | None
+    cuts: NDArray[np.float64]  # ascending; a value at most the cut goes to the left
+    missing_code: int | None  # the code of "missing", None where missing is unknown
+    # {"", "date", "time", "duration"}; not empty where the numbers are seconds: since 1970 of a
+    # date, since midnight of a time of day, or of a duration
     temporal: str = ""
 
     kind = "numeric"

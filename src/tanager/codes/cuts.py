@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tanager.codes.mdl import mdl_cuts, midpoints
 from tanager.errors import ConfigurationError
 
-__all__ = ["check_bins", "fine_cuts", "learn_cuts", "quantile_cuts"]
-
 MAX_BINS = 1000
 FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many bins
 MOST_FINE = 255  # codes, that of "missing" among them: a byte holds them and "unknown"
@@ -40,26 +38,16 @@ def learn_cuts(
 ) -> NDArray[np.float64]:
     """Return the cut points of a numeric column, ascending.
 
-    Parameters
-    ----------
-    values, labels, n_classes, weights
-        As in `mdl_cuts`.
-    bins : "mdl", "fine" or int
-        "mdl": the cuts of minimum description length alone. A number: these, and
-        those that make so many bins of equal frequency. "fine": bins of equal
-        frequency alone, without a look at the classes: 32, from 1,500 known
-        values on 64, from 5,000 on 255.
-    missing : bool
-        Whether "missing" is one more value, so that there is a fine bin less.
+    values, labels, n_classes, weights: as in `mdl_cuts`.
+    bins: "mdl": the cuts of minimum description length alone. A number: these, and those that make
+        so many bins of equal frequency. "fine": bins of equal frequency alone, without a look at
+        the classes: 32, from 1,500 known values on 64, from 5,000 on 255.
+    missing: whether "missing" is one more value, so that there is a fine bin less.
 
-    Notes
-    -----
     Minimum description length cuts only where a column, alone, tells about the
     class beyond doubt. On few rows it leaves most columns whole, and with them
     what they tell together or a little each; a few cuts by frequency keep it.
 
-    Examples
-    --------
     >>> values, labels = np.arange(8.0), np.array([0, 0, 0, 0, 0, 1, 1, 1], np.uint16)
     >>> learn_cuts(values, labels, 2, None, "mdl").tolist()
     [4.5]
@@ -87,8 +75,6 @@ def fine_cuts(
     rows are zero, the bins are left to those that are not. Heavy values divide
     bins of others, so that there may be more than `n_bins`, but not more than `most`.
 
-    Examples
-    --------
     >>> fine_cuts(np.array([0.0] * 8 + [1.0, 2.0, 3.0, 4.0]), None, 3).tolist()
     [0.5, 2.5]
     """
@@ -119,8 +105,6 @@ def quantile_cuts(
     The j-th cut is the first that leaves at least j / n_bins of the weight to its
     left; cuts that coincide are one, so a column of few values may have fewer.
 
-    Examples
-    --------
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
     [1.5, 3.5]
     """

@@ -13,19 +13,12 @@ from tanager.codes.values import is_temporal
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source
 
-__all__ = ["as_date_styles", "read_dates"]
-
 
 def as_date_styles(dates: Any) -> dict[str, str | None]:
     """Return what the user says of dates as a mapping from column to style.
 
-    Parameters
-    ----------
-    dates : None, str, sequence of str, or mapping of str to str
-        Names of columns, each alone or as ``name=style``; or styles by name.
+    dates: names of columns, each alone or as ``name=style``; or styles by name.
 
-    Examples
-    --------
     >>> as_date_styles(["born", "paid=%d/%m/%Y"])
     {'born': None, 'paid': '%d/%m/%Y'}
     """

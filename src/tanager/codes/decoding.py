@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.rows import Codes
 
-__all__ = ["column_edges", "column_means", "decode"]
-
 Floats = NDArray[np.float64]
 
 
@@ -20,8 +18,6 @@ def column_edges(column: NumericColumn) -> Floats:
     The outer intervals have no end: they are taken to be as wide as their neighbours, and
     where there is no neighbour, of width one.
 
-    Examples
-    --------
     >>> column_edges(NumericColumn("x", np.array([1.0, 3.0]), None)).tolist()
     [-1.0, 1.0, 3.0, 5.0]
     """
@@ -35,16 +31,10 @@ def column_edges(column: NumericColumn) -> Floats:
 def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Array:
     """Return the values of codes; "missing" and unknown are null.
 
-    Parameters
-    ----------
-    column : Column
-    codes : Codes, shape (n_rows,)
-    places : ndarray of float64, shape (n_rows,), optional
-        Where in its interval each number lies, above 0 and at most 1; halfway by default. Where
-        every cut is a multiple of one half, the numbers are whole.
+    codes: shape (n_rows,)
+    places: shape (n_rows,); where in its interval each number lies, above 0 and at most 1; halfway
+        by default. Where every cut is a multiple of one half, the numbers are whole.
 
-    Examples
-    --------
     >>> column = NumericColumn("x", np.array([1.25, 3.0]), None)
     >>> decode(column, np.array([0, 1, 3], np.uint8)).to_pylist()
     [0.375, 2.125, None]

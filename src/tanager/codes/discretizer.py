@@ -15,8 +15,6 @@ from tanager.codes.targets import as_labels, class_array, code_labels, target_co
 from tanager.codes.weights import as_weights, exact_sums, to_float
 from tanager.errors import DataError
 
-__all__ = ["MDLDiscretizer"]
-
 
 class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cut numeric columns into intervals that tell about the class.

@@ -16,8 +16,6 @@ from tanager.codes.values import FAMILY_TYPES, family_of, is_temporal, to_family
 from tanager.errors import DataError
 from tanager.sources.plain import decimals_to_floats
 
-__all__ = ["Distinct", "distinct_integers", "distinct_values", "sort_values", "unite_values"]
-
 # Integers in a range up to this are marked in a table; past it they are hashed.
 MARK_RANGE = 1 << 20
 

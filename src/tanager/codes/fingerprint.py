@@ -16,8 +16,6 @@ from tanager.codes.rows import Chunk, Rows
 if TYPE_CHECKING:
     from tanager.engines import FitContext
 
-__all__ = ["fingerprint_rows"]
-
 Words = NDArray[np.uint64]
 
 _SEED = 14  # any number: it only has to stay the same

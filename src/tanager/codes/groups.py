@@ -19,16 +19,6 @@ from tanager.codes.mdl import mdl_cuts
 from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
 from tanager.engines import Piece
 
-__all__ = [
-    "Groups",
-    "group_codes",
-    "group_rows",
-    "grouped_domain",
-    "join_values",
-    "learn_groups",
-    "tells_all",
-]
-
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
 
@@ -43,8 +33,6 @@ def learn_groups(counts: Floats, n_ordered: int) -> Groups:
     five; groups beyond the eighth are merged where it costs the least
     information about the class. Values without an order stay as they are.
 
-    Examples
-    --------
     >>> counts = np.array([[9, 0], [9, 0], [8, 1], [0, 9], [0, 9], [0, 9], [1, 2]])
     >>> learn_groups(counts, n_ordered=6).tolist()
     [0, 1, 2, 3, 4, 4, 5]
@@ -68,8 +56,6 @@ def join_values(shares: Floats, n_ordered: int, most: int) -> Groups:
 
     For people to read, from P(x, y) or N(x, y), shape (arity, n_classes).
 
-    Examples
-    --------
     >>> shares = np.array([[3, 1], [3, 1], [2, 2], [0, 4], [0, 4], [1, 1]]) / 22
     >>> join_values(shares, n_ordered=5, most=3).tolist()
     [0, 0, 1, 2, 2, 3]

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Fold", "Sample", "folds_of", "row_hash"]
-
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64
 
@@ -23,25 +21,15 @@ _WORD = 1 << 64
 def row_hash(seed: int, indices: NDArray[Any]) -> NDArray[np.uint64]:
     """Return 64 random bits of each row, a function of seed and row index alone.
 
-    Parameters
-    ----------
-    seed : int
-        From 0 to 2^64 - 1; see `FitContext.row_seed`.
-    indices : ndarray of integers, shape (n_rows,)
-        The rows' indices in the source.
+    seed: from 0 to 2^64 - 1; see `FitContext.row_seed`.
+    indices: shape (n_rows,); the rows' indices in the source.
 
-    Notes
-    -----
     SplitMix64: the generator started at the mixed seed and moved to the
     index. Mixing the seed first keeps seeds 0, 1, 2, ... unrelated.
 
-    References
-    ----------
     G. L. Steele, D. Lea and C. H. Flood (2014). Fast splittable pseudorandom
     number generators. OOPSLA 2014, 453-472. doi:10.1145/2660193.2660195
 
-    Examples
-    --------
     >>> [hex(word) for word in row_hash(7, np.array([0, 1]))]
     ['0x161ebc4b0828448a', '0xea5787965e2c85f2']
     """
@@ -65,8 +53,6 @@ def _mix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def folds_of(seed: int, indices: NDArray[Any], n_folds: int) -> NDArray[np.uint8]:
     """Return the fold of each row, 0 .. n_folds-1, all equally likely; at most 256 folds.
 
-    Examples
-    --------
     >>> folds_of(7, np.arange(12), 5).tolist()
     [0, 4, 1, 1, 0, 0, 4, 3, 3, 3, 3, 3]
     """
@@ -76,21 +62,12 @@ def folds_of(seed: int, indices: NDArray[Any], n_folds: int) -> NDArray[np.uint8
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows of one fold, or of all others: for `Rows.subset`.
-
-    Attributes
-    ----------
-    seed : int
-    n_folds : int
-    fold : int
-    inside : bool
-        Whether the rows of the fold are meant, or the others.
-    """
+    """The rows of one fold, or of all others: for `Rows.subset`."""
 
     seed: int
     n_folds: int
     fold: int
-    inside: bool = True
+    inside: bool = True  # whether the rows of the fold are meant, or the others
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which of the rows are meant."""
@@ -100,20 +77,11 @@ class Fold:
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows whose hash is at most a bound, or the others: for `Rows.subset`.
-
-    Attributes
-    ----------
-    seed : int
-    bound : int
-        From `tanager.codes.hash_bound`, where the sample shall have a certain size.
-    inside : bool
-        Whether the rows of the sample are meant, or the others.
-    """
+    """The rows whose hash is at most a bound, or the others: for `Rows.subset`."""
 
     seed: int
-    bound: int
-    inside: bool = True
+    bound: int  # from `tanager.codes.hash_bound`, where the sample shall have a certain size
+    inside: bool = True  # whether the rows of the sample are meant, or the others
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which of the rows are meant."""

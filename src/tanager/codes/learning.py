@@ -40,8 +40,6 @@ from tanager.sources.gate import check_text
 if TYPE_CHECKING:
     from tanager.engines import FitContext
 
-__all__ = ["MAX_SAMPLE", "learn_codebook"]
-
 MAX_SAMPLE = 200_000  # rows of files from which cut points are learned
 SAMPLE_CELLS = {False: 16_000_000, True: 1 << 27}  # numbers in a sample: of files, in memory
 _SAMPLE_KEY = 0x5A
@@ -65,48 +63,24 @@ def learn_codebook(
 ) -> tuple[Codebook, Rows]:
     """Learn the domains of all columns, and code the rows.
 
-    Parameters
-    ----------
-    source : Source or anything `tanager.sources.open_source` takes
-    target : str or array-like, shape (n_rows,)
-        The target column's name, or the labels.
-    classes : array-like, optional
-        All classes, where the rows may lack some.
-    classes_ordered : sequence, optional
-        All classes from the lowest to the highest, where they stand in an order.
-    sample_weight : str or array-like, shape (n_rows,), optional
-        The weights' column's name, or the weights: finite, zero or more. A row
-        of weight zero is as good as absent (its class is still a class).
-    categorical_features : {'from_dtype', 'all'}, mask, names or indices
-        Which numeric columns hold categories. Strings, booleans, categories and
-        Arrow dictionaries always do.
-    ordered : mapping from feature to sequence of values, or None
-        Categories that stand in an order, from the first to the last. Ordered
-        categories of pandas, ordered dictionaries of Arrow and enums of polars have
-        theirs already.
-    missing : {'value', 'marginalize'}
-        Whether "missing" is a value of its own (in columns that have it in
-        training) or unknown.
-    bins : 'mdl', 'fine' or int
-        How numbers are cut; see `learn_cuts`.
-    audit : bool
-        Whether columns that are not what they seem are read as what they are, or
-        left out; see `audit_columns`. What was found is in
-        ``context.info["codes"]["audit"]``.
-    dates : None, str, sequence of str, or mapping of str to str
-        Columns of text that are dates, with their styles where those are in doubt;
-        see `as_date_styles`.
-    context : FitContext
-    max_sample : int
-        The most rows of files from which cut points are learned.
+    target: shape (n_rows,); the target column's name, or the labels.
+    classes: all classes, where the rows may lack some.
+    classes_ordered: all classes from the lowest to the highest, where they stand in an order.
+    sample_weight: shape (n_rows,); the weights' column's name, or the weights: finite, zero or
+        more. A row of weight zero is as good as absent (its class is still a class).
+    categorical_features: {'from_dtype', 'all'}; which numeric columns hold categories. Strings,
+        booleans, categories and Arrow dictionaries always do.
+    ordered: categories that stand in an order, from the first to the last. Ordered categories of
+        pandas, ordered dictionaries of Arrow and enums of polars have theirs already.
+    missing: {'value', 'marginalize'}; whether "missing" is a value of its own (in columns that have
+        it in training) or unknown.
+    bins: how numbers are cut; see `learn_cuts`.
+    audit: whether columns that are not what they seem are read as what they are, or left out; see
+        `audit_columns`. What was found is in ``context.info["codes"]["audit"]``.
+    dates: columns of text that are dates, with their styles where those are in doubt; see
+        `as_date_styles`.
+    max_sample: the most rows of files from which cut points are learned.
 
-    Returns
-    -------
-    codebook : Codebook
-    rows : Rows
-
-    Notes
-    -----
     The table is read twice: the first pass sees values, classes, weights and
     numbers, the second codes the rows, which are then kept. Cut points are
     learned from all numbers of a table in memory (up to 134 million), and from

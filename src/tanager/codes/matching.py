@@ -20,8 +20,6 @@ from tanager.sources.source import complete_columns
 if TYPE_CHECKING:
     from tanager.codes.codebook import Codebook
 
-__all__ = ["CodedBatch", "MatchedTable"]
-
 
 class CodedBatch(NamedTuple):
     """Codes of some rows, and what was kept of them."""
@@ -38,28 +36,14 @@ class CodedBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MatchedTable:
-    """A table, and which of its columns are a codebook's features.
-
-    Attributes
-    ----------
-    codebook : Codebook
-    table : Source
-        The table as it was given.
-    source : Source
-        The table with the columns that it may lack, and its text as in training.
-    features : tuple of str
-        The column of each feature.
-    target : str or None
-        The column of true classes.
-    kept : tuple of str
-        Columns that are handed through as they are, be they features or not.
-    """
+    """A table, and which of its columns are a codebook's features."""
 
     codebook: Codebook
-    table: Source
-    source: Source
-    features: tuple[str, ...]
-    target: str | None = None
+    table: Source  # the table as it was given
+    source: Source  # the table with the columns that it may lack, and its text as in training
+    features: tuple[str, ...]  # the column of each feature
+    target: str | None = None  # the column of true classes
+    # columns that are handed through as they are, be they features or not
     kept: tuple[str, ...] = ()
 
     @classmethod
@@ -78,18 +62,10 @@ class MatchedTable:
         By name, in any order; by position where the table or the training table had no
         names of its own (NumPy arrays, lists of rows). The target's column may be there.
 
-        Parameters
-        ----------
-        codebook : Codebook
-        X : Source or anything `tanager.sources.open_source` takes
-        target : str, optional
-            The column of true classes, where it is read.
-        kept : sequence of str
-            Columns that are there for something else. By name they may be features too.
-        ignore_extra : bool, default=False
-            Whether columns unknown to the model are passed over, or refused.
-        remedy : str
-            What the error says of those.
+        target: the column of true classes, where it is read.
+        kept: columns that are there for something else. By name they may be features too.
+        ignore_extra: whether columns unknown to the model are passed over, or refused.
+        remedy: what the error says of those.
         """
         table = open_source(X)
         source = _complete(codebook, table)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tanager import native
 
-__all__ = ["mdl_cuts", "midpoints"]
-
 # Integers are counted per value instead of sorted while the counts fit a cache.
 _MAX_CELLS = 1 << 18
 
@@ -25,19 +23,11 @@ def mdl_cuts(
 
     A value goes to the left of a cut if it is at most the cut.
 
-    Parameters
-    ----------
-    values : ndarray of int64 or float64, shape (n_rows,)
-        Finite; rows with a missing value are left out by the caller.
-    labels : ndarray of uint16, shape (n_rows,)
-        The classes' codes.
-    n_classes : int
-    weights : ndarray of float64, shape (n_rows,), optional
-        Row weights: a row of weight 2 counts as two rows, in the entropies and
-        in N. Rows of weight zero are ignored.
+    values: shape (n_rows,); finite; rows with a missing value are left out by the caller.
+    labels: shape (n_rows,); the classes' codes.
+    weights: shape (n_rows,); row weights: a row of weight 2 counts as two rows, in the entropies
+        and in N. Rows of weight zero are ignored.
 
-    Notes
-    -----
     Candidates are the midpoints between neighbouring distinct values, except
     where both values occur with one and the same class only. The one with the
     least class entropy (the lowest among equals) is taken if
@@ -48,14 +38,10 @@ def mdl_cuts(
     their entropy in bits and G the gain; both sides are then split further.
     One sort, then time in proportion to rows times depth.
 
-    References
-    ----------
     U. M. Fayyad and K. B. Irani (1993). Multi-interval discretization of
     continuous-valued attributes for classification learning. Proceedings of
     the 13th International Joint Conference on Artificial Intelligence, 1022-1027.
 
-    Examples
-    --------
     >>> values = np.array([1.0, 2.0, 3.0, 4.0, 7.0, 8.0, 9.0, 10.0])
     >>> labels = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint16)
     >>> mdl_cuts(values, labels, n_classes=2).tolist()

@@ -18,16 +18,6 @@ from tanager.codes.values import FAMILY_TYPES, family_of, is_temporal, to_family
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source
 
-__all__ = [
-    "arrange_values",
-    "dictionary_order",
-    "feature_index",
-    "has_order",
-    "join_orders",
-    "parse_orders",
-    "read_orders",
-]
-
 
 def feature_index(features: Sequence[str], one: Any, where: str) -> int:
     """Return a feature's place, from its name or its number; `where` says who names it."""
@@ -62,14 +52,7 @@ def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
-    """Return the values, from the first to the last, of the features whose order the user gives.
-
-    Parameters
-    ----------
-    table : Source
-    features : sequence of str
-    asked : mapping from feature to sequence of values, or None
-    """
+    """Return the values, from the first to the last, of the features whose order the user gives."""
     if asked is None:
         return {}
     if not isinstance(asked, Mapping):

@@ -15,8 +15,6 @@ from tanager.errors import DataError
 from tanager.sources import Fragment, Source
 from tanager.sources.plain import join_chunks
 
-__all__ = ["RawChunk", "RawPiece", "RawRows"]
-
 
 class RawChunk(NamedTuple):
     """Some rows."""
@@ -66,26 +64,15 @@ class RawChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RawPiece:
-    """The address of some rows: a fragment, the columns' roles, and what came beside the table.
-
-    Attributes
-    ----------
-    fragment : Fragment
-    features : tuple of str
-    target, weight : str or None
-        Columns of the table.
-    labels : ndarray of uint16 or None
-        Class codes of the fragment's rows, where the target is no column.
-    weights : ndarray of float64 or None
-        Their weights, where these are no column.
-    """
+    """The address of some rows: a fragment, the columns' roles, and what came beside the table."""
 
     fragment: Fragment
     features: tuple[str, ...]
-    target: str | None
+    target: str | None  # columns of the table
     weight: str | None
+    # class codes of the fragment's rows, where the target is no column
     labels: NDArray[np.uint16] | None
-    weights: NDArray[np.float64] | None
+    weights: NDArray[np.float64] | None  # their weights, where these are no column
 
     @property
     def n_rows(self) -> int:
@@ -132,14 +119,9 @@ class RawPiece:
 class RawRows:
     """A table with its labels and weights, as addresses.
 
-    Parameters
-    ----------
-    source : Source
-    features : sequence of str
-    target : str or None
-        The target's column; None where `labels` are given.
-    labels : ndarray of uint16, shape (n_rows,), or None
-    sample_weight : str, array-like of shape (n_rows,) or None
+    target: the target's column; None where `labels` are given.
+    labels: shape (n_rows,)
+    sample_weight: shape (n_rows,)
     """
 
     def __init__(

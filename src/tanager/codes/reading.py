@@ -13,19 +13,6 @@ import pyarrow as pa
 from tanager.errors import ColumnWarning, DataError
 from tanager.sources.source import MappedSource, Source
 
-__all__ = [
-    "AUDITED_DATES",
-    "DATE_STYLES",
-    "ISO_DATE",
-    "NUMBER_SIGNS",
-    "NUMBER_STYLES",
-    "STYLES",
-    "Reading",
-    "is_text",
-    "parse_texts",
-    "read_columns",
-]
-
 _SIGN = r"^[+-]?"
 # How a number may be written: the pattern of it, then what is taken away or replaced.
 NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -56,18 +43,12 @@ STYLES = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
 
 @dataclass(frozen=True)
 class Reading:
-    """How the values of one column are read.
+    """How the values of one column are read."""
 
-    Attributes
-    ----------
-    kind : {'number', 'date', 'nothing'}
-        'nothing': the column is left out; every row has the same value.
-    style : str
-        One of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. A text that is not
-        written so is missing; dates with the year first are read whatever the style.
-    """
-
+    # {'number', 'date', 'nothing'}; 'nothing': the column is left out; every row has the same value
     kind: str
+    # one of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. A text that is not written so is
+    # missing; dates with the year first are read whatever the style.
     style: str = ""
 
     def __post_init__(self) -> None:
@@ -143,8 +124,6 @@ def is_text(kind: pa.DataType) -> bool:
 def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
     """Read texts as numbers or dates of one style; null where one is not written so.
 
-    Examples
-    --------
     >>> parse_texts(pa.array(["1,234", "$5.50", "unknown"]), "number", "comma for thousands")
     <pyarrow.lib.DoubleArray object at ...>
     [

@@ -23,16 +23,6 @@ from tanager.engines import KeptChunk, Piece
 from tanager.engines.memory import LEAST_MEMORY, free_memory
 from tanager.errors import DataError, MemoryBoundError
 
-__all__ = [
-    "Chunk",
-    "Codes",
-    "Domain",
-    "EqualByArrays",
-    "Rows",
-    "code_dtype",
-    "exact_weights",
-]
-
 Indices = NDArray[np.int64]
 
 # uint8 or uint16, one dtype for all features of a chunk: two specialisations
@@ -67,23 +57,13 @@ class EqualByArrays:
 
 @dataclass(frozen=True, eq=False)
 class Domain(EqualByArrays):
-    """What the codes range over: frozen before anything is counted.
+    """What the codes range over: frozen before anything is counted."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        The features' names, in the order of the codes.
-    arities : ndarray of int64, shape (n_features,)
-        The number of values of each feature.
-    n_classes : int
-    n_ordered : tuple of int
-        How many values of each feature, from the first, stand in order: the
-        intervals of a number. Not given: none.
-    """
-
-    names: tuple[str, ...]
-    arities: NDArray[np.int64]
+    names: tuple[str, ...]  # the features' names, in the order of the codes
+    arities: NDArray[np.int64]  # (n_features,); the number of values of each feature
     n_classes: int
+    # how many values of each feature, from the first, stand in order: the intervals of a number.
+    # Not given: none.
     n_ordered: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -161,18 +141,10 @@ class Rows:
     `subset` and `take`. Immutable; reading from the start is possible any
     number of times, and cheap: codes are never made twice.
 
-    Parameters
-    ----------
-    domain : Domain
-    pieces : sequence of Piece
-        In the order of the rows.
-    weighted : bool
-        Whether the chunks have weights.
-    n_rows, total_weight : optional
-        Where they are known; else they are counted when first asked for.
+    pieces: in the order of the rows.
+    weighted: whether the chunks have weights.
+    n_rows, total_weight: where they are known; else they are counted when first asked for.
 
-    Examples
-    --------
     >>> domain = Domain(("a",), np.array([3]), 2)
     >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
     >>> rows = Rows.in_memory(domain, codes, labels)
@@ -210,15 +182,10 @@ class Rows:
     ) -> Rows:
         """Return arrays as rows.
 
-        Parameters
-        ----------
-        domain : Domain
-        codes : ndarray of uint8 or uint16, shape (n_features, n_rows)
-        labels : ndarray of uint16, shape (n_rows,)
-        weights : ndarray of float64, shape (n_rows,), or None
-            As given by `exact_weights`.
-        block_rows : int
-            Rows in a chunk. Results do not depend on it.
+        codes: shape (n_features, n_rows)
+        labels: shape (n_rows,)
+        weights: shape (n_rows,); as given by `exact_weights`.
+        block_rows: rows in a chunk. Results do not depend on it.
         """
         codes, n_rows = domain.check_codes(codes), labels.shape[0]
         lengths = {codes.shape[1], n_rows, n_rows if weights is None else weights.shape[0]}
@@ -339,12 +306,8 @@ def exact_weights(weights: NDArray[np.float64], total: float) -> NDArray[np.floa
     on the order of rows nor on the chunking nor on the number of threads. The
     relative change of a weight is below 2^-52 times total over weight.
 
-    Parameters
-    ----------
-    weights : ndarray of float64
-        Non-negative.
-    total : float
-        The sum of the weights of all rows, of which these may be a part.
+    weights: non-negative.
+    total: the sum of the weights of all rows, of which these may be a part.
     """
     if total <= 0:
         return weights

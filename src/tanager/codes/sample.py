@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tanager.codes.hashing import row_hash
 from tanager.codes.rows import exact_weights
 
-__all__ = ["RowSample", "Sampled"]
-
 _NO_HASHES = np.zeros(0, dtype=np.uint64)
 
 

@@ -22,8 +22,6 @@ from tanager.codes.values import family_of, to_numbers
 from tanager.codes.weights import exact_count, exact_sums
 from tanager.errors import DataError
 
-__all__ = ["SeeingPass", "Seen"]
-
 
 @dataclass
 class Seen:
@@ -44,20 +42,12 @@ class Seen:
 class SeeingPass:
     """Gathers what `Seen` holds.
 
-    Parameters
-    ----------
-    features : sequence of str
-    kinds : sequence of {"number", "category", "ordered"}
-        Numbers are sampled, categories taken as they are; of an ordered category
-        the type tells the order.
-    target : str
-        The target's name, for messages.
-    seed : int
-        Of the sample.
-    sample_rows : int
-        The most rows in the sample.
-    n_rows : int
-        Rows of the table: where the sample takes them all, none is hashed.
+    kinds: numbers are sampled, categories taken as they are; of an ordered category the type tells
+        the order.
+    target: the target's name, for messages.
+    seed: of the sample.
+    sample_rows: the most rows in the sample.
+    n_rows: rows of the table: where the sample takes them all, none is hashed.
     """
 
     def __init__(

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["show_cuts"]
-
 FEWEST_DIGITS = 4
 DAY = 86_400
 _MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no microseconds
@@ -18,15 +16,9 @@ UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 def show_cuts(cuts: NDArray[np.float64] | Sequence[float], temporal: str = "") -> list[str]:
     """Return a text for each cut: the shortest that tell them all apart.
 
-    Parameters
-    ----------
-    cuts : sequence of float
-        Ascending.
-    temporal : {"", "date", "time", "duration"}
-        What they are seconds of.
+    cuts: ascending.
+    temporal: {"", "date", "time", "duration"}; what they are seconds of.
 
-    Examples
-    --------
     >>> show_cuts([0.123456, 0.2, 1234567.5])
     ['0.1235', '0.2', '1234568']
     >>> show_cuts([0.12345, 0.12346])

@@ -17,15 +17,6 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.sources.gate import EXACT, admit_column
 from tanager.sources.plain import numpy_dtype
 
-__all__ = [
-    "as_labels",
-    "check_no_null",
-    "class_array",
-    "code_labels",
-    "ordered_target",
-    "target_column",
-]
-
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one width
 
 

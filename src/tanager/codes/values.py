@@ -19,15 +19,6 @@ from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.sources.plain import decimals_to_floats, plain_numbers
 
-__all__ = [
-    "FAMILY_TYPES",
-    "family_of",
-    "is_temporal",
-    "temporal_kind",
-    "to_family",
-    "to_numbers",
-]
-
 FAMILY_TYPES = {
     "integer": pa.int64(),
     "real": pa.float64(),

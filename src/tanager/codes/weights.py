@@ -14,17 +14,6 @@ from tanager.codes.values import family_of, to_numbers
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources.gate import admit_array
 
-__all__ = [
-    "as_weights",
-    "check_weights",
-    "class_factors",
-    "exact_count",
-    "exact_sums",
-    "no_weight_error",
-    "to_float",
-    "weight_column",
-]
-
 # A weight says how many rows a row stands for. Within these bounds no product or
 # square of weights leaves the range of floats.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50

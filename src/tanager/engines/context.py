@@ -18,8 +18,6 @@ from tanager.engines.passes import Engine
 from tanager.errors import MemoryBoundError
 from tanager.progress import Progress
 
-__all__ = ["FitContext"]
-
 LEAST_WORK = 8 << 20  # with less, a fit would be nothing but passes
 LEAST_TABLES = 64 << 20  # what tables may always take while they are learned
 
@@ -28,32 +26,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class FitContext:
-    """Engine, randomness, progress and the record of one fit.
+    """Engine, randomness, progress and the record of one fit."""
 
-    Attributes
-    ----------
-    engine : Engine
-        Runs the passes.
-    seed : numpy.random.SeedSequence
-        Root of all randomness of this fit; use `generator`.
-    progress : Progress
-        Where long work reports.
-    info : dict
-        What each stage reports, by stage: becomes the estimator's `info_`.
-    memory_limit : int
-        Bytes that a fit may take: half of them for coded rows, a fourth for counts
-        and scores under way, as many as there are for tables. By default half of
-        what is free, at least 256 MiB.
-    checkpoint : Path or None
-        The folder for the state of a fit that may be killed.
-    """
-
-    engine: Engine = field(default_factory=LocalEngine)
+    engine: Engine = field(default_factory=LocalEngine)  # runs the passes
+    # root of all randomness of this fit; use `generator`
     seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
-    progress: Progress = field(default_factory=Progress)
+    progress: Progress = field(default_factory=Progress)  # where long work reports
+    # what each stage reports, by stage: becomes the estimator's `info_`
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # bytes that a fit may take: half of them for coded rows, a fourth for counts and scores under
+    # way, as many as there are for tables. By default half of what is free, at least 256 MiB.
     memory_limit: int = field(default_factory=default_memory_limit)
-    checkpoint: Path | None = None
+    checkpoint: Path | None = None  # the folder for the state of a fit that may be killed
 
     @property
     def rows_limit(self) -> int:

@@ -29,8 +29,6 @@ from tanager.progress import Progress
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["DaskEngine"]
-
 Chunk = TypeVar("Chunk")
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -49,28 +47,18 @@ INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
 class DaskEngine:
     """Runs passes on the workers of a Dask cluster.
 
-    Parameters
-    ----------
-    client : distributed.Client, optional
-        None is the current client, or else a new cluster on this machine, one
-        process a core.
-    small : int, default=32 MiB
-        Rows that take at most so many bytes, raw in memory or as codes, are
-        worked on by threads of this process: a pass over them takes less time
-        than a message to a worker and back. 0 sends everything to the workers.
-    patience : float, default=300
-        Seconds that may pass without a worker, or without any task ending
-        while no worker is busy, before an EngineError says what was waited for.
+    client: none is the current client, or else a new cluster on this machine, one process a core.
+    small: rows that take at most so many bytes, raw in memory or as codes, are worked on by threads
+        of this process: a pass over them takes less time than a message to a worker and back. 0
+        sends everything to the workers.
+    patience: seconds that may pass without a worker, or without any task ending while no worker is
+        busy, before an EngineError says what was waited for.
 
-    Notes
-    -----
     The workers need the same version of Tanager, and read files themselves: a
     path must mean the same file on every machine. A table in memory is sent to
     the workers. Work on things that are in this process's memory (the cut points of a
     column, the table of a family) is done here.
 
-    Examples
-    --------
     ::
 
         from distributed import Client

@@ -18,21 +18,6 @@ from tanager.errors import EngineError
 if TYPE_CHECKING:
     from distributed import Future
 
-__all__ = [
-    "Address",
-    "HeldPiece",
-    "Parcel",
-    "apply",
-    "base_of",
-    "dump",
-    "gather",
-    "hold",
-    "measure",
-    "merge",
-    "read",
-    "versions",
-]
-
 WORKER_SHARE = 0.4  # of a worker's memory that coded rows may take
 
 # The stores of this worker, by name; chunks keep their store alive.
@@ -98,21 +83,11 @@ def base_of(piece: Any) -> Any:
 
 
 class Address(NamedTuple):
-    """A piece of rows on its way to a worker.
+    """A piece of rows on its way to a worker."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Of the piece on which it stands: those of a view are not counted for it.
-    data : bytes
-        The piece, with numbers in place of held pieces.
-    futures : list of Future
-        The held pieces' chunks, which Dask brings to the task, in that order.
-    """
-
-    n_rows: int
-    data: bytes
-    futures: list[Any]
+    n_rows: int  # of the piece on which it stands: those of a view are not counted for it
+    data: bytes  # the piece, with numbers in place of held pieces
+    futures: list[Any]  # the held pieces' chunks, which Dask brings to the task, in that order
 
     @classmethod
     def of(cls, piece: Any) -> Address:

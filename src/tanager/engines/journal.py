@@ -16,8 +16,6 @@ from tanager.engines.passes import Engine, Pass, Piece, Pieces
 from tanager.errors import ModelFileError
 from tanager.progress import Progress
 
-__all__ = ["JournalEngine", "read_arrays"]
-
 Chunk = TypeVar("Chunk")
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -33,17 +31,10 @@ class JournalEngine:
     those before. The same chain with the noted results is the same optimiser: it
     goes through what was done in no time, and then goes on, to the same end.
 
-    Parameters
-    ----------
-    engine : Engine
-        Runs the passes.
-    folder : Path
-        Where the notes are: NumPy's npz files, data and never code.
-    every : float, default=120
-        Seconds between two writes.
+    engine: runs the passes.
+    folder: where the notes are: NumPy's npz files, data and never code.
+    every: seconds between two writes.
 
-    Notes
-    -----
     A note is used only for the pass of the same number and content over the same part
     of the rows: with another memory limit there are other passes before it. Passes whose
     statistics are not plain arrays, or are large, are run again.

@@ -15,8 +15,6 @@ import numpy as np
 
 from tanager.errors import MemoryBoundError
 
-__all__ = ["KeptChunk", "Store", "release", "scratch_array"]
-
 _ALIGNMENT = 64  # bytes; arrays in the file begin at multiples of it
 
 Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
@@ -87,13 +85,8 @@ class _Place:
 class Store:
     """Keeps chunks; any thread may add to it.
 
-    Parameters
-    ----------
-    memory_limit : int
-        Bytes of chunks in memory; later chunks go to a temporary file.
+    memory_limit: bytes of chunks in memory; later chunks go to a temporary file.
 
-    Notes
-    -----
     The file has no name where the platform allows that (on Windows the system
     deletes it when it is closed), so nothing stays behind even if the process
     is killed. It lies in Python's temporary folder, see ``tempfile.gettempdir``.

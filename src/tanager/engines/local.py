@@ -16,8 +16,6 @@ from tanager.engines.passes import Pass, Piece, Pieces
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
-__all__ = ["LocalEngine"]
-
 Chunk = TypeVar("Chunk")
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -32,15 +30,9 @@ class LocalEngine:
     Each thread takes the next piece, reads it, and adds it to a state of its
     own; the states are merged in a fixed order.
 
-    Parameters
-    ----------
-    n_jobs : int or None
-        Number of threads; None is one, -1 is one a core, as in scikit-learn.
+    n_jobs: number of threads; None is one, -1 is one a core, as in scikit-learn.
 
-    Attributes
-    ----------
-    n_passes : int
-        Passes run so far.
+    n_passes: passes run so far.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:

@@ -10,14 +10,6 @@ from pathlib import Path
 
 from tanager.errors import ConfigurationError
 
-__all__ = [
-    "default_memory_limit",
-    "free_memory",
-    "peak_memory_mb",
-    "read_memory_limit",
-    "reset_peak_memory",
-]
-
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 LEAST_MEMORY = 256 << 20  # bytes that coded rows may always take

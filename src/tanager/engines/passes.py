@@ -8,8 +8,6 @@ from typing import Any, Protocol, TypeVar
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
-__all__ = ["Engine", "Pass", "Passes", "Piece", "Pieces", "resolve_engine"]
-
 Chunk = TypeVar("Chunk")
 Chunk_co = TypeVar("Chunk_co", covariant=True)
 Chunk_contra = TypeVar("Chunk_contra", contravariant=True)

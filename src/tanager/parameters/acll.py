@@ -15,8 +15,6 @@ from tanager.parameters.tables import FamilyTable, Tables, TreeTable
 from tanager.structure.acll import check_pseudo_count, family_weights, resolve_constants
 from tanager.structure.acll_constants import JointSampler
 
-__all__ = ["ACLLParameters"]
-
 Floats = NDArray[np.float64]
 
 

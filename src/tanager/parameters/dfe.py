@@ -15,8 +15,6 @@ from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["DFE"]
-
 Floats = NDArray[np.float64]
 
 COPIES = 8  # of each number while tables are made of frequencies

@@ -17,8 +17,6 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["Friedman", "Laplace", "MEstimate", "MaximumLikelihood"]
-
 Floats = NDArray[np.float64]
 
 TERM_BYTES = 1 << 26  # of the terms of families that are held at a time

@@ -19,8 +19,6 @@ from tanager.training.fitting import Task, fit
 from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
 from tanager.training.options import Trained
 
-__all__ = ["Hybrid"]
-
 TRAINING_STREAM = 803
 JOINT = ("keep", "refine", "restart")
 

@@ -17,8 +17,6 @@ from tanager.estimator import Estimator
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["CountLearner", "GroupedLearner", "ParameterLearner", "TablePrior", "map_trees"]
-
 Result = TypeVar("Result")
 
 N_FOLDS = 5  # in which choices are judged on held-out rows, or tables leave their own rows out

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tanager.counts import Contexts
     from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
-__all__ = ["Packed", "TreeRows", "View"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

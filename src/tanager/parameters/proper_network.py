@@ -34,8 +34,6 @@ from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
 
-__all__ = ["family_shares", "fit_inputs", "renormalise", "to_network"]
-
 Floats = NDArray[np.float64]
 
 MAX_SPELLED = 1 << 24  # cells of one family, spelled out

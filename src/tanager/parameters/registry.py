@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from tanager.parameters.learner import ParameterLearner
     from tanager.structure import StructureLearner
 
-__all__ = ["PARAMETERS", "resolve_pair", "resolve_parameters"]
-
 PARAMETERS: Registry[ParameterLearner] = Registry(
     "tanager.parameters",
     "learner:ParameterLearner",

@@ -45,16 +45,6 @@ from tanager.parameters.tables import (
 )
 from tanager.structure import Structure
 
-__all__ = [
-    "UNSEEN",
-    "FamilyCells",
-    "Layout",
-    "by_class",
-    "cell_pairs",
-    "fill_tables",
-    "value_pairs",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

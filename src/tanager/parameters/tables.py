@@ -18,16 +18,6 @@ from tanager.counts import Contexts
 from tanager.parameters.lookups import Packed, TreeRows, View
 from tanager.structure import Structure
 
-__all__ = [
-    "DenseTable",
-    "FamilyTable",
-    "GroupedTable",
-    "Tables",
-    "TreeTable",
-    "log_posterior",
-    "posterior",
-]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,6 @@ from tanager.errors import DataError, listed
 from tanager.sources.gate import pandas_to_arrow
 from tanager.sources.source import BATCH_ROWS, Fragment, Source
 
-__all__ = ["DaskSource", "is_dask_frame", "open_dask"]
-
 
 def is_dask_frame(X: Any) -> bool:
     """Return whether this is a Dask DataFrame; imports nothing for it."""

@@ -12,8 +12,6 @@ from tanager.errors import DataError
 from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Fragment, Source, TableSource
 
-__all__ = ["open_dataset"]
-
 
 def open_dataset(dataset: Any) -> Source:
     """Open a dataset; one of tables in memory becomes a table in memory."""

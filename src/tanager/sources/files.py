@@ -22,8 +22,6 @@ from tanager.sources.styled import apply_style
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
 
-__all__ = ["FileSource", "is_table_file", "open_files"]
-
 # Suffix (after .gz, .bz2, .zst are taken off, which only CSV may have) to format.
 FORMATS = {
     ".parquet": "parquet",

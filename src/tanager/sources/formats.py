@@ -15,8 +15,6 @@ from tanager.sources.plain import plain_schema
 from tanager.sources.remote import RemoteFile
 from tanager.sources.source import BATCH_ROWS
 
-__all__ = ["IpcTable", "ParquetTable", "TableFile", "open_bytes", "open_unpacked", "reading"]
-
 _BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 
 

@@ -21,8 +21,6 @@ from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.sources.plain import check_columns, join_chunks, plain_column
 
-__all__ = ["admit_array", "admit_column", "admit_stream", "check_text", "pandas_to_arrow"]
-
 EXACT = 2**53  # floats hold every whole number up to here
 _INSTANTS = (np.datetime64, np.timedelta64)
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -67,12 +65,8 @@ def _to_doubles(array: NDArray[Any]) -> NDArray[Any]:
 def admit_column(values: Any, what: str) -> pa.Array:
     """Return a column of any kind as one Arrow array of a plain type, gaps as nulls.
 
-    Parameters
-    ----------
-    values : ndarray, pyarrow.Array, pandas or polars Series, or sequence
-        One-dimensional.
-    what : str
-        What errors call it, such as ``Column 'age'``.
+    values: one-dimensional.
+    what: what errors call it, such as ``Column 'age'``.
     """
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _from_arrow(values, what)

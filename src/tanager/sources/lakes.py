@@ -14,8 +14,6 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Fragment, Source
 
-__all__ = ["is_delta_folder", "open_lake", "open_lake_table"]
-
 LOG = "_delta_log"
 
 

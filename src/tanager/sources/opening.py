@@ -20,8 +20,6 @@ from tanager.sources.styled import KnownRows, apply_style
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
 
-__all__ = ["open_source", "open_table"]
-
 # Objects that are tables in a lake: known by their names, so that nothing is imported for them.
 _LAKES = {("deltalake", "DeltaTable"), ("pyiceberg", "Table"), ("pyiceberg", "StaticTable")}
 
@@ -38,32 +36,18 @@ def open_source(
 ) -> Source:
     """Open any table as a source: addresses of rows, read where they are needed.
 
-    Parameters
-    ----------
-    X : array, table, path or list of paths
-        A 2-D NumPy array (numbers, booleans, strings, objects), a list of
-        rows, a pandas, polars or Dask DataFrame, a pyarrow Table, RecordBatchReader
-        or Dataset, a DuckDB relation or anything else that speaks the Arrow
-        C-stream protocol, or a path, glob, folder or list of paths to Parquet,
-        Arrow IPC, CSV, JSON-lines or Excel files; ``-`` is standard input.
-    columns : sequence of str, optional
-        Keep these columns only, in this order.
-    style : TextStyle, optional
-        How texts are meant: cells that mean "missing"; of CSV files the encoding and
-        the decimal mark.
+    X: a 2-D NumPy array (numbers, booleans, strings, objects), a list of rows, a pandas, polars or
+        Dask DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a DuckDB relation or anything
+        else that speaks the Arrow C-stream protocol, or a path, glob, folder or list of paths to
+        Parquet, Arrow IPC, CSV, JSON-lines or Excel files; ``-`` is standard input.
+    columns: keep these columns only, in this order.
+    style: how texts are meant: cells that mean "missing"; of CSV files the encoding and the decimal
+        mark.
 
-    Returns
-    -------
-    Source
-
-    Notes
-    -----
     A C stream can be read only once in general, so it is read into memory as
     an Arrow table; so is a RecordBatchReader. Files, datasets, queries and DuckDB
     relations are streamed and never read whole. Neither pandas nor polars nor DuckDB is imported.
 
-    Examples
-    --------
     >>> source = open_source([["sunny", 31.5], ["rainy", None]])
     >>> source.names, source.n_rows
     (('x0', 'x1'), 2)

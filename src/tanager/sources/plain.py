@@ -13,21 +13,6 @@ from tanager.errors import DataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "cast_batch",
-    "cast_plain",
-    "check_columns",
-    "decimals_to_floats",
-    "join_chunks",
-    "numpy_dtype",
-    "plain_array",
-    "plain_column",
-    "plain_numbers",
-    "plain_schema",
-    "plain_table",
-    "plain_type",
-]
-
 _INT64_DIGITS, _DECIMAL128_DIGITS = 18, 38
 _EXACT_POWER = 22  # of ten: the largest that is a float
 _TEXTS = {

@@ -14,8 +14,6 @@ from tanager.errors import DataError
 from tanager.sources.queries import PIECE_ROWS, Database, Statement, quoted
 from tanager.sources.source import BATCH_ROWS
 
-__all__ = ["PostgresServer"]
-
 # Rows come in the order they are stored, whichever statement runs beside.
 _STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 

@@ -22,15 +22,6 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Fragment, Source
 
-__all__ = [
-    "DATABASES",
-    "Database",
-    "Statement",
-    "open_query",
-    "open_relation",
-    "quoted",
-]
-
 PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
 MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
 

@@ -25,17 +25,6 @@ import pyarrow as pa
 
 from tanager.errors import DataError
 
-__all__ = [
-    "IN_ARROW",
-    "ByteBudget",
-    "RemoteFile",
-    "find_remote",
-    "forget_stores",
-    "is_url",
-    "local_copy",
-    "upload",
-]
-
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
@@ -77,17 +66,10 @@ class ByteBudget:
 class RemoteFile:
     """A file in a store: its address. Small and picklable; opened where it is read.
 
-    Parameters
-    ----------
-    root : str
-        The URL that leads to the store.
-    path : str
-        The file's path in that store.
+    root: the URL that leads to the store.
+    path: the file's path in that store.
 
-    Attributes
-    ----------
-    n_read : int
-        Bytes fetched by this process.
+    n_read: bytes fetched by this process.
     """
 
     def __init__(self, root: str, path: str) -> None:
@@ -302,16 +284,9 @@ def find_remote(
 ) -> list[tuple[RemoteFile, tuple[str, ...]]]:
     """Return the files of a URL: of an object, of a folder, or of a pattern with ``*``.
 
-    Parameters
-    ----------
-    url : str
-    wanted : function of a path
-        Whether a file in a folder is part of the table.
+    wanted: whether a file in a folder is part of the table.
 
-    Returns
-    -------
-    list of (RemoteFile, tuple of str)
-        Each file with the names of the folders it was found in, below the one that was named.
+    Returns: each file with the names of the folders it was found in, below the one that was named.
     """
     from pyarrow import fs
 

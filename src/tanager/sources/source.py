@@ -25,32 +25,13 @@ from tanager.sources.plain import join_chunks, plain_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "BATCH_ROWS",
-    "ArraySource",
-    "Fragment",
-    "MappedFragment",
-    "MappedSource",
-    "Source",
-    "TableSource",
-    "complete_columns",
-    "select_columns",
-]
-
 BATCH_ROWS = 65_536
 
 
 class Fragment(ABC):
-    """The address of consecutive rows of a source.
+    """The address of consecutive rows of a source."""
 
-    Attributes
-    ----------
-    start : int
-        Index of the first row in the source.
-    n_rows : int
-    """
-
-    start: int
+    start: int  # index of the first row in the source
     n_rows: int
 
     @abstractmethod
@@ -59,12 +40,8 @@ class Fragment(ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Read some columns, a bounded number of rows at a time.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            The columns to read, in this order; the others are not touched.
-        batch_rows : int
-            The most rows in one batch.
+        columns: the columns to read, in this order; the others are not touched.
+        batch_rows: the most rows in one batch.
         """
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
@@ -75,18 +52,11 @@ class Fragment(ABC):
 class Source(ABC):
     """A table that can be read any number of times: the base of all sources.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Column names, in the table's order.
-    schema : pyarrow.Schema
-        The columns' types.
-    n_rows : int
-    in_memory : bool
-        Whether the rows are in memory already.
-    named : bool
-        Whether the names came with the data. Columns of an unnamed table are
-        matched by position.
+    names: column names, in the table's order.
+    schema: the columns' types.
+    in_memory: whether the rows are in memory already.
+    named: whether the names came with the data. Columns of an unnamed table are matched by
+        position.
     """
 
     in_memory = False
@@ -164,15 +134,9 @@ Change: TypeAlias = Callable[[pa.Array], pa.Array]
 class MappedSource(Source):
     """The rows of a source with other columns, in the same fragments.
 
-    Parameters
-    ----------
-    source : Source
-    schema : pyarrow.Schema
-        The columns; one that the source lacks is missing in every row.
-    again : callable
-        Makes the same of another source.
-    changes : mapping from str to callable, optional
-        What becomes of a column's array, where it is read; module-level functions or partials
+    schema: the columns; one that the source lacks is missing in every row.
+    again: makes the same of another source.
+    changes: what becomes of a column's array, where it is read; module-level functions or partials
         of them, since fragments travel.
     """
 

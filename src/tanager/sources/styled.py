@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from tanager.sources.text import TextStyle
 
-__all__ = ["KnownRows", "apply_style"]
-
 
 def apply_style(source: Source, style: TextStyle | None) -> Source:
     """Return a table that is no CSV file with the texts that mean "missing" made missing.

@@ -23,8 +23,6 @@ from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
 from tanager.sources.source import check_names
 
-__all__ = ["CsvTable", "TextStyle"]
-
 # Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
 _BOOLEANS = plain_array(["true", "True", "TRUE", "false", "False", "FALSE"], pa.string())
@@ -45,23 +43,12 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class TextStyle:
-    """How the texts of a CSV file are meant.
+    """How the texts of a CSV file are meant."""
 
-    Attributes
-    ----------
-    na_values : tuple of str
-        Cells that mean "missing", besides the usual ones.
-    encoding : str
-        Of the file, such as "latin-1".
-    decimal : str
-        The mark before the decimals: "." or ",".
-    header : bool or None
-        Whether the first line names the columns. None: unless all of it is numbers.
-    """
-
-    na_values: tuple[str, ...] = ()
-    encoding: str = "utf-8"
-    decimal: str = "."
+    na_values: tuple[str, ...] = ()  # cells that mean "missing", besides the usual ones
+    encoding: str = "utf-8"  # of the file, such as "latin-1"
+    decimal: str = "."  # the mark before the decimals: "." or ","
+    # whether the first line names the columns. None: unless all of it is numbers.
     header: bool | None = None
 
     def __post_init__(self) -> None:

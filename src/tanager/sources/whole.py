@@ -22,8 +22,6 @@ from tanager.sources.plain import check_columns
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import Source, TableSource
 
-__all__ = ["read_whole", "save_stdin"]
-
 # What a packed file may unpack to, all of which is held in memory: real text packs to a
 # twentieth, a file that was made to fill a memory to a thousandth.
 MOST_BYTES = 1 << 28  # of a small file; of a large one so many for each byte:

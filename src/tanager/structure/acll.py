@@ -25,8 +25,6 @@ from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["ACLL", "check_pseudo_count", "family_weights", "resolve_constants"]
-
 _SAMPLER_STREAM = 0xAC11  # key of the random stream that a given sampler draws from
 
 
@@ -122,28 +120,18 @@ class ACLL(StructureLearner):
 
 
 class FamilyWeights(NamedTuple):
-    """Weights of log theta for the values seen in each context of a family.
+    """Weights of log theta for the values seen in each context of a family."""
 
-    Attributes
-    ----------
-    cell : (n_tree_cells,)
-        For each cell of the tree's last level the row of the arrays below.
-    label : (n_tree_cells,)
-        And its class.
-    context : (n_cells,)
-        Context of each (context, value) pair seen with any class, numbered from 0.
-    value : (n_cells,)
-    weight : (n_cells, n_classes)
-        N_jck + beta * sum over classes; every other value of a context weighs nothing.
-    log_mass : (n_contexts, n_classes)
-        Log of the clipped weights' sum over all values.
-    """
-
+    # (n_tree_cells,); for each cell of the tree's last level the row of the arrays below
     cell: NDArray[np.int64]
-    label: NDArray[np.int64]
+    label: NDArray[np.int64]  # (n_tree_cells,); and its class
+    # (n_cells,); context of each (context, value) pair seen with any class, numbered from 0
     context: NDArray[np.int64]
-    value: NDArray[np.int64]
+    value: NDArray[np.int64]  # (n_cells,)
+    # (n_cells, n_classes); N_jck + beta * sum over classes; every other value of a context weighs
+    # nothing
     weight: NDArray[np.float64]
+    # (n_contexts, n_classes); log of the clipped weights' sum over all values
     log_mass: NDArray[np.float64]
 
 

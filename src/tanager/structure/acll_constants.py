@@ -17,36 +17,17 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
 
-__all__ = [
-    "Constants",
-    "JointSampler",
-    "conditional_sampler",
-    "dirichlet_constants",
-    "dirichlet_sampler",
-    "monte_carlo_constants",
-    "uniform_constants",
-]
-
 Floats = NDArray[np.float64]
 
 
 class Constants(NamedTuple):
-    r"""Slope and intercept of the approximation; only the slope matters to a maximum.
-
-    Attributes
-    ----------
-    beta, gamma : float
-    mean, variance : float
-        Of what is approximated, :math:`A = -\log \sum_c U_c`.
-    squared_error : float
-        :math:`E[(A - (\beta B + \gamma))^2] = \sigma_A^2 - \sigma_{AB}^2 / \sigma_B^2`
-        (equation 21).
-    """
+    r"""Slope and intercept of the approximation; only the slope matters to a maximum."""
 
     beta: float
     gamma: float
-    mean: float
+    mean: float  # of what is approximated, :math:`A = -\log \sum_c U_c`
     variance: float
+    # :math:`E[(A - (\beta B + \gamma))^2] = \sigma_A^2 - \sigma_{AB}^2 / \sigma_B^2` (equation 21)
     squared_error: float
 
     @property
@@ -76,8 +57,6 @@ def dirichlet_constants(n_classes: int, a: float, b: float) -> Constants:
 
     .. math:: \beta = -\frac{\psi'(sa) - \psi'(sa + b)}{\psi'(a) - s\,\psi'(sa + b)}
 
-    Examples
-    --------
     >>> round(dirichlet_constants(2, 1, 1000).beta, 5)
     -0.39194
     """
@@ -108,8 +87,6 @@ def uniform_constants(n_classes: int) -> Constants:
 
     one smooth integral whatever the number of classes.
 
-    Examples
-    --------
     >>> [round(uniform_constants(s).beta, 8) for s in (2, 3, 10)]
     [-0.33876648, -0.20017316, -0.05240725]
     """
@@ -220,12 +197,9 @@ def dirichlet_sampler(a: float, b: float) -> JointSampler:
 def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> JointSampler:
     """Return a sampler that draws one component after the other (algorithm 1).
 
-    Parameters
-    ----------
-    quantile : callable
-        ``quantile(u, earlier)`` inverts the distribution function of the next
-        component given the `earlier` ones, at `u` (n_samples,), uniform on
-        (0, 1); `earlier` has shape (n_samples, number drawn so far).
+    quantile: ``quantile(u, earlier)`` inverts the distribution function of the next component given
+        the `earlier` ones, at `u` (n_samples,), uniform on (0, 1); `earlier` has shape (n_samples,
+        number drawn so far).
     """
 
     def draw(generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:

@@ -9,8 +9,6 @@ from tanager import native
 from tanager.errors import ConfigurationError
 from tanager.structure.limits import Limits
 
-__all__ = ["maximum_arborescence", "maximum_branching"]
-
 
 def maximum_arborescence(
     weights: NDArray[np.float64], root: int | None = None
@@ -20,32 +18,18 @@ def maximum_arborescence(
     For scores that change when an edge is reversed; a maximum spanning tree
     serves where they do not.
 
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (n, n)
-        ``weights[i, j]`` is the weight of the edge i → j, that is of i as the
-        parent of j. The diagonal is ignored; ``-inf`` means that there is no
-        such edge.
-    root : int or None
-        The vertex without a parent; None takes the root of the best tree.
+    weights: shape (n, n); ``weights[i, j]`` is the weight of the edge i → j, that is of i as the
+        parent of j. The diagonal is ignored; ``-inf`` means that there is no such edge.
+    root: the vertex without a parent; None takes the root of the best tree.
 
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Each vertex's parent, -1 for the root. Of equally heavy edges into a
-        vertex the one from the lowest index is tried first.
+    Returns: shape (n,); each vertex's parent, -1 for the root. Of equally heavy edges into a vertex
+        the one from the lowest index is tried first.
 
-    Notes
-    -----
     Chu–Liu/Edmonds in Tarjan's form for dense graphs: :math:`O(n^2)` time and
     one :math:`n \times (n+1)` copy of the weights.
 
-    References
-    ----------
     Tarjan (1977), Finding optimum branchings, doi:10.1002/net.3230070103.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> weights = np.array([[0.0, 5.0, 1.0], [6.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
     >>> maximum_arborescence(weights).tolist()
@@ -74,18 +58,11 @@ def maximum_branching(
 ) -> NDArray[np.int64]:
     """Return each feature's parent in the heaviest forest that satisfies constraints, -1 for none.
 
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (n, n)
-        ``weights[i, j]`` is the weight of i as the parent of j.
-    limits : Limits
-        With at most one required parent for each feature.
-    root_worth : ndarray of float64, shape (n,), optional
-        What a feature without a parent is worth; nothing by default. Tiny numbers choose
-        among the directions of trees of the same weight.
+    weights: shape (n, n); ``weights[i, j]`` is the weight of i as the parent of j.
+    limits: with at most one required parent for each feature.
+    root_worth: shape (n,); what a feature without a parent is worth; nothing by default. Tiny
+        numbers choose among the directions of trees of the same weight.
 
-    Notes
-    -----
     An arborescence from one more vertex, whose arcs mean "no parent". A feature with a
     required parent has that arc alone, so that the heaviest arborescence takes it.
     """

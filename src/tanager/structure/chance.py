@@ -12,8 +12,6 @@ from tanager.counts import Counts
 from tanager.counts.statistics import DECIMALS
 from tanager.engines.keeping import release, scratch_array
 
-__all__ = ["adjusted_cmi", "adjusted_mi", "chance_cmi", "chance_mi"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -29,8 +27,6 @@ def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
 
     `among`: of these features alone, ascending; None is all.
 
-    Notes
-    -----
     The plug-in estimate is never below zero, so columns that have nothing to do
     with each other seem to share information, and the more so the more values they
     have: given 4,000 rows, a column of 4,000 names "explains" every other one
@@ -39,8 +35,6 @@ def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
     chance alone gives (Vinh, Epps and Bailey, 2010, for clusterings), and is
     subtracted. From the counts N(x, y) alone: no pass, and no random number.
 
-    References
-    ----------
     N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
     comparison", JMLR 11 (2010), equation 24.
     """

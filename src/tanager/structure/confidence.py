@@ -13,8 +13,6 @@ from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
 from tanager.structure.structure import Structure
 
-__all__ = ["EdgeConfidence", "SureEdge", "confidence_threshold", "edge_confidence"]
-
 Floats = NDArray[np.float64]
 
 SHOWN_EDGES = 40
@@ -79,21 +77,12 @@ def edge_confidence(
 
 
 class SureEdge(NamedTuple):
-    """An edge between two features, in the direction that is more frequent.
-
-    Attributes
-    ----------
-    parent, child : str
-    strength : float
-        The share of structures that join the two, in either direction.
-    direction : float
-        The share of those in which the arrow goes this way.
-    """
+    """An edge between two features, in the direction that is more frequent."""
 
     parent: str
     child: str
-    strength: float
-    direction: float
+    strength: float  # the share of structures that join the two, in either direction
+    direction: float  # the share of those in which the arrow goes this way
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +167,6 @@ def confidence_threshold(strengths: Floats) -> float:
     :math:`\int_0^1 |F(x) - t|\,dx`, is the median of F(x) over x in [0, 1]; the threshold is
     the strength of that quantile.
 
-    References
-    ----------
     M. Scutari and R. Nagarajan (2013), "Identifying significant edges in graphical models of
     molecular networks", Artificial Intelligence in Medicine 57, equation 10,
     doi:10.1016/j.artmed.2012.12.006.

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError, listed, nearest
 from tanager.structure.limits import NO_LIMIT, Arc, Ban, Limits, refuse_contradiction
 
-__all__ = ["Constraints"]
-
 Ints = NDArray[np.int64]
 
 ANY = "*"

@@ -10,8 +10,6 @@ from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["Fixed"]
-
 
 class Fixed(StructureLearner):
     """A structure that is given, not learned.

@@ -18,8 +18,6 @@ from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["Greedy"]
-
 _SEEDS = 8  # of the last round's best edges, scored first to set the bar for the others
 
 

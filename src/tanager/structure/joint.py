@@ -13,8 +13,6 @@ from tanager import native
 from tanager.codes import Chunk, Codes, Domain
 from tanager.errors import ConfigurationError, MemoryBoundError
 
-__all__ = ["SCORES", "FamilyChange", "Pack", "RunningJoint"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Units = NDArray[np.int32]
@@ -36,23 +34,12 @@ class FamilyChange(NamedTuple):
 
 
 class Pack(NamedTuple):
-    """The changes of one child under each single parent, end to end.
+    """The changes of one child under each single parent, end to end."""
 
-    Attributes
-    ----------
-    start : (n_features + 1,)
-        Where each parent's tables start.
-    change, adverse : (sum of sizes,)
-        As in `FamilyChange`, of the parents that `known` has.
-    most_gained, most_lost : (n_features,)
-    known : (n_features,) of bool
-    n_folds : int
-    """
-
-    start: Ints
-    change: Units
+    start: Ints  # (n_features + 1,); where each parent's tables start
+    change: Units  # (sum of sizes,); as in `FamilyChange`, of the parents that `known` has
     adverse: Units
-    most_gained: Ints
+    most_gained: Ints  # (n_features,)
     most_lost: Ints
     known: NDArray[np.bool_]
     n_folds: int
@@ -83,30 +70,17 @@ class RunningJoint:
     over the rows with one look-up each, and most rows are settled by one
     comparison; nothing is evaluated again from the start.
 
-    Parameters
-    ----------
-    domain : Domain
-    rows : Chunk
-        All training rows; copied, since rows are kept sorted by margin.
-    score : {"cr", "cl"}
-        Classification rate, or conditional log-likelihood.
-    epsilon : float
-        Replaces zero frequencies.
-    folds : ndarray of int64, shape (n_rows,), or None
-        Each row's fold: its tables then come from the rows of the other folds,
+    rows: all training rows; copied, since rows are kept sorted by margin.
+    score: {"cr", "cl"}; classification rate, or conditional log-likelihood.
+    epsilon: replaces zero frequencies.
+    folds: shape (n_rows,); each row's fold: its tables then come from the rows of the other folds,
         so that every score is cross-validated.
-    pair_counts : callable or None
-        ``pair_counts(i, j)`` gives N(x_i, x_j, y) of all rows where it is known
-        already, else None; used where there are no folds.
+    pair_counts: ``pair_counts(i, j)`` gives N(x_i, x_j, y) of all rows where it is known already,
+        else None; used where there are no folds.
 
-    Attributes
-    ----------
-    score : float
-        Weight of the rows that are right, or the conditional log-likelihood in
-        units of ``grid.step`` nats.
+    score: weight of the rows that are right, or the conditional log-likelihood in units of
+        ``grid.step`` nats.
 
-    Notes
-    -----
     Log-probabilities are rounded to a grid of :math:`2^{-s}` nats, s at most 20
     and such that every sum fits 32 bits. Sums are then exact integers: a
     log-joint that is updated edge by edge equals one computed afresh, and no

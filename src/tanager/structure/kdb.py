@@ -14,14 +14,6 @@ from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = [
-    "KDB",
-    "clique_parents",
-    "dependence_parents",
-    "feature_order",
-    "information_order",
-]
-
 
 class KDB(StructureLearner):
     r"""The k-dependence classifier: each feature has up to k parents beside the class.

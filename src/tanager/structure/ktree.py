@@ -18,8 +18,6 @@ from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["KTree", "heaviest_tree"]
-
 Floats = NDArray[np.float64]
 
 THIRD_PARENT_ROWS = 1_000  # from which on a third parent can be told from noise

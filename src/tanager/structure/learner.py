@@ -10,8 +10,6 @@ from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 from tanager.training.model import JointTables
 
-__all__ = ["JointLearner", "StructureLearner"]
-
 
 class StructureLearner(Estimator, ABC):
     """Learns which features condition which.

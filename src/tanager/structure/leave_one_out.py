@@ -33,8 +33,6 @@ from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
 from tanager.engines.keeping import KeptChunk, Store
 
-__all__ = ["SCORES", "STRENGTH", "LeaveOneOut", "LeaveOneOutTask", "Tries", "mean_losses"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 States = dict[int, Any]  # by the index of the first of some rows: where their `State` is kept
@@ -61,26 +59,14 @@ WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 @dataclass(frozen=True)
 class LeaveOneOutTask:
-    """What is scored, and how.
-
-    Attributes
-    ----------
-    domain : Domain
-    class_counts : ndarray, shape (n_classes,)
-    max_k : int
-        Numbers of parents 0 .. max_k are scored.
-    score : one of SCORES
-    smoothing : one of STRENGTH
-    binary : bool
-        Whether two classes, complete rows and weights of one allow odds in
-        place of posteriors.
-    """
+    """What is scored, and how."""
 
     domain: Domain
-    class_counts: Floats
-    max_k: int
+    class_counts: Floats  # (n_classes,)
+    max_k: int  # numbers of parents 0 .. max_k are scored.
     score: str
     smoothing: str
+    # whether two classes, complete rows and weights of one allow odds in place of posteriors
     binary: bool
 
     @property
@@ -107,43 +93,23 @@ class LeaveOneOutTask:
 
 
 class Tries(NamedTuple):
-    """Tries of some features end to end, level by level, and what is known of their cells.
+    """Tries of some features end to end, level by level, and what is known of their cells."""
 
-    Attributes
-    ----------
-    level_start : (n_features + 1,)
-        Levels of feature f are ``level_start[f]:level_start[f+1]``.
-    member : (n_levels,)
-        The row of the codes that a level branches on: the feature, then its parents.
-    cell_start : (n_levels,)
-        Number of a level's first cell.
-    width : (n_levels,)
-        Where every cell above has a child for each value: how many, else 0.
-    child : (n_cells + 1,) of int32
-        Children of cell c are cells ``child[c]:child[c+1]``, sorted by value.
-    value : (n_cells,) of uint16
-        The code that leads to a cell.
-    odds : (n_cells, 2)
-        Where odds will do: the factor of the odds against a row's own class y,
-        the row itself left out.
-    joint : (n_cells, n_classes)
-        Otherwise: N(x, y, parents).
-    context : (n_cells,) of int32
-        The row of `context_count` that belongs to a cell.
-    context_count : (n_contexts, n_classes)
-        N(y, parents).
-    """
-
+    # (n_features + 1,); levels of feature f are ``level_start[f]:level_start[f+1]``
     level_start: Ints
+    # (n_levels,); the row of the codes that a level branches on: the feature, then its parents
     member: Ints
-    cell_start: Ints
-    width: Ints
+    cell_start: Ints  # (n_levels,); number of a level's first cell
+    width: Ints  # (n_levels,); where every cell above has a child for each value: how many, else 0
+    # children of cell c are cells ``child[c]:child[c+1]``, sorted by value
     child: NDArray[np.int32]
-    value: NDArray[np.uint16]
+    value: NDArray[np.uint16]  # the code that leads to a cell
+    # (n_cells, 2); where odds will do: the factor of the odds against a row's own class y, the row
+    # itself left out
     odds: Floats
-    joint: Floats
-    context: NDArray[np.int32]
-    context_count: Floats
+    joint: Floats  # (n_cells, n_classes); otherwise: N(x, y, parents)
+    context: NDArray[np.int32]  # the row of `context_count` that belongs to a cell
+    context_count: Floats  # (n_contexts, n_classes); N(y, parents)
 
     @classmethod
     def build(
@@ -191,17 +157,6 @@ class LeaveOneOut:
     The result is the sums of losses, in whole units, shape (max_k + 1,
     n_features), and every chunk's odds or posteriors after these features.
 
-    Attributes
-    ----------
-    task : LeaveOneOutTask
-    tries : Tries
-    before : dict, optional
-        The chunks' odds or posteriors after the earlier features.
-    store : Store, optional
-        Where those after these features are kept; None: nobody wants them.
-
-    Notes
-    -----
     The loss of a row is rounded to an integer number of units so small that all
     rows together fit 62 bits; sums of integers depend neither on the order of
     the rows nor on the chunking.
@@ -209,8 +164,8 @@ class LeaveOneOut:
 
     task: LeaveOneOutTask
     tries: Tries
-    before: States | None = None
-    store: Store | None = None
+    before: States | None = None  # the chunks' odds or posteriors after the earlier features
+    store: Store | None = None  # where those after these features are kept; None: nobody wants them
     n_features: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError
 from tanager.structure.structure import Structure
 
-__all__ = ["Arc", "Ban", "Limits", "refuse_contradiction"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Arc = tuple[int, int]  # from parent to child
@@ -31,26 +29,14 @@ class Ban(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Constraints on features by their places; see `Constraints`.
-
-    Attributes
-    ----------
-    names : tuple of str
-    allowed : ndarray of bool, shape (n, n)
-        Whether the column's feature may be a parent of the row's; the diagonal says nothing.
-    required : tuple of tuple of int
-        The parents that each feature must have.
-    most : ndarray of int64, shape (n,)
-        The most parents of each feature.
-    before : ndarray of bool, shape (n, n)
-        Whether tiers or order put the row's feature before the column's.
-    """
+    """Constraints on features by their places; see `Constraints`."""
 
     names: tuple[str, ...]
+    # (n, n); whether the column's feature may be a parent of the row's; the diagonal says nothing
     allowed: Flags
-    required: tuple[tuple[int, ...], ...]
-    most: Ints
-    before: Flags
+    required: tuple[tuple[int, ...], ...]  # the parents that each feature must have
+    most: Ints  # (n,); the most parents of each feature
+    before: Flags  # (n, n); whether tiers or order put the row's feature before the column's
     bans: tuple[Ban, ...] = field(default=(), repr=False)
 
     @classmethod

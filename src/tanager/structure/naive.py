@@ -7,8 +7,6 @@ from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["Naive"]
-
 
 class Naive(StructureLearner):
     """Naive Bayes: every feature has the class as its only parent.

@@ -21,8 +21,6 @@ from tanager.structure.ordering import order_by_class_information, order_by_sing
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["OrderBased"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Parents = tuple[int, ...]

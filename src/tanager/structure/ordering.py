@@ -12,8 +12,6 @@ from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
-__all__ = ["order_by_class_information", "order_by_single_condition"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -74,26 +72,15 @@ def order_by_class_information(
 ) -> Ints:
     r"""Order features greedily by :math:`I(C; X \mid \text{all earlier})`.
 
-    Parameters
-    ----------
-    domain : Domain
-    rows : Chunk
-        All training rows.
-    context : FitContext
-        Its engine shares out the features.
-    max_conditioning : int or None
-        Condition on at most so many of the first features; the rest are ordered
-        by their information given those. None stops before the patterns seen
-        leave fewer than five rows to each pattern and class on average, since
-        estimates of the information then say little.
+    rows: all training rows.
+    context: its engine shares out the features.
+    max_conditioning: condition on at most so many of the first features; the rest are ordered by
+        their information given those. None stops before the patterns seen leave fewer than five
+        rows to each pattern and class on average, since estimates of the information then say
+        little.
 
-    Returns
-    -------
-    ndarray of int64, shape (n_features,)
-        Ties go to the earlier column.
+    Returns: shape (n_features,); ties go to the earlier column.
 
-    Notes
-    -----
     Equation 5 by joint entropies of the patterns that occur:
     :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`. Each
     conditioning step reads the rows once per remaining feature.

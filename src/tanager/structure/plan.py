@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tanager.structure.limits import Limits
     from tanager.training.model import JointTables
 
-__all__ = ["FitPlan"]
-
 THINNING_KEY = 7_303  # names the random stream that thins residuals
 
 

@@ -8,8 +8,6 @@ from tanager.structure.learner import StructureLearner
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["RandomTree"]
-
 STREAM = 0x7EEE  # names the random stream among those of a fit
 
 

@@ -9,8 +9,6 @@ from tanager.registry import Registry
 if TYPE_CHECKING:
     from tanager.structure.learner import StructureLearner
 
-__all__ = ["STRUCTURES", "resolve_structure"]
-
 STRUCTURES: Registry[StructureLearner] = Registry(
     "tanager.structure",
     "learner:StructureLearner",

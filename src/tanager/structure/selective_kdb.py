@@ -26,8 +26,6 @@ from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["SelectiveKDB"]
-
 GROUP_BYTES = 1 << 27  # of the tries that are built together, were no two rows alike
 
 

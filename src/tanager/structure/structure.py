@@ -13,8 +13,6 @@ from tanager.codes import Domain
 from tanager.errors import ConfigurationError, listed, nearest
 from tanager.escaping import visible
 
-__all__ = ["Structure"]
-
 SHOWN_FEATURES = 40  # lines of a structure that is printed
 
 

@@ -16,8 +16,6 @@ from tanager.structure.limits import Limits
 from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
-__all__ = ["TAN", "maximum_spanning_tree"]
-
 TIE = 1e-11  # the most that all roots of a forest together are worth
 
 

@@ -15,27 +15,16 @@ from tanager.atomic import destination, replacing
 from tanager.engines.journal import read_arrays
 from tanager.errors import ConfigurationError, ModelFileError
 
-__all__ = ["Checkpoint", "fingerprint"]
-
 KEY = "fingerprint"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A file of arrays (NumPy's npz: data, never code), replaced atomically.
-
-    Attributes
-    ----------
-    path : Path
-    every : int
-        Epochs between two writes.
-    fingerprint : str
-        Names the run, by `fingerprint`; another run's file is refused.
-    """
+    """A file of arrays (NumPy's npz: data, never code), replaced atomically."""
 
     path: Path
-    every: int
-    fingerprint: str
+    every: int  # epochs between two writes
+    fingerprint: str  # names the run, by `fingerprint`; another run's file is refused
 
     def save(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Write all arrays; a reader sees the old file or the new one, never half of it."""

@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Composed"]
-
 Ints = NDArray[np.int64]
 
 
@@ -19,17 +17,10 @@ class Composed(NamedTuple):
     Held as recipes, since all of them together would be many times the rows: a
     batch has them made for its own rows, a finished structure for the few that
     it chose.
-
-    Attributes
-    ----------
-    members : (n_composed, n_members)
-        Columns that are joined; -1 where a recipe has fewer.
-    arities : (n_composed, n_members)
-        Their numbers of values, 1 where a recipe has fewer.
     """
 
-    members: Ints
-    arities: Ints
+    members: Ints  # (n_composed, n_members); columns that are joined; -1 where a recipe has fewer
+    arities: Ints  # (n_composed, n_members); their numbers of values, 1 where a recipe has fewer
 
     @classmethod
     def build(cls, cliques: Sequence[tuple[int, ...]], arities: Ints) -> Composed:

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from tanager.training.model import Model, Slots
 
-__all__ = ["adam_step", "dense_gradient", "step_all"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

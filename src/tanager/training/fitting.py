@@ -20,8 +20,6 @@ from tanager.training.model import Model, Slots, TrainingRows
 from tanager.training.optimiser import ParentSearch, Plan, Run, most_probable, scores, train
 from tanager.training.options import Training
 
-__all__ = ["Task", "fit"]
-
 Ints = NDArray[np.int64]
 
 # Random streams of a fit, by what they are for.
@@ -37,32 +35,17 @@ STORING = ("checkpoint", "checkpoint_every")
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be learned.
-
-    Attributes
-    ----------
-    rows : TrainingRows
-    slots : Slots
-    start : callable
-        Makes the initial model from the training rows and a random stream.
-    loss : str or Loss
-    training : Training
-    parents : ParentSearch or None
-        How to learn the structure; None for the tables alone.
-    key : tuple of int
-        Names the random streams of this fit.
-    stage : str
-        What progress calls it.
-    """
+    """What is to be learned."""
 
     rows: TrainingRows
     slots: Slots
+    # makes the initial model from the training rows and a random stream
     start: Callable[[TrainingRows, np.random.Generator], Model]
     loss: str | Loss
     training: Training
-    parents: ParentSearch | None
-    key: tuple[int, ...]
-    stage: str
+    parents: ParentSearch | None  # how to learn the structure; None for the tables alone
+    key: tuple[int, ...]  # names the random streams of this fit
+    stage: str  # what progress calls it
 
     def __post_init__(self) -> None:
         if self.training.tune and not isinstance(resolve_loss(self.loss), HybridMargin):

@@ -15,8 +15,6 @@ from tanager.errors import MemoryBoundError
 from tanager.numerics.logs import log_softmax
 from tanager.training.composed import Composed
 
-__all__ = ["NO_PARENT", "JointTables", "Model", "Slots", "TrainingRows", "log_joint"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -26,31 +24,18 @@ NO_PARENT = -1
 
 
 class Slots(NamedTuple):
-    """Where every table stands; see the drawing in src/native/training.c.
+    """Where every table stands; see the drawing in src/native/training.c."""
 
-    Attributes
-    ----------
-    column : (n_features, n_slots)
-        The column of contexts that each slot reads, -1 for the class alone.
-    n_contexts : (n_features, n_slots)
-    block : (n_features, n_slots)
-        Number of the table's first context among all tables.
-    cell : (n_features, n_slots)
-        Where the table starts in the array of all cells.
-    table, shared : (n_features, n_slots)
-        Number of the table, and where it starts among one block a table.
-    arity : (n_features,)
-    n_slots : (n_features,)
-        How many slots the feature has; the rest of its rows above is padding.
-    """
-
+    # (n_features, n_slots); the column of contexts that each slot reads, -1 for the class alone
     column: Ints
-    n_contexts: Ints
-    block: Ints
-    cell: Ints
+    n_contexts: Ints  # (n_features, n_slots)
+    block: Ints  # (n_features, n_slots); number of the table's first context among all tables
+    cell: Ints  # (n_features, n_slots); where the table starts in the array of all cells
+    # (n_features, n_slots); number of the table, and where it starts among one block a table
     table: Ints
     shared: Ints
-    arity: Ints
+    arity: Ints  # (n_features,)
+    # (n_features,); how many slots the feature has; the rest of its rows above is padding
     n_slots: Ints
 
     @classmethod
@@ -121,15 +106,9 @@ class TableState(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """What a step on the tables needs besides: zeros before and after it.
+    """What a step on the tables needs besides: zeros before and after it."""
 
-    Attributes
-    ----------
-    sums : (largest table,)
-    seen : (largest n_contexts,) of bool
-    """
-
-    sums: Floats
+    sums: Floats  # (largest table,)
     seen: NDArray[np.bool_]
 
     @classmethod
@@ -141,24 +120,15 @@ class Workspace(NamedTuple):
 
 
 class TrainingRows(NamedTuple):
-    """Rows for training, row by row, so that a shuffled batch is a few cache lines a row.
+    """Rows for training, row by row, so that a shuffled batch is a few cache lines a row."""
 
-    Attributes
-    ----------
-    contexts : (n_rows, n_columns)
-        What slots read; a value at or past the slot's `n_contexts` is unknown.
-    children : (n_rows, n_features)
-        The features' codes; may be the same array.
-    labels : (n_rows,) of int64
-    weights : (n_rows,) of float64, or None
-    composed : Composed or None
-        Further columns that slots read, numbered after those of `contexts`.
-    """
-
+    # (n_rows, n_columns); what slots read; a value at or past the slot's `n_contexts` is unknown
     contexts: NDArray[np.integer]
+    # (n_rows, n_features); the features' codes; may be the same array
     children: NDArray[np.integer]
     labels: Ints
     weights: Floats | None
+    # further columns that slots read, numbered after those of `contexts`
     composed: Composed | None = None
 
     @property
@@ -200,40 +170,23 @@ class TrainingRows(NamedTuple):
 
 @dataclass
 class Model:
-    """Parameters and Adam's state, changed in place by training.
+    """Parameters and Adam's state, changed in place by training."""
 
-    Attributes
-    ----------
-    theta, theta_first, theta_second : (n_cells,)
-        Log-probabilities of all tables and Adam's moments of their logits.
-    theta_steps : (n_blocks,) of int64
-        How many steps each context's block has taken.
-    shared_first, shared_second : (n_tables * arity * n_classes,), or (0,)
-        Adam's moments of the steps that all contexts of a table share; empty
-        where they share none.
-    shared_steps : (n_tables,) of int64, or (0,)
-    prior, prior_first, prior_second : (n_classes,)
-        Log class prior and its moments.
-    phi, phi_first, phi_second : (n_features, n_slots)
-        Logits of the distribution over parents and their moments.
-    n_steps : (1,) of int64
-        Batches so far.
-    """
-
-    theta: Floats
+    theta: Floats  # (n_cells,); log-probabilities of all tables and Adam's moments of their logits
     theta_first: Floats
     theta_second: Floats
-    theta_steps: Ints
+    theta_steps: Ints  # how many steps each context's block has taken
+    # Adam's moments of the steps that all contexts of a table share; empty where they share none
     shared_first: Floats
     shared_second: Floats
     shared_steps: Ints
-    prior: Floats
+    prior: Floats  # (n_classes,); log class prior and its moments
     prior_first: Floats
     prior_second: Floats
-    phi: Floats
+    phi: Floats  # (n_features, n_slots); logits of the distribution over parents and their moments
     phi_first: Floats
     phi_second: Floats
-    n_steps: Ints
+    n_steps: Ints  # batches so far
 
     @classmethod
     def start(cls, slots: Slots, n_classes: int, rng: np.random.Generator) -> Model:
@@ -301,20 +254,11 @@ class Model:
 
 @dataclass(frozen=True)
 class JointTables:
-    """Tables that were learned together with a structure.
+    """Tables that were learned together with a structure."""
 
-    Attributes
-    ----------
-    parent_indices : tuple of tuple of int
-        The structure's parents that the tables belong to.
-    log_prior : ndarray of float64, shape (n_classes,)
-    log_prob : tuple of ndarray of float64, shape (*parent_arities, arity, n_classes)
-        One per feature.
-    """
-
-    parent_indices: tuple[tuple[int, ...], ...]
-    log_prior: Floats
-    log_prob: tuple[Floats, ...]
+    parent_indices: tuple[tuple[int, ...], ...]  # the structure's parents that the tables belong to
+    log_prior: Floats  # (n_classes,)
+    log_prob: tuple[Floats, ...]  # (*parent_arities, arity, n_classes); one per feature
 
 
 def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> Floats:

@@ -23,8 +23,6 @@ from tanager.training.dense import adam_step, dense_gradient, step_all
 from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_joint
 from tanager.training.options import Training
 
-__all__ = ["ParentSearch", "Plan", "Run", "Sampler", "most_probable", "train"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -46,21 +44,11 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True)
 class ParentSearch:
-    r"""How the distribution over parents is trained beside the tables.
+    """How the distribution over parents is trained beside the tables."""
 
-    Attributes
-    ----------
-    sampler : Sampler
-        Draws structures.
-    learning_rate : float
-        Of the logits over parents, in every epoch.
-    temperature : (float, float)
-        In the first and the last epoch; in epoch e of E it is
-        :math:`\tau_0 (\tau_1/\tau_0)^{e/(E-1)}`.
-    """
-
-    sampler: Sampler
-    learning_rate: float = 1e-2
+    sampler: Sampler  # draws structures
+    learning_rate: float = 1e-2  # of the logits over parents, in every epoch
+    # in the first and the last epoch: epoch e of E has tau_0 (tau_1 / tau_0)^(e / (E - 1))
     temperature: tuple[float, float] = (10.0, 0.1)
 
     def __post_init__(self) -> None:
@@ -81,28 +69,17 @@ class ParentSearch:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a training needs besides its rows and its model.
-
-    Attributes
-    ----------
-    training : Training
-    batch_size : int
-        Rows of a step.
-    loss : Loss
-    random : callable
-        The random stream of an epoch, by its number: what lets a resumed run
-        draw as the uninterrupted one.
-    parents : ParentSearch or None
-        How to learn the structure; None trains the tables of slot 0 alone.
-    validation : TrainingRows or None
-        Rows that choose the epoch to return; without, the last is returned.
-    """
+    """All that a training needs besides its rows and its model."""
 
     training: Training
-    batch_size: int
+    batch_size: int  # rows of a step
     loss: Loss
+    # the random stream of an epoch, by its number: what lets a resumed run draw as the
+    # uninterrupted one
     random: Callable[[int], np.random.Generator]
+    # how to learn the structure; None trains the tables of slot 0 alone
     parents: ParentSearch | None = None
+    # rows that choose the epoch to return; without, the last is returned
     validation: TrainingRows | None = None
     checkpoint: Checkpoint | None = None
     progress: Progress = field(default_factory=Progress)
@@ -111,28 +88,21 @@ class Plan:
 
 @dataclass
 class Run:
-    """Where a training stands.
-
-    Attributes
-    ----------
-    trace : dict of lists
-        Per epoch: loss, accuracy (both of the batches as they were trained
-        on), temperature, entropy (mean, nats), learning_rate, and where there
-        are validation rows validation_error and validation_log_loss.
-    best : Model or None
-        The model of the best epoch on the validation rows; without those, the
-        average of the last epochs, once training is over.
-    theta_sum, prior_sum : ndarray of float64
-        Log-tables and log-prior summed over the `n_summed` epochs so far whose
-        average is to be returned.
-    """
+    """Where a training stands."""
 
     model: Model
     epoch: int = 0
+    # per epoch: loss, accuracy (both of the batches as they were trained on), temperature, entropy
+    # (mean, nats), learning_rate, and where there are validation rows validation_error and
+    # validation_log_loss
     trace: dict[str, list[float]] = field(default_factory=dict)
+    # the model of the best epoch on the validation rows; without those, the average of the last
+    # epochs, once training is over
     best: Model | None = None
     best_epoch: int = -1
     stopped: bool = False
+    # log-tables and log-prior summed over the `n_summed` epochs so far whose average is to be
+    # returned
     theta_sum: Floats = field(default_factory=lambda: np.zeros(0))
     prior_sum: Floats = field(default_factory=lambda: np.zeros(0))
     n_summed: int = 0

@@ -8,8 +8,6 @@ from typing import Any, Self
 from tanager.errors import ConfigurationError
 from tanager.estimator import Estimator
 
-__all__ = ["Trained", "Training"]
-
 
 class Training(Estimator):
     r"""How tables are trained by gradient, for `Hybrid` and `Differentiable` alike.

@@ -21,8 +21,6 @@ from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
-__all__ = ["Discriminative"]
-
 Floats = NDArray[np.float64]
 
 GRID = strengths(-5, 7)  # that are tried

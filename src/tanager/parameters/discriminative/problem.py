@@ -37,8 +37,6 @@ from tanager.structure import FitPlan, Structure
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
 
-__all__ = ["FoldTables", "Problem", "Strengths"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none

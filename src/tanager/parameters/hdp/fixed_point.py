@@ -48,8 +48,6 @@ from tanager.counts import ContextTree
 from tanager.parameters.hdp.model import Estimate, Prior, TiedTree
 from tanager.parameters.hdp.stirling import stirling_ratios
 
-__all__ = ["count_discounts", "solve", "solve_discounted"]
-
 Floats = NDArray[np.float64]
 
 # Where two levels explain the same variation the fixed point is not unique.

@@ -20,8 +20,6 @@ from tanager.parameters.hdp.sampler import WINDOW, Budget, Pace, sample
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables
 
-__all__ = ["HDP"]
-
 Floats = NDArray[np.float64]
 
 TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}

@@ -12,8 +12,6 @@ from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
 from tanager.parameters.tables import TreeTable
 
-__all__ = ["Estimate", "Prior", "TiedTree", "spell_unseen", "tie"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

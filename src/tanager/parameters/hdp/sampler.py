@@ -20,8 +20,6 @@ from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.model import Estimate, Prior, TiedTree
 from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios, stirling_ratios
 
-__all__ = ["WINDOW", "Budget", "Pace", "sample"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

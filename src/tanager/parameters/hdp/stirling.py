@@ -21,8 +21,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Ratios", "stirling_ratios"]
-
 Floats = NDArray[np.float64]
 
 DENSE = 1024  # rows 0 .. DENSE are all kept

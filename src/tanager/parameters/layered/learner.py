@@ -21,9 +21,6 @@ from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
-__all__ = ["Layered"]
-
-
 FOLDS_KEY = 6_202  # names the random stream of the folds
 LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing
 JUDGING_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares

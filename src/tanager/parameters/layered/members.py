@@ -22,8 +22,6 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["FLOOR", "Generative", "Member", "Smooth", "Trial", "under_parents"]
-
 Floats = NDArray[np.float64]
 
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance

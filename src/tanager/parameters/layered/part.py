@@ -18,8 +18,6 @@ from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
 from tanager.loglinear.residuals import refine_groups
 from tanager.structure import FitPlan, Structure
 
-__all__ = ["Part"]
-
 Floats = NDArray[np.float64]
 
 MAX_TABLE = 1 << 16  # numbers of a feature's table of groups

@@ -20,8 +20,6 @@ from tanager.parameters.tables import FamilyTable, GroupedTable, Tables, log_pos
 from tanager.progress import Progress
 from tanager.structure import Structure
 
-__all__ = ["HeldOut", "fit_shares", "judge_pool", "pool_members"]
-
 Floats = NDArray[np.float64]
 
 PRECISION = 100.0  # of the prior around equal shares

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError
 from tanager.structure.limits import Limits
 
-__all__ = ["Request", "image_order", "resolve_candidates"]
-
 Ints = NDArray[np.int64]
 Candidates = str | Mapping[str, Sequence[str]]
 
@@ -119,8 +117,6 @@ def image_order(choice: str, height: int, width: int) -> list[int]:
     and right, then the corners. B and C are for square images; C starts from
     the one central pixel (odd side) or from the central four, row by row.
 
-    Examples
-    --------
     >>> image_order("B", 3, 3)
     [0, 3, 1, 4, 6, 2, 7, 5, 8]
     >>> image_order("C", 3, 3)

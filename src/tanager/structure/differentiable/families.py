@@ -15,27 +15,16 @@ from tanager.structure.limits import Limits
 from tanager.training.composed import Composed
 from tanager.training.model import NO_PARENT, Slots
 
-__all__ = ["CandidateFamilies", "families_of"]
-
 Ints = NDArray[np.int64]
 Parents = tuple[int, ...]
 
 
 class CandidateFamilies(NamedTuple):
-    """What each feature chooses from.
-
-    Attributes
-    ----------
-    slots : Slots
-    parents : list of list of tuple of int
-        The parents of every slot of every feature, () for none.
-    composed : Composed or None
-        The columns that slots with several parents read.
-    """
+    """What each feature chooses from."""
 
     slots: Slots
-    parents: list[list[Parents]]
-    composed: Composed | None
+    parents: list[list[Parents]]  # the parents of every slot of every feature, () for none
+    composed: Composed | None  # the columns that slots with several parents read
 
     def sampler(self) -> KTreeSampler:
         """Return what draws k-trees among these slots."""

@@ -6,9 +6,6 @@ import numpy as np
 
 from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
 
-__all__ = ["STARTS"]
-
-
 PRIOR_ROWS = 5.0  # rows' worth of the table one level down that every context is given
 
 

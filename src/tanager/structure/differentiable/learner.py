@@ -25,8 +25,6 @@ from tanager.training.model import JointTables, Model, Slots, coded_rows
 from tanager.training.optimiser import ParentSearch, Sampler, most_probable
 from tanager.training.options import Trained
 
-__all__ = ["Differentiable"]
-
 CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 

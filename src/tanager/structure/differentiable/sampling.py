@@ -9,8 +9,6 @@ from tanager import native
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
 
-__all__ = ["Arborescence", "BestParent", "KTreeSampler"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -56,14 +54,9 @@ class KTreeSampler:
     mean without them. Without this nothing would draw the edge between two
     features that only together tell something.
 
-    Parameters
-    ----------
-    members : ndarray of int64, shape (n_features, n_slots, k)
-        Each slot's parents, -1 where there are fewer than k.
-    n_slots : ndarray of int64, shape (n_features,)
-        How many slots each feature has; the first has no parents.
-    order : ndarray of int64, shape (n_features,)
-        Features such that candidates come before their children.
+    members: shape (n_features, n_slots, k); each slot's parents, -1 where there are fewer than k.
+    n_slots: shape (n_features,); how many slots each feature has; the first has no parents.
+    order: shape (n_features,); features such that candidates come before their children.
     """
 
     def __init__(self, members: Ints, n_slots: Ints, order: Ints) -> None:
@@ -110,10 +103,7 @@ class Arborescence:
     a cycle with likely ones is thereby not pulled at for its own sake, which a
     softmax per feature would do.
 
-    Parameters
-    ----------
-    slots : Slots
-        Its columns are the candidate parents' indices.
+    slots: its columns are the candidate parents' indices.
     """
 
     def __init__(self, slots: Slots) -> None:
