@@ -5,9 +5,13 @@ import pytest
 
 import tanager
 from tanager import BayesNetClassifier, Constraints
+from tanager.classifiers.priors import with_prior_rows
+from tanager.codes import Domain, Rows
+from tanager.counts import Counts, PriorCounts
+from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import TablePrior
-from tanager.structure import KDB, Fixed
+from tanager.structure import KDB, Fixed, Structure
 
 COUNTED = ("ml", "laplace", "m-estimate(m=1)", "friedman", "hdp", "acll")
 
@@ -88,12 +92,54 @@ def test_priors_that_make_no_sense_are_refused(prior, message):
         BayesNetClassifier("naive", "laplace", prior=prior).fit(rows, y)
 
 
-def test_trained_parameters_refuse_a_prior_in_words():
-    rows, y, _ = rows_of()
-    prior = {"b": [0.2, 0.3, 0.5]}
-    for parameters in ("layered", "hybrid", "discriminative(form='direct', l2=0)"):
-        with pytest.raises(ConfigurationError, match="trained and not drawn towards tables"):
-            BayesNetClassifier("tan", parameters, prior=prior).fit(rows, y)
+TRAINED = ("layered", "dfe", "hybrid", "discriminative(l2=0)", "discriminative(towards='zero')")
+
+
+@pytest.mark.parametrize("parameters", TRAINED)
+def test_trained_parameters_move_towards_a_prior_with_its_strength(parameters):
+    """The data say that b is common in class "no"; the prior says the opposite, ever stronger."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    b = np.where(rng.random(60) < 0.7, y, 1 - y)
+    rows, labels = [{"b": f"w{j}"} for j in b], np.array(["no", "yes"])[y]
+    table = {"no": [0.1, 0.9], "yes": [0.9, 0.1]}
+    found = []
+    for strength in (0.01, 30, 10_000):
+        prior = TablePrior({"b | class": table}, strength)
+        clf = BayesNetClassifier("naive", parameters, prior=prior, random_state=0).fit(rows, labels)
+        low, high = clf.predict_proba([{"b": "w0"}, {"b": "w1"}])[:, 1]
+        found.append(np.log(high / (1 - high)) - np.log(low / (1 - low)))
+    assert found[0] > 0 > found[2]
+    assert found[0] > found[1] > found[2]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_prior_rows_bring_the_counts_that_the_prior_wants(weighted):
+    """A cell gets t more, contexts keep their shares, and the total is what the prior is worth."""
+    rng = np.random.default_rng(1)
+    y, a, b = rng.integers(0, 2, 200), rng.integers(0, 3, 200), rng.integers(0, 2, 200)
+    weights = rng.integers(1, 4, 200).astype(float) if weighted else None
+    domain = Domain(("a", "b", "c"), np.array([3, 2, 2]), 2)
+    codes = np.stack([a, b, rng.integers(0, 3, 200)]).astype(np.uint8)  # c has unknown values
+    structure = Structure(("a", "b", "c"), (0, 1, 2), ((), (0,), ()))
+    table = rng.dirichlet([1, 1], (2, 1)) * 5.0  # P(b | class), worth five rows per class
+    prior = PriorCounts(np.array([6.0, 2.0]), {1: ((), table[:, 0])})
+    seen = []
+    for block in (7, 200):
+        rows = Rows.in_memory(domain, codes, y.astype(np.uint16), weights, block)
+        counts = Counts(rows, FitContext())
+        more = Counts(with_prior_rows(structure, counts, prior), FitContext())
+        seen.append(np.concatenate([t.to_dense().ravel() for t in more.trees(structure).merged()]))
+    assert np.array_equal(*seen)
+    before = counts.trees(structure).merged()[1].to_dense()
+    after = more.trees(structure).merged()[1].to_dense()
+    share = counts.classes / counts.classes.sum()
+    contexts = before.sum(axis=2) + share[:, None]
+    wanted = contexts[:, :, None] * table / 5.0
+    wanted *= 10.0 / wanted.sum()
+    # The class's own prior rows are spread as the rows of the class are.
+    own = before * (np.array([6.0, 2.0]) / counts.classes)[:, None, None]
+    assert after == pytest.approx(before + wanted + own, rel=1e-9)
 
 
 def test_a_prior_is_the_centre_of_a_ridge():

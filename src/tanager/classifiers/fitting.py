@@ -15,8 +15,10 @@ from tanager.classifiers.priors import (
     class_shares,
     network_prior,
     read_prior,
+    reads_prior_counts,
     set_class_shares,
     with_prior_arcs,
+    with_prior_rows,
 )
 from tanager.codes import Codebook, Rows, fingerprint_rows
 from tanager.counts import Counts, PriorCounts, fingerprint_counts
@@ -72,6 +74,9 @@ def learn_network(
         store.begin("parameters")
         counts, plan = Counts(rows, context), replace(plan)
     with context.stage("parameters"):
+        if plan.prior is not None and not reads_prior_counts(learner):
+            more = with_prior_rows(structure, counts, plan.prior)
+            counts, plan = Counts(more, context), replace(plan, prior=None)
         learner = learner.choose(structure, counts, plan)
         tables = learner.learn(structure, counts, plan)
         required = None if plan.limits is None else plan.limits.required
@@ -103,7 +108,7 @@ def _plan(
 ) -> tuple[ParameterLearner, FitPlan]:
     """Return the parameter learner, and what the fit is asked for."""
     structure_learner, learner = resolve_pair(*_asked(options))
-    prior = read_prior(options["prior"], codebook, learner)
+    prior = read_prior(options["prior"], codebook)
     limits = _limits(codebook, options["constraints"], prior)
     signs = _signs(learner, codebook, options)
     return learner, FitPlan(context, structure_learner, signs, limits, prior)

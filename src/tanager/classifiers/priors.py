@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook
-from tanager.counts import PriorCounts
+from tanager.codes import Chunk, Codebook, Rows
+from tanager.codes.rows import ADDED_ROWS, code_dtype
+from tanager.counts import Counts, PriorCounts
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network, NetworkInformation
 from tanager.network.explanation import find_class
@@ -22,7 +23,7 @@ from tanager.parameters import (
     TablePrior,
     Tables,
 )
-from tanager.structure import Constraints
+from tanager.structure import Constraints, Structure
 
 Floats = NDArray[np.float64]
 
@@ -45,23 +46,78 @@ def network_prior(prior: Any) -> Network | None:
     return found.tables if found is not None and isinstance(found.tables, Network) else None
 
 
-def read_prior(prior: Any, codebook: Codebook, learner: ParameterLearner) -> PriorCounts | None:
-    """Return a prior as counts to be added."""
+def read_prior(prior: Any, codebook: Codebook) -> PriorCounts | None:
+    """Return a prior as counts."""
     found = _table_prior(prior)
     if found is None:
         return None
-    if not isinstance(learner, CountLearner) and not _has_centre(learner):
-        raise ConfigurationError(
-            f"A prior on tables has no meaning for parameters={learner!r}, which are trained and "
-            "not drawn towards tables of counts. Use 'hdp', 'm-estimate', 'friedman', 'laplace', "
-            "'ml', 'acll', or 'discriminative' with l2 above zero."
-        )
     strength = found.strength
     if not isinstance(strength, Real) or not 0 < float(strength) < np.inf:
         raise ConfigurationError(f"A prior's strength must be a number above 0, not {strength!r}.")
     if isinstance(found.tables, Network):
         return _of_network(found.tables, float(strength))
     return _of_tables(found.tables, float(strength), codebook)
+
+
+def reads_prior_counts(learner: ParameterLearner) -> bool:
+    """Return whether a learner takes a prior as counts: it counts, or its ridge has a centre."""
+    return isinstance(learner, CountLearner) or _has_centre(learner)
+
+
+@dataclass(frozen=True, eq=False)
+class _PriorFactor:
+    """By what the prior's rows multiply the weight of a row: one plus that of its cells."""
+
+    classes: Floats  # (n_classes,)
+    families: list[tuple[tuple[int, ...], Floats]]  # (*parents, feature); (n_classes, *arities)
+
+    def __call__(self, chunk: Chunk) -> Floats:
+        factors = 1.0 + self.classes[chunk.labels]
+        for features, table in self.families:
+            codes = chunk.codes[list(features)]
+            known = (codes < np.array(table.shape[1:])[:, None]).all(axis=0)
+            factors[known] += table[(chunk.labels[known], *codes[:, known])]
+        return factors
+
+
+def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) -> Rows:
+    r"""Return the rows with those that the prior stands for, for learners trained on rows.
+
+    A family's prior rows are like the rows in all but the feature, whose values are as
+    probable as the prior says; what depends on the feature goes with it. So of n rows in a
+    cell where the prior wants t, each weighs t / (n + 1) more, and one further row, of which
+    only the family is known, weighs the rest. Together they weigh what the prior is worth.
+    """
+    n_classes, arities = counts.domain.n_classes, counts.domain.arities
+    class_counts = counts.classes
+    shares = (class_counts / class_counts.sum()).reshape(-1, 1)
+    families: list[tuple[tuple[int, ...], Floats]] = []
+    pairs = zip(structure.selected, structure.parent_indices, strict=True)
+    for (feature, parents), seen in zip(pairs, counts.trees(structure).merged(), strict=True):
+        if feature not in prior.families:
+            continue
+        given = prior.aligned(feature, parents, seen.arities, structure.names)
+        totals = given.sum(axis=-1, keepdims=True)
+        rows = seen.to_dense()
+        # One row's weight in all for every context, as frequent in each class as its rows are.
+        contexts = rows.sum(axis=-1, keepdims=True)
+        contexts = contexts + shares.reshape(n_classes, *(1,) * (1 + len(parents)))
+        known = totals > 0
+        wanted = np.where(known, contexts * given / np.where(known, totals, 1.0), rows)
+        wanted *= float(prior.families[feature][1].sum()) / float(wanted.sum())
+        extra = wanted / (rows + 1.0)
+        families.append(((*parents, feature), extra))
+    lengths = [int(np.count_nonzero(extra)) for _, extra in families]
+    codes = np.repeat(arities.astype(code_dtype(arities))[:, None], sum(lengths), axis=1)
+    labels, weights = np.zeros(sum(lengths), np.uint16), np.zeros(sum(lengths))
+    for stop, length, (features, extra) in zip(np.cumsum(lengths), lengths, families, strict=True):
+        part, places = slice(stop - length, stop), np.nonzero(extra)
+        labels[part], weights[part] = places[0], extra[places]
+        for one, column in zip(features, places[1:], strict=True):
+            codes[one, part] = column
+    more = Chunk(codes, labels, weights, ADDED_ROWS)
+    per_class = prior.classes / np.maximum(class_counts, np.finfo(float).tiny)
+    return counts.rows.weighed(_PriorFactor(per_class, families), more)
 
 
 def _has_centre(learner: ParameterLearner) -> bool:
@@ -71,8 +127,8 @@ def _has_centre(learner: ParameterLearner) -> bool:
 
     if not isinstance(learner, Discriminative):
         return False
-    drawn = learner.form == "weighted" or (learner.towards == "generative" and learner.l2 != 0)
-    return drawn and isinstance(resolve_base(learner.base), CountLearner)
+    drawn = learner.form == "weighted" or learner.towards == "generative"
+    return drawn and learner.l2 != 0 and isinstance(resolve_base(learner.base), CountLearner)
 
 
 def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -> PriorCounts:

@@ -32,6 +32,7 @@ Codes = NDArray[np.unsignedinteger[Any]]
 MAX_CELLS = 1 << 28  # values × classes of one feature: look-ups spell them out, in 2 GiB
 MAX_ARITY = 65_535  # codes are uint16 at most, and one code is kept for "unknown"
 BLOCK_ROWS = 65_536
+ADDED_ROWS = 1 << 48  # index of the first row that no source has
 
 
 def code_dtype(arities: NDArray[np.int64]) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
@@ -248,6 +249,19 @@ class Rows:
                 pieces.append(KeptChunk(taken))
         return Rows(self.domain, pieces, weighted=self.weighted)
 
+    def weighed(self, factor: Callable[[Chunk], NDArray[np.float64]], more: Chunk) -> Rows:
+        """Return the rows, their weights multiplied, followed by `more` weighted rows.
+
+        `factor` is picklable, and gives the factors of a chunk's rows, (n_rows,).
+        """
+        pieces = [_WeighedPiece(piece, factor) for piece in self._pieces]
+        total = Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True).total_weight
+        grid = 2.0 * total  # beyond any sum of the rounded weights
+        pieces = [_WeighedPiece(piece, factor, grid) for piece in self._pieces]
+        assert more.weights is not None
+        more = more._replace(weights=exact_weights(more.weights, grid))
+        return Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True)
+
     def gather(self) -> Chunk:
         """Return all rows as one chunk in memory: for learners that need them at once.
 
@@ -296,6 +310,24 @@ class _ChosenPiece:
 
     def chunks(self) -> Iterator[Chunk]:
         return (chunk.take(self.choice(chunk.indices)) for chunk in self.piece.chunks())
+
+
+@dataclass(frozen=True)
+class _WeighedPiece:
+    """The rows of a piece, their weights multiplied, and on the grid of a total if given."""
+
+    piece: Piece[Chunk]
+    factor: Callable[[Chunk], NDArray[np.float64]]
+    total: float = 0.0
+
+    @property
+    def n_rows(self) -> int:
+        return self.piece.n_rows
+
+    def chunks(self) -> Iterator[Chunk]:
+        for chunk in self.piece.chunks():
+            weights = self.factor(chunk) * (1.0 if chunk.weights is None else chunk.weights)
+            yield chunk._replace(weights=exact_weights(weights, self.total))
 
 
 def exact_weights(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:

@@ -68,6 +68,21 @@ class FamilyCounts(NamedTuple):
         assert self.radix is not None, "dense counts have no list of cells"
         return self.radix.decode(self.keys)
 
+    def to_dense(self) -> Floats:
+        """Return the counts as an array of shape `arities`.
+
+        Where the last parents were not counted, each of their values has an even share.
+        """
+        if self.dense is not None:
+            return self.dense
+        codes, full = self.codes(), np.zeros(self.arities)
+        counted = (*range(len(codes) - 1), len(self.arities) - 1)
+        narrow = np.zeros([self.arities[axis] for axis in counted])
+        np.add.at(narrow, tuple(codes), self.cells)
+        wide = [self.arities[axis] if axis in counted else 1 for axis in range(full.ndim)]
+        full += narrow.reshape(wide)
+        return full * (narrow.size / full.size)
+
     def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
         """Return the tree of all rows, or of all but those of one fold."""
         merged = self.merged(n_folds, left_out)

@@ -48,8 +48,19 @@ class PriorCounts:
     ) -> FamilyCounts:
         if feature not in self.families:
             return counts
-        own, values = self.families[feature]
         shape = counts.arities
+        moved = self.aligned(feature, parents, shape, names)
+        spread = prod(shape[1 + at] for at in range(len(parents)) if moved.shape[1 + at] == 1)
+        return counts.plus(FamilyCounts.from_dense(np.broadcast_to(moved / spread, shape).copy()))
+
+    def aligned(
+        self, feature: int, parents: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str]
+    ) -> Floats:
+        """Return a feature's prior as (n_classes, *parents, values), length 1 along other parents.
+
+        `shape` is that of the family's counts.
+        """
+        own, values = self.families[feature]
         if prod(shape) > MAX_CELLS:
             raise MemoryBoundError(
                 f"The prior for {names[feature]!r} would be spread over {prod(shape):,} cells, "
@@ -60,8 +71,6 @@ class PriorCounts:
         own = tuple(parent for parent in own if parent in parents)
         order = [own.index(parent) for parent in parents if parent in own]
         moved = values.transpose(0, *(1 + axis for axis in order), values.ndim - 1)
-        spread = iter(moved.shape[1:-1])
-        wide = [next(spread) if parent in own else 1 for parent in parents]
-        further = prod(shape[1 + at] for at, parent in enumerate(parents) if parent not in own)
-        moved = moved.reshape(moved.shape[0], *wide, moved.shape[-1]) / further
-        return counts.plus(FamilyCounts.from_dense(np.broadcast_to(moved, shape).copy()))
+        lengths = iter(moved.shape[1:-1])
+        wide = [next(lengths) if parent in own else 1 for parent in parents]
+        return moved.reshape(moved.shape[0], *wide, moved.shape[-1])

@@ -135,9 +135,11 @@ class TablePrior:
     Notes
     -----
     The rows are added as counts, so the estimate of each context is what the learner makes of
-    ``n + strength * p``. Where a structure has parents that the prior does not name, or the
-    class is not named, they are spread evenly over their values. The arcs that a prior names
-    are required of the structure. With a network, columns are coded as the network codes
+    ``n + strength * p``; learners trained on rows, such as the default's, see so many rows like
+    yours in which the feature's values are as probable as the prior says. Where a structure
+    has parents that the prior does not name, or the class is not named, they are spread evenly
+    over their values. The arcs that a prior names are required of the structure. With a
+    network, columns are coded as the network codes
     them, and ``structure="auto"`` is its structure.
 
     Examples
