@@ -140,7 +140,7 @@ def network(data: bytes) -> str:
     """Take the first byte as the format of a network and the rest as its file."""
     from tanager.errors import TanagerError
     from tanager.network.general import network_of_variables
-    from tanager.network.readers.opening import parse_network
+    from tanager.network.readers import parse_network
 
     if not data:
         return "refused"

@@ -16,7 +16,7 @@ from tanager.codes.orders import join_orders
 from tanager.codes.showing import show_cuts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
-from tanager.network.labelled import group_labels
+from tanager.network.answers import group_labels
 
 SIZES = ["S", "M", "L", "XL"]
 LABELS = [0, 1, 1, 0, 1, 0]

@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose
 from tanager import BayesNetClassifier
 from tanager.evaluation import CrossValidation, Experiment, LearningCurve
 from tanager.evaluation.metrics import calibration_error
-from tanager.evaluation.summary import say_pooled, score_intervals, summarize
-from tanager.evaluation.verdict import verdict
+from tanager.evaluation.summary import say_pooled, score_intervals, summarize, verdict
 
 PAIR = "naive/laplace"
 METRIC = "calibration_error"

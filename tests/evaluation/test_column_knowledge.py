@@ -9,8 +9,8 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
 from tanager.evaluation import CrossValidation, Dataset, Experiment
-from tanager.evaluation.cell import Bench
 from tanager.evaluation.metrics import log_loss
+from tanager.evaluation.runner import Bench
 
 SIZES = ["S", "M", "L", "XL"]
 

@@ -12,8 +12,8 @@ from sklearn import metrics as sk
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation import metrics
-from tanager.evaluation.cell import identical_rows
 from tanager.evaluation.metrics import conditional_relative_entropy
+from tanager.evaluation.runner import identical_rows
 
 
 def random_case(seed: int, rows: int = 200, classes: int = 4):

@@ -16,13 +16,13 @@ from numpy.testing import assert_allclose
 from sklearn.dummy import DummyClassifier
 
 from tanager.evaluation import CrossValidation, Dataset, Experiment, Results
-from tanager.evaluation.cell import (
+from tanager.evaluation.metrics import COSTS
+from tanager.evaluation.runner import (
     Bench,
     complete_probabilities,
     pack_codes,
     unpack_codes,
 )
-from tanager.evaluation.metrics import COSTS
 from tanager.evaluation.runs import RunFile
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_features=1)@native"

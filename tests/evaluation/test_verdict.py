@@ -7,7 +7,7 @@ import pytest
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation import Dataset, Experiment, Results
-from tanager.evaluation.verdict import verdict
+from tanager.evaluation.summary import verdict
 
 
 def results_of(losses, metric="log_loss", failed=()):

@@ -21,7 +21,7 @@ from tanager.codes import CategoricalColumn, Codebook, learning
 from tanager.counts import Contexts
 from tanager.errors import DataError, ModelFileError
 from tanager.losses import HybridMargin
-from tanager.network import Network, table_checks
+from tanager.network import Network, checks
 from tanager.network import files as network_files
 from tanager.network.files import checksum
 from tanager.parameters import Hybrid, Laplace, MEstimate, Tables, TreeTable
@@ -412,11 +412,11 @@ def test_a_small_file_cannot_ask_for_any_memory(tmp_path, monkeypatch):
 
 def test_many_trees_cannot_ask_for_any_memory(trees, tmp_path, monkeypatch):
     tanager.save(trees, tmp_path / "m")
-    monkeypatch.setattr(table_checks, "MAX_CELLS", 50)
-    monkeypatch.setattr(table_checks, "MOST_SPREAD", 0)
+    monkeypatch.setattr(checks, "MAX_CELLS", 50)
+    monkeypatch.setattr(checks, "MOST_SPREAD", 0)
     with pytest.raises(ModelFileError, match=r"cells without (its|their) parents"):
         tanager.load(tmp_path / "m")
-    monkeypatch.setattr(table_checks, "MAX_CELLS", 60)
+    monkeypatch.setattr(checks, "MAX_CELLS", 60)
     assert tanager.load(tmp_path / "m").network_ == trees.network_
 
 

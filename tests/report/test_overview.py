@@ -11,11 +11,9 @@ from scipy import stats
 from tanager.evaluation.metrics import COSTS
 from tanager.evaluation.results import Results
 from tanager.evaluation.statistics import average_ranks, critical_difference
-from tanager.evaluation.summary import score_intervals
-from tanager.evaluation.verdict import verdict
+from tanager.evaluation.summary import score_intervals, verdict
 from tanager.report import plot_comparison
-from tanager.report.overview import dot_plot, scale_ticks, score_table
-from tanager.report.page import render_comparison
+from tanager.report.page import dot_plot, render_comparison, scale_ticks, score_table
 
 METRICS = ("accuracy", "log_loss")
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError, DataError
-from tanager.evaluation.cell import Bench, complete_probabilities, unpack_codes
 from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.metrics import resolve_metrics
 from tanager.evaluation.results import Results, Scores
+from tanager.evaluation.runner import Bench, complete_probabilities, unpack_codes
 
 __all__ = [
     "Curves",

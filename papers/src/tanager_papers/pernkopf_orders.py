@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from tanager.codes import Codebook, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.evaluation.cell import Bench
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.protocol import CrossValidation
+from tanager.evaluation.runner import Bench
 from tanager.parameters import MaximumLikelihood
 from tanager.structure import FitPlan, Structure
 from tanager_papers.workbench import Workbench

@@ -8,8 +8,7 @@ import numpy as np
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
 from tanager.errors import ConfigurationError
-from tanager.network.exports.onnx import ML, ML_OPSET, add_scores, check_sums, class_array
-from tanager.network.exports.onnx_graph import Graph
+from tanager.network.exports.onnx import ML, ML_OPSET, Graph, add_scores, check_sums, class_array
 from tanager.network.exports.recipe import Recipe, make_recipe
 
 

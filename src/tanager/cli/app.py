@@ -32,18 +32,18 @@ DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 # Where each command is, and the first line of its help: the program's own help loads none.
 COMMANDS = {
     "audit": (
-        "audit:audit",
+        "fit:audit",
         "Look at the columns of a table: types, gaps, ids, dates and numbers written as text.",
     ),
     "fit": ("fit:fit", "Learn a classifier from a table and write it to a model file."),
     "predict": ("predict:predict", "Classify the rows of a table."),
-    "score": ("score:score", "Score a model on rows whose classes are known."),
+    "score": ("predict:score", "Score a model on rows whose classes are known."),
     "show": (
         "show:show",
         "Show what a model has learned: structure, sizes, informative features, tables.",
     ),
     "explain": (
-        "explain:explain",
+        "ask:explain",
         "Explain one row: how each feature moves the odds between two classes.",
     ),
     "ask": ("ask:ask", "Ask a model's network about any features and the class, given any others."),
@@ -51,13 +51,13 @@ COMMANDS = {
         "ask:sample",
         "Draw rows from a model's network, in the columns of its training table.",
     ),
-    "draw": ("draw:draw", "Draw the network, or one of its tables."),
+    "draw": ("report:draw", "Draw the network, or one of its tables."),
     "export": (
         "export:export",
         "Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.",
     ),
     "import": (
-        "importing:import_network",
+        "export:import_network",
         "Turn another program's network into a model file: a classifier for one of its nodes.",
     ),
     "report": (

@@ -61,7 +61,7 @@ def demo() -> None:
     row = _interesting(estimator.predict_proba(example.table.take(test)))
     one = example.table.slice(int(test[row]), 1)
     out.print(f"\n[bold]One held-out row, explained[/] (it is {example.labels[test[row]]!s})")
-    from tanager.cli.explain import print_explanation
+    from tanager.cli.ask import print_explanation
 
     print_explanation(explain_row(estimator.network_, one))
 

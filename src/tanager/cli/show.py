@@ -268,8 +268,8 @@ def effect_of(network: Network, feature: str, target: int | None) -> Effect:
 
     from tanager.codes import join_values
     from tanager.network import NetworkInformation
+    from tanager.network.answers import group_labels
     from tanager.network.information import log_odds
-    from tanager.network.labelled import group_labels
 
     classes = [str(label) for label in network.codebook.classes]
     if len(classes) == 1:

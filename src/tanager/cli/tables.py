@@ -27,8 +27,7 @@ OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_err
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation of one classifier on one table."""
-    from tanager.evaluation.summary import say_pooled
-    from tanager.evaluation.verdict import verdict
+    from tanager.evaluation.summary import say_pooled, verdict
 
     cells = results.records
     numbers = {name: _mean_and_deviation(results, name) for name in results.measured}
@@ -65,8 +64,7 @@ def _mean_and_deviation(results: Results, name: str) -> tuple[float | None, floa
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
     """Print the verdict, one row per classifier, and the tests of the leading or every metric."""
-    from tanager.evaluation.summary import leading_metric, summarize
-    from tanager.evaluation.verdict import verdict
+    from tanager.evaluation.summary import leading_metric, summarize, verdict
 
     if as_json:
         summaries = [summarize(results, metric) for metric in results.metrics]

@@ -1,31 +1,277 @@
-"""Runs the cells that a run file does not have yet, side by side, and reads the results back."""
+"""Run the cells that a run file lacks: fit, predict and measure each, side by side."""
 
 from __future__ import annotations
 
+import base64
+import json
 import multiprocessing
 import os
 import platform
 import threading
 import time
+import traceback
+import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tanager import __version__
+from tanager.engines.memory import peak_memory_mb, reset_peak_memory
 from tanager.errors import ConfigurationError
-from tanager.evaluation.cell import Bench
+from tanager.evaluation.contenders import Contender
+from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
+from tanager.evaluation.metrics import reliability, resolve_metrics
+from tanager.evaluation.protocol import Split
 from tanager.evaluation.results import Results
 from tanager.evaluation.runs import RunFile, check_cell
-from tanager.progress import Progress
+from tanager.progress import Progress, one_of_many
 
-__all__ = ["environment", "run_experiment"]
+__all__ = [
+    "Bench",
+    "complete_probabilities",
+    "environment",
+    "identical_rows",
+    "pack_codes",
+    "run_experiment",
+    "unpack_codes",
+]
+
+# Rows of the untimed fit that loads compiled kernels before the first timed one.
+_WARM_UP_ROWS = 24
+
+
+class _Rows(NamedTuple):
+    """Training and test rows; `y` are codes among the `present` classes."""
+
+    train: Any
+    y: NDArray[np.int64]
+    present: NDArray[np.int64]
+    test: Any
+    truth: NDArray[np.int64]
+
+
+@dataclass
+class Bench:
+    """Runs cells of one experiment in one process, and keeps the last table it read."""
+
+    experiment: Experiment
+    _table: tuple[str, Loaded] | None = None
+    _rows: tuple[tuple[str, int, int], _Rows] | None = None
+    _warm: set[str] = field(default_factory=set)
+    _threads: tuple[int, Any] | None = None
+
+    def run(self, cell: Cell) -> dict[str, Any]:
+        """Compute a cell; a failure becomes its record."""
+        record: dict[str, Any] = {
+            "cell": cell.key,
+            "dataset": cell.dataset,
+            "classifier": cell.classifier,
+            "round": cell.round,
+            "fold": cell.fold,
+        }
+        try:
+            record.update(self._measure(cell))
+        except Exception as error:  # whatever a classifier may throw is data here
+            lines = traceback.format_exception_only(error)
+            record.update(status="failed", error="".join(lines).strip()[:2000])
+        return record
+
+    def load(self, name: str) -> Loaded:
+        """Return a dataset by name, read once while its cells last."""
+        if self._table is None or self._table[0] != name:
+            self._table = (name, self.experiment.dataset(name).load())
+        return self._table[1]
+
+    def split(self, cell: Cell) -> Split:
+        """Return the rows of a cell."""
+        rows = self.load(cell.dataset).labels
+        train_rows = self.experiment.dataset(cell.dataset).train_rows
+        if train_rows is not None:
+            return Split(0, 0, np.arange(train_rows), np.arange(train_rows, len(rows)))
+        return self.experiment.protocol.split(rows, self.experiment.seed, cell.round, cell.fold)
+
+    def _divide(self, cell: Cell) -> _Rows:
+        """Return the tables of a cell, which the next classifier's cell has too."""
+        place = (cell.dataset, cell.round, cell.fold)
+        if self._rows is None or self._rows[0] != place:
+            data, split = self.load(cell.dataset), self.split(cell)
+            present, y = np.unique(data.labels[split.train], return_inverse=True)
+            train, test = data.features.take(split.train), data.features.take(split.test)
+            self._rows = (place, _Rows(train, y, present, test, data.labels[split.test]))
+        return self._rows[1]
+
+    def _measure(self, cell: Cell) -> dict[str, Any]:
+        rows = self._divide(cell)
+        contender = self.experiment.contender(cell.classifier)
+        seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
+                   .generate_state(1)[0] >> 1)  # fmt: skip
+        columns = self._columns(cell, contender, rows)
+        self._warm_up(contender, rows.train, rows.y)
+        estimator = contender.build(seed, self.experiment.bins, columns)
+        train, test, fit_rows, ask_rows = _ready(estimator, rows)
+        with self._one_thread(), one_of_many(), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            reset_peak_memory()
+            with _clock() as fit:
+                fit_rows(train, rows.y)
+            with _clock() as predict:
+                probabilities = ask_rows(test)
+            peak = peak_memory_mb()
+        probabilities = complete_probabilities(
+            probabilities, rows.present, len(self.load(cell.dataset).classes), len(rows.y)
+        )
+        return {
+            "status": "ok",
+            "n_train": len(rows.y),
+            "n_test": len(rows.truth),
+            **self._score(probabilities, rows),
+            "fit_seconds": fit["wall"],
+            "fit_cpu_seconds": fit["cpu"],
+            "predict_seconds": predict["wall"],
+            "predict_cpu_seconds": predict["cpu"],
+            "peak_memory_mb": peak,
+            "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in heard}),
+            **self._keep(estimator, probabilities),
+        }
+
+    def _columns(self, cell: Cell, contender: Contender, rows: _Rows) -> dict[str, Any]:
+        """Return what is known of the columns, as options of the classifier."""
+        dataset = self.experiment.dataset(cell.dataset)
+        columns = dataset.column_options()
+        if dataset.monotonic and contender.takes_signs:
+            classes = self.load(cell.dataset).classes
+            columns["monotonic"] = dataset.signs(classes, rows.present.tolist())
+        return columns
+
+    def _score(self, probabilities: NDArray[np.float64], rows: _Rows) -> dict[str, Any]:
+        metrics = resolve_metrics(tuple(self.experiment.metrics))
+        bins = reliability(probabilities, rows.truth)
+        given: tuple[Any, ...] = (probabilities, rows.truth)
+        scores = {}
+        for name, metric in metrics.items():
+            if metric.function is not None:
+                extra = (identical_rows(rows.test),) if metric.needs_groups else ()
+                scores[name] = _known(metric.function(*given, *extra))
+        return {**scores, "reliability": [part.tolist() for part in bins]}
+
+    def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        if "predictions" in self.experiment.keep:
+            kept["predictions"] = pack_codes(probabilities.argmax(axis=1))
+        if "info" in self.experiment.keep:
+            kept["info"] = json.loads(json.dumps(getattr(estimator, "info_", {}), default=_plain))
+        return kept
+
+    def _warm_up(self, contender: Contender, train: Any, y: NDArray[np.int64]) -> None:
+        """Fit a pair once on a few rows, so that no timed fit imports modules."""
+        if contender.name in self._warm:
+            return
+        self._warm.add(contender.name)
+        if not contender.is_ours:
+            return
+        rows = np.unique(np.linspace(0, len(y) - 1, _WARM_UP_ROWS).astype(np.int64))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                estimator = contender.build(0, self.experiment.bins)
+                estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
+                estimator.predict_proba(train.take(rows[:2]))
+        except Exception:  # too few rows for it: the timed fit will tell
+            return
+
+    def _one_thread(self) -> Any:
+        """Limit numerical libraries to one thread; they are looked up when more may be loaded."""
+        from threadpoolctl import ThreadpoolController
+
+        if self._threads is None or self._threads[0] != len(self._warm):
+            self._threads = (len(self._warm), ThreadpoolController())
+        return self._threads[1].limit(limits=1)
+
+
+def _ready(estimator: Any, rows: _Rows) -> tuple[Any, Any, Any, Any]:
+    """Return training and test rows as the classifier takes them, and how it takes them.
+
+    Other people's classifiers are timed without the encoding: their users have it done.
+    """
+    if not hasattr(estimator, "learn_encoding"):
+        return rows.train, rows.test, estimator.fit, estimator.predict_proba
+    train = estimator.learn_encoding(rows.train, rows.y)
+    test = estimator.encode(rows.test)
+    return train, test, estimator.fit_encoded, estimator.predict_encoded
+
+
+def identical_rows(table: Any) -> NDArray[np.int64]:
+    """Give every row of an Arrow table a code such that equal rows, and no others, share it."""
+    groups = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        values = column.combine_chunks()
+        coded = values if hasattr(values, "indices") else values.dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        pairs = groups * (int(codes.max(initial=0)) + 1) + codes
+        groups = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+    return groups
+
+
+def complete_probabilities(
+    probabilities: NDArray[np.float64],
+    present: NDArray[np.int64],
+    n_classes: int,
+    n_train: int,
+) -> NDArray[np.float64]:
+    """Spread predictions over all classes of the table.
+
+    A class that the training rows lack gets the m-estimate (m=1) of its prior,
+    1/(C (N+1)), for every classifier alike, and the others give way.
+    """
+    if len(present) == n_classes:
+        return np.asarray(probabilities, dtype=np.float64)
+    absent = 1.0 / (n_classes * (n_train + 1.0))
+    full = np.full((len(probabilities), n_classes), absent)
+    full[:, present] = probabilities * (1.0 - absent * (n_classes - len(present)))
+    return full
+
+
+def pack_codes(codes: NDArray[np.integer]) -> str:
+    """Write class codes as compressed text."""
+    return base64.b85encode(zlib.compress(codes.astype("<u2").tobytes(), 6)).decode()
+
+
+def unpack_codes(text: str) -> NDArray[np.int64]:
+    """Read what `pack_codes` wrote."""
+    return np.frombuffer(zlib.decompress(base64.b85decode(text)), "<u2").astype(np.int64)
+
+
+@contextmanager
+def _clock() -> Iterator[dict[str, float]]:
+    times: dict[str, float] = {}
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield times
+    times["wall"], times["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
+
+
+def _known(value: float) -> float | None:
+    """Return None for NaN, which JSON does not have."""
+    return None if np.isnan(value) else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return str(value)
+
 
 _bench: Bench | None = None
 

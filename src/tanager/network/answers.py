@@ -1,17 +1,225 @@
-"""The answer to a question: a table of probabilities with the names of its values."""
+"""Labelled tables: the conditional probabilities of a feature, and the answer to a question."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import Codebook, Column, Groups, NumericColumn, join_values
 from tanager.codes.rows import EqualByArrays
+from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable
+from tanager.structure import Structure
 
-__all__ = ["Answer", "Completion"]
+__all__ = ["Answer", "Completion", "LabelledTable", "label_table"]
+
+ORDERS = ("context", "parents", "center")
+SHOWN_ROWS = 40
+WIDE, JOINED = 12, 8  # columns that are printed as they are; into how many others are joined
+MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB per class
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable(EqualByArrays):
+    """P(feature | class, parents), one row per context.
+
+    Attributes
+    ----------
+    feature : str
+    given : tuple of str
+        ``"class"`` and the parents, in back-off order.
+    contexts : list of tuple of str
+        The value of each, for every row. Where the family is too large to be
+        spelled out these are the contexts seen in training.
+    values : tuple of str
+        The feature's values: the columns.
+    probabilities : ndarray of float64, shape (n_contexts, n_values)
+        Each row sums to one.
+    column : Column or None
+        The feature's values as the codebook has them: they tell which are neighbours.
+    """
+
+    feature: str
+    given: tuple[str, ...]
+    contexts: list[tuple[str, ...]]
+    values: tuple[str, ...]
+    probabilities: NDArray[np.float64]
+    column: Column | None = None
+
+    def __str__(self) -> str:
+        if len(self.values) > WIDE:
+            joined = self.joined()
+            if joined is not self:
+                note = f"{len(self.values)} values, neighbours joined: `probabilities` has all"
+                return f"{joined}\n{note}"
+        head = [*self.given, *self.values]
+        shown = self.contexts[:SHOWN_ROWS]
+        body = [
+            [*context, *(f"{p:.3f}" for p in row)]
+            for context, row in zip(shown, self.probabilities[:SHOWN_ROWS], strict=True)
+        ]
+        widths = [max(len(line[at]) for line in [head, *body]) for at in range(len(head))]
+        n_given = len(self.given)
+        lines = [f"P({self.feature} | {', '.join(self.given)})"]
+        for line in [head, *body]:
+            left = [text.ljust(w) for text, w in zip(line[:n_given], widths, strict=False)]
+            right = [
+                text.rjust(w) for text, w in zip(line[n_given:], widths[n_given:], strict=True)
+            ]
+            lines.append("  ".join([*left, *right]).rstrip())
+        if len(self.contexts) > len(shown):
+            lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def joined(self, most: int = JOINED) -> LabelledTable:
+        """Return the table with neighbours of an ordered feature joined, to be read.
+
+        Parameters
+        ----------
+        most : int
+            Of the joined values; those that tell most about the class stay apart.
+        """
+        column = self.column
+        if column is None or column.n_ordered <= most:
+            return self
+        classes = list(dict.fromkeys(context[0] for context in self.contexts))
+        of_class = np.array([classes.index(context[0]) for context in self.contexts])
+        shares = [self.probabilities[of_class == c].mean(axis=0) for c in range(len(classes))]
+        groups = join_values(np.stack(shares, axis=1), column.n_ordered, most)
+        starts = np.flatnonzero(np.diff(groups.astype(np.int64), prepend=-1))
+        sums = np.add.reduceat(self.probabilities, starts, axis=1)
+        values = tuple(group_labels(column, groups))
+        return LabelledTable(self.feature, self.given, self.contexts, values, sums)
+
+    def sorted(self, by: str = "context") -> LabelledTable:
+        """Return the table with its contexts in another order.
+
+        Parameters
+        ----------
+        by : {"context", "parents", "center"}
+            By the class, then the parents; by the parents, then the class, so that
+            neighbours differ in the class alone; or by the mean place of the value among
+            the columns, so that contexts with like distributions are neighbours.
+
+        Examples
+        --------
+        >>> table = LabelledTable("x", ("class", "z"), [("n", "a"), ("n", "b"), ("y", "a")],
+        ...                       ("0", "1"), np.array([[0.2, 0.8], [0.9, 0.1], [0.5, 0.5]]))
+        >>> table.sorted("parents").contexts
+        [('n', 'a'), ('y', 'a'), ('n', 'b')]
+        >>> table.sorted("center").probabilities[:, 1].tolist()
+        [0.1, 0.5, 0.8]
+        """
+        order = self.order(by)
+        contexts = [self.contexts[at] for at in order]
+        return replace(self, contexts=contexts, probabilities=self.probabilities[order])
+
+    def order(self, by: str) -> list[int]:
+        """Return the places of the contexts in an order that `sorted` knows."""
+        if by not in ORDERS:
+            known = ", ".join(map(repr, ORDERS))
+            raise ConfigurationError(f"A table cannot be sorted by {by!r}. Allowed: {known}.")
+        # A value stands where it first occurs: intervals keep their order, texts do too.
+        ranks = [
+            {value: at for at, value in enumerate(dict.fromkeys(column))}
+            for column in zip(*self.contexts, strict=True)
+        ]
+        keys = [tuple(r[v] for r, v in zip(ranks, c, strict=True)) for c in self.contexts]
+        places = range(len(self.contexts))
+        if by == "context":
+            return sorted(places, key=lambda at: keys[at])
+        if by == "parents":
+            return sorted(places, key=lambda at: (keys[at][1:], keys[at][0]))
+        center = self.probabilities @ np.arange(len(self.values))
+        return [int(at) for at in np.argsort(center, kind="stable")]
+
+    def _repr_html_(self) -> str:
+        from tanager.network.html import table_html
+
+        return table_html(self if len(self.values) <= WIDE else self.joined())
+
+    def to_pandas(self):  # type: ignore[no-untyped-def]
+        """Return a DataFrame with the contexts as its index; needs pandas."""
+        import pandas as pd
+
+        index = pd.MultiIndex.from_tuples(self.contexts, names=self.given)
+        return pd.DataFrame(self.probabilities, index=index, columns=list(self.values))
+
+
+def label_table(
+    codebook: Codebook, structure: Structure, tables: Tables, feature: str
+) -> LabelledTable:
+    """Return the table of one feature with the names of values."""
+    at = structure.position(feature)
+    parents = structure.parent_indices[at]
+    members = (*parents, structure.selected[at])
+    labels = [codebook.columns[m].labels() for m in members]
+    classes = [str(c) for c in codebook.classes]
+    table = tables.families[at]
+    if isinstance(table, GroupedTable):
+        read = zip(parents, table.groups, strict=True)
+        labels[:-1] = [group_labels(codebook.columns[p], groups) for p, groups in read]
+    if isinstance(table, DenseTable | GroupedTable):
+        shape = (len(classes), *table.log_prob.shape[:-2])
+        grid = np.indices(shape).reshape(len(shape), -1)
+        log_prob = np.moveaxis(table.log_prob, -1, 0).reshape(grid.shape[1], -1)
+    else:
+        grid = table.seen_contexts()
+        log_prob = _look_up(table, grid)
+    names = [classes, *labels[:-1]]
+    contexts = [
+        tuple(names[v][code] for v, code in enumerate(context)) for context in grid.T.tolist()
+    ]
+    given = ("class", *(structure.names[p] for p in parents))
+    own = codebook.columns[structure.selected[at]]
+    return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob), own)
+
+
+def group_labels(column: Column, groups: Groups) -> list[str]:
+    """Return names for people of groups of a column's values: joined intervals of a number.
+
+    Neighbours of an ordered category are named by the first and the last of them.
+
+    >>> column = NumericColumn("x", np.array([1.0, 2.0, 3.0]), None)
+    >>> group_labels(column, np.array([0, 0, 1, 1], np.uint16))
+    ['<= 2', '> 2']
+    """
+    if isinstance(column, NumericColumn):
+        edges = np.flatnonzero(np.diff(groups[: len(column.cuts) + 1].astype(np.int64)))
+        own = None if column.missing_code is None else len(edges) + 1
+        return NumericColumn(column.name, column.cuts[edges], own, column.temporal).labels()
+    names = np.array(column.labels(), dtype=object)
+    members = [names[groups == g] for g in range(int(groups.max()) + 1)]
+    if not column.ordered:
+        return [", ".join(some) for some in members]
+    return [some[0] if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in members]
+
+
+def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return log P(x | context) for every value, (n_contexts, arity)."""
+    arity = table.contexts.arity
+    n_cells = contexts.shape[1] * arity
+    if n_cells > MAX_CELLS:
+        raise MemoryBoundError(
+            f"The table has {n_cells:,} cells spelled out, beyond the bound of {MAX_CELLS:,}. "
+            "Learn a structure with fewer parents to read its tables."
+        )
+    arities = np.array(table.member_arities, np.int64)
+    codes = np.empty((len(arities), contexts.shape[1], arity), np.uint16)
+    codes[:-1] = contexts[1:, :, None]
+    codes[-1] = np.arange(arity)
+    flat = np.ascontiguousarray(codes.reshape(len(arities), -1))
+    terms = np.zeros((flat.shape[1], table.n_classes))
+    table.add_terms(flat, arities, np.arange(len(arities)), terms)
+    of_class = np.repeat(contexts[0], arity)
+    return terms[np.arange(flat.shape[1]), of_class].reshape(contexts.shape[1], arity)
+
 
 SHOWN = 40  # combinations that are printed
 
@@ -83,7 +291,7 @@ class Answer(EqualByArrays):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from tanager.network.views import answer_html
+        from tanager.network.html import answer_html
 
         return answer_html(self)
 

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.answers import LabelledTable
 from tanager.network.coarse import renormalise_by_groups
 from tanager.network.explanation import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
-from tanager.network.labelled import LabelledTable
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED
 from tanager.structure import Structure

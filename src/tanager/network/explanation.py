@@ -193,7 +193,7 @@ class Explanation(EqualByArrays):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from tanager.network.views import explanation_html
+        from tanager.network.html import explanation_html
 
         return explanation_html(self)
 

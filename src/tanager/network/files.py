@@ -17,7 +17,7 @@ is one JSON text among the file's metadata::
                family.5.node_child, .node_value, .cell_log_prob ...  a family as a tree
 
 Reading checks everything before any of it is used (`tanager.network.checks`,
-`tanager.network.table_checks`).
+`tanager.network.checks`).
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ from numpy.typing import NDArray
 from tanager import __version__
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
-from tanager.network.checks import check_codebook, check_history, check_structure
+from tanager.network.checks import check_codebook, check_history, check_structure, check_tables
 from tanager.network.network import Network
-from tanager.network.table_checks import check_tables
 from tanager.parameters.tables import DenseTable, GroupedTable
 
 __all__ = ["VERSIONS", "read_model", "write_model"]

@@ -36,8 +36,7 @@ from tanager.codes.rows import MAX_ARITY
 from tanager.codes.targets import class_array
 from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
 from tanager.network.checks import check_codebook
-from tanager.network.exports.variables import Variable
-from tanager.network.exports.xmlbif import xml_names
+from tanager.network.exports.bif import Variable, xml_names
 from tanager.network.given_tables import log_or_impossible
 from tanager.network.marginal import eliminate
 from tanager.network.network import Network

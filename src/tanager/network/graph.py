@@ -1,17 +1,19 @@
-"""A network as the graph that drawings show: parents, and bits of features and arrows."""
+"""A network as a graph: drawn by bits, for Graphviz, and for networkx."""
 
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tanager.drawing import DrawnGraph
+from tanager.drawing import DrawingPlan, DrawnGraph, plan_drawing
+from tanager.escaping import visible
+from tanager.network.exports.bif import target_name
 from tanager.network.information import NetworkInformation
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["network_graph"]
+__all__ = ["network_graph", "to_dot", "to_networkx"]
 
 
 def network_graph(network: Network, information: NetworkInformation | None = None) -> DrawnGraph:
@@ -34,3 +36,70 @@ def network_graph(network: Network, information: NetworkInformation | None = Non
     parents = structure.parent_positions()
     target = network.codebook.target.name or "class"
     return DrawnGraph(structure.features, parents, target, bits.tolist(), carried)
+
+
+def to_dot(network: Network) -> str:
+    """Return the graph for Graphviz; the class is the parent of all.
+
+    Arrows are as wide and boxes as dark as they are informative. The graph is whole: no
+    leaf is folded.
+    """
+    plan = plan_drawing(network_graph(network), fold=False)
+    target = _quoted(target_name(network))
+    lines = [
+        "digraph tanager {",
+        f"  graph [label={_quoted(_legend(plan))}, fontname=sans, fontsize=10];",
+        '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=sans];',
+        f"  {target} [style=filled, fillcolor=gray90];",
+    ]
+    names = [_quoted(box.label) for box in plan.boxes]
+    for box, name in zip(plan.boxes, names, strict=True):
+        lines.append(f"  {name} [fillcolor={_quoted(_blue(box.shade))}];")
+        lines.append(f"  {target} -> {name} [color=gray80];")
+    for arrow in plan.arrows:
+        look = f"penwidth={1 + 4 * arrow.width:.1f}"
+        if arrow.bits is not None:
+            look += f", tooltip={_quoted(f'{arrow.bits:.4f} bits')}"
+        if not arrow.main:
+            look += ", style=dashed"
+        lines.append(f"  {names[arrow.parent]} -> {names[arrow.child]} [{look}];")
+    return "\n".join([*lines, "}", ""])
+
+
+def _legend(plan: DrawingPlan) -> str:
+    parts = []
+    if plan.legend.shades:
+        parts.append(f"darkest box: {plan.legend.shades[0][0]:g} bits about {plan.graph.target}")
+    if plan.legend.widths:
+        parts.append(f"widest arrow: {plan.legend.widths[0][0]:g} bits beyond it")
+    if plan.legend.further:
+        parts.append("dashed: further parents")
+    return "; ".join(parts)
+
+
+def _blue(shade: float) -> str:
+    """Return the colour of a box: white to a blue on which black letters can be read."""
+    return "#" + "".join(f"{round(255 + (end - 255) * 0.55 * shade):02x}" for end in (0, 114, 178))
+
+
+def to_networkx(network: Network) -> Any:
+    """Return a `networkx.DiGraph`; the class is a node with the attribute ``role="class"``."""
+    import networkx as nx
+
+    structure, codebook = network.structure, network.codebook
+    target = target_name(network)
+    graph = nx.DiGraph()
+    graph.add_node(target, role="class", values=tuple(codebook.target.labels()))
+    for feature, at in zip(structure.features, structure.selected, strict=True):
+        values = tuple(codebook.columns[at].labels())
+        graph.add_node(feature, role="feature", values=values)
+    for feature, parents in structure.parents.items():
+        graph.add_edge(target, feature)
+        for order, parent in enumerate(parents):
+            graph.add_edge(parent, feature, order=order)
+    return graph
+
+
+def _quoted(name: str) -> str:
+    escaped = visible(name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

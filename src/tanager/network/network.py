@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.codes import Codebook, Codes, Groups
 from tanager.errors import ConfigurationError, DataError
-from tanager.network.answers import Answer, Completion
+from tanager.network.answers import Answer, Completion, LabelledTable, label_table
 from tanager.network.coarse import Coarse
 from tanager.network.history import Edit
-from tanager.network.labelled import LabelledTable, label_table
 from tanager.network.marginal import add_unknown_sums
 from tanager.parameters import Tables
 from tanager.structure import Structure
@@ -72,7 +71,7 @@ class Network:
     history: tuple[Edit, ...] = ()
 
     def __post_init__(self) -> None:
-        from tanager.network.table_checks import check_probabilities
+        from tanager.network.checks import check_probabilities
 
         check_probabilities(self.tables, self.structure, self.codebook.domain)
 
@@ -435,7 +434,7 @@ class Network:
 
     def to_networkx(self) -> Any:
         """Return the graph as a `networkx.DiGraph`; needs networkx."""
-        from tanager.network.exports.graph import to_networkx
+        from tanager.network.graph import to_networkx
 
         return to_networkx(self)
 
@@ -447,22 +446,22 @@ class Network:
 
     def to_xmlbif(self) -> str:
         """Return the network as XMLBIF 0.3, names and values as they are."""
-        from tanager.network.exports.xmlbif import to_xmlbif
+        from tanager.network.exports.bif import to_xmlbif
 
         return to_xmlbif(self)
 
     def to_dot(self) -> str:
         """Return the graph for Graphviz."""
-        from tanager.network.exports.graph import to_dot
+        from tanager.network.graph import to_dot
 
         return to_dot(self)
 
     def to_json(self, *, unknowns: bool = True) -> str:
         """Return the network as JSON for scorers in other languages, exact in every one.
 
-        See `tanager.network.exports.json`; the schema is in the documentation.
+        See `tanager.network.exports.javascript`; the schema is in the documentation.
         """
-        from tanager.network.exports.json import to_json
+        from tanager.network.exports.javascript import to_json
 
         return to_json(self, unknowns=unknowns)
 

@@ -13,8 +13,7 @@ from tanager.network import NetworkInformation
 from tanager.network.explanation import find_class
 from tanager.network.information import log_odds
 from tanager.network.network import network_of
-from tanager.report.model_page.rows import read_rows
-from tanager.report.pooling import n_groups, pool_neighbours
+from tanager.report.model_page.rows import n_groups, pool_neighbours, read_rows
 from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, in_house_style, plain_text
 
 if TYPE_CHECKING:

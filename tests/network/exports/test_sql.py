@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network
-from tanager.network.exports import sql_lists
+from tanager.network.exports import sql_sums
 from tanager.network.exports.dialects import DuckDB, SQLite
 from tanager.parameters import Tables
 from tanager.structure import KDB, Fixed
@@ -112,7 +112,7 @@ def test_postgres_gives_the_same_posterior(structure, parameters, server):
 
 
 def test_postgres_sums_large_networks_by_subqueries(server, monkeypatch):
-    monkeypatch.setattr(sql_lists, "FEW_TERMS", 0)
+    monkeypatch.setattr(sql_sums, "FEW_TERMS", 0)
     for case in (fine_case(), grouped_case("2-tree"), all_cases("tan", "hdp")[2]):
         check(case, run_postgres(case, server))
 

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from tanager.network.exports.variables import Variable
+from tanager.network.exports.bif import Variable
 
 
 def random_network(rng, n=5, most_parents=3, zeros=0.1, least=1):

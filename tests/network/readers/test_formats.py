@@ -7,7 +7,7 @@ import pytest
 from torture.model_mutations import damage
 
 from tanager.errors import ConfigurationError, ModelFileError, TanagerError
-from tanager.network.readers.opening import open_network, parse_network
+from tanager.network.readers import open_network, parse_network
 from tests.network.readers.cases import WRITERS, as_bif, as_net, as_xdsl, as_xmlbif, random_network
 
 

@@ -11,7 +11,7 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.exports.variables import Variable
+from tanager.network.exports.bif import Variable
 from tanager.network.general import network_of_variables
 from tanager.structure import KDB
 from tests.cli.calling import call

@@ -22,9 +22,8 @@ from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
-from tanager.report.model_page.rows import read_rows
+from tanager.report.model_page.rows import pool_neighbours, read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
-from tanager.report.pooling import pool_neighbours
 from tanager.structure import Fixed
 
 

@@ -9,8 +9,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.exports.bif import distinct
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
-from tanager.network.exports.variables import distinct
 
 if TYPE_CHECKING:
     from tanager.network.network import Network

@@ -1,19 +1,100 @@
-"""Networks as JavaScript: the scorer, and the model as JSON."""
+"""Networks as JSON in a documented, versioned schema, and as JavaScript with their scorer."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError
-from tanager.network.exports.json import to_json
+from tanager.network.exports.recipe import Input, Recipe, make_recipe
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tanager.network.network import Network
 
-__all__ = ["scorer_source", "to_javascript"]
+__all__ = ["FORMAT", "VERSION", "describe", "scorer_source", "to_javascript", "to_json"]
+
+FORMAT = "tanager-scorer"
+VERSION = 2
+_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
+
+
+def to_json(network: Network, *, unknowns: bool = True) -> str:
+    """Return the network as JSON text for `scorer.js` and other programs.
+
+    The text is plain ASCII without ``<``, so it can stand in a web page.
+
+    Parameters
+    ----------
+    network : Network
+    unknowns : bool, default=True
+        Whether rows with unknown values must be scored, whichever these are.
+        False also takes a network where that is not possible; the scorer then
+        has no answer for rows that it cannot sum out.
+    """
+    recipe = make_recipe(network)
+    if unknowns:
+        recipe.check_width(MAX_STEP_CELLS, "Export with unknowns=False to score complete rows.")
+    text = json.dumps(describe(recipe), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def describe(recipe: Recipe) -> dict[str, Any]:
+    """Return what `to_json` writes, as plain data."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "target": recipe.target,
+        "classes": _exact(recipe.classes),
+        "log_prior": recipe.log_prior.tolist(),
+        "features": [_feature(recipe, at) for at in range(len(recipe.inputs))],
+        "order": list(recipe.order),
+        "elimination": [step.input for step in recipe.steps],
+        "ignored": list(recipe.ignored),
+        "history": [edit.to_dict() for edit in recipe.history],
+    }
+
+
+def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
+    given, family = recipe.inputs[at], recipe.families[at]
+    facts: dict[str, Any] = {"name": given.name, "kind": given.kind}
+    facts.update(_coding(given))
+    facts["labels"] = list(given.labels)
+    facts["parents"] = list(family.parents)
+    if any(view is not None for view in family.views):
+        facts["views"] = [None if view is None else list(view) for view in family.views]
+    facts["log_prob"] = _shorten(family.log_prob)
+    if given.groups is not None and family.log_within is not None:
+        facts["groups"] = list(given.groups)
+        facts["log_within"] = _shorten(family.log_within)
+    return facts
+
+
+def _coding(given: Input) -> dict[str, Any]:
+    facts: dict[str, Any] = {"arity": given.arity, "missing": given.missing}
+    if given.kind == "number":
+        facts["cuts"] = list(given.cuts)
+        facts["temporal"] = bool(given.temporal)
+    else:
+        facts["values"] = _exact(given.values)
+    return facts
+
+
+def _exact(values: Iterable[Any]) -> list[Any]:
+    """Return values as any reader of JSON holds them: whole numbers past 2^53 as texts."""
+    return [str(v) if isinstance(v, int) and abs(v) > _SAFE_INTEGER else v for v in values]
+
+
+def _shorten(logs: NDArray[Any]) -> list[float]:
+    """Return logs to 15 digits: an error far below what is promised, and a shorter text."""
+    return [float(f"{value:.15g}") for value in logs.ravel().tolist()]
+
 
 _ENDS = {
     "script": (

@@ -1,29 +1,233 @@
-"""Networks as ONNX: look-ups for complete rows, exact sums for those with unknown values.
+r"""Networks as ONNX: look-ups for complete rows, exact sums for those with unknown values.
 
-Codes are a matrix (rows, inputs) of doubles, code `arity` for unknown, and so are
-groups of codes. One product with a matrix of strides gives every family's place in
-one long table; what codes add to their groups is looked up beside it::
+Codes are a matrix (rows, inputs) of doubles, code `arity` for unknown, and so are groups of
+codes. One product with a matrix of strides gives every family's place in one long table; what
+codes add to their groups is looked up beside it::
 
     columns ──► codes ──► groups ──► places ──► Gather ──► sum ──► Softmax
                   └── rows where a known input has an unknown parent ──► messages ──┘
+
+Every step of the recipe sends one message,
+
+.. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
+
+as in `sql_sums`: a product of matrices where T depends on the step's own input alone, as on
+trees; otherwise one for each combination of the places beside it. Arrays are (classes, rows,
+places ...).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
-from tanager.network.exports.onnx_graph import Graph
-from tanager.network.exports.onnx_messages import sum_out
-from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
+from tanager.network.exports.recipe import Codes, Input, Recipe, Step, make_recipe
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["ML_OPSET", "OPSET", "ResultNames", "add_scores", "class_array", "to_onnx"]
+__all__ = [
+    "ML_OPSET",
+    "OPSET",
+    "Graph",
+    "Node",
+    "ResultNames",
+    "add_scores",
+    "class_array",
+    "sum_out",
+    "to_onnx",
+]
+
+
+class Node(NamedTuple):
+    """One operation."""
+
+    kind: str
+    inputs: list[str]
+    outputs: list[str]
+    domain: str
+    attributes: dict[str, Any]
+
+
+class Graph:
+    """Collects operations; every method that adds one returns the name of its result.
+
+    `prefix` starts every name that is made here; `real` is the type of all
+    probabilities.
+    """
+
+    def __init__(self, prefix: str, real: type[np.floating[Any]] = np.float64) -> None:
+        self.prefix = prefix
+        self.real = real
+        self.nodes: list[Node] = []
+        self.constants: dict[str, NDArray[Any]] = {}
+        self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}  # constants by content
+
+    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add an operation with one result."""
+        output = f"{self.prefix}{len(self.nodes)}"
+        self.nodes.append(Node(kind, list(inputs), [output], domain, attributes))
+        return output
+
+    def give(self, what: str, output: str) -> None:
+        """Give a result the name of an output."""
+        self.nodes.append(Node("Identity", [what], [output], "", {}))
+
+    def constant(self, values: ArrayLike, dtype: Any) -> str:
+        """Add an array, once."""
+        array = np.asarray(values, dtype=dtype)
+        content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        key = (array.dtype.str, array.shape, content)
+        if key not in self._known:
+            self._known[key] = f"{self.prefix}c{len(self.constants)}"
+            self.constants[self._known[key]] = array
+        return self._known[key]
+
+    def reals(self, values: ArrayLike) -> str:
+        """Add an array of probabilities or their logarithms."""
+        return self.constant(values, self.real)
+
+    def integers(self, *values: int) -> str:
+        """Add a row of integers: axes, a shape."""
+        return self.constant(values, np.int64)
+
+    def reduce(self, kind: str, what: str, axis: int, keep: bool = False) -> str:
+        """Add a sum or a maximum along an axis."""
+        return self.add(kind, what, self.integers(axis), keepdims=int(keep))
+
+    def reshape(self, what: str, *shape: int) -> str:
+        """Add a change of shape; 0 keeps an axis, -1 is what is left."""
+        return self.add("Reshape", what, self.integers(*shape))
+
+    def cast(self, what: str, dtype: Any) -> str:
+        """Add a change of type."""
+        from onnx import helper
+
+        return self.add("Cast", what, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
+
+    def total(self, parts: list[str]) -> str:
+        """Add up results of one shape."""
+        result = parts[0]
+        for part in parts[1:]:
+            result = self.add("Add", result, part)
+        return result
+
+
+_OUT = -1e30  # added to a value that does not agree with what is known
+_SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
+
+
+def sum_out(graph: Graph, recipe: Recipe, groups: str) -> str:
+    """Return the log-joint (rows, classes) of groups (rows, inputs) as doubles."""
+    messages: list[str] = []
+    totals = []
+    for step in recipe.steps:
+        message = _send(graph, recipe, step, messages, groups)
+        messages.append(message)
+        if not step.separator:
+            totals.append(message)
+    joint = graph.add("Transpose", graph.total(totals), perm=[1, 0])
+    return graph.add("Add", joint, graph.reals(recipe.log_prior))
+
+
+def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
+    """Return 0 for every place that agrees with what is known, (1, rows, places)."""
+    size = max(view) + 1
+    column = graph.add("Gather", groups, graph.integers(i), axis=1)
+    if size < len(view):
+        places = graph.cast(column, np.int64)
+        column = graph.add("Gather", graph.constant([*view, size], np.float64), places)
+    same = graph.add("Equal", column, graph.constant(np.arange(size), np.float64))
+    unknown = graph.add("Equal", column, graph.constant([size], np.float64))
+    agrees = graph.add("Or", same, unknown)
+    chosen = graph.add("Where", agrees, graph.reals([0.0]), graph.reals([_OUT]))
+    return graph.add("Unsqueeze", chosen, graph.integers(0))
+
+
+def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups: str) -> str:
+    """Return the message of a step, (classes, rows, *step.shape)."""
+    beside = sorted({i for m in step.messages for i in recipe.steps[m].separator} - {step.input})
+    n_groups = recipe.inputs[step.input].n_groups
+    views = dict(zip(step.separator, step.views, strict=True))
+    scope = {i: views[i] for i in beside} | {step.input: tuple(range(n_groups))}
+    parts = []
+    for i, view in scope.items():
+        evidence = _evidence(graph, groups, i, view)
+        parts.append(_align(graph, {i: view}, evidence, scope))
+    for m in step.messages:
+        sent = dict(zip(recipe.steps[m].separator, recipe.steps[m].views, strict=True))
+        parts.append(_align(graph, sent, messages[m], scope))
+    gathered = graph.total(parts)
+    size = prod(max(view) + 1 for view in scope.values())
+    table = np.maximum(np.exp(recipe.step_table(step)), _SMALLEST[graph.real])
+    table = np.moveaxis(table, -1, 0)  # (classes, *step.shape, groups)
+    flat = graph.reshape(gathered, 0, 0, size)  # there may be no rows: no -1
+    top = graph.reduce("ReduceMax", flat, 2, keep=True)
+    weights = graph.add("Exp", graph.add("Sub", flat, top))
+    if not beside:
+        product = table.reshape(recipe.n_classes, -1, n_groups).transpose(0, 2, 1)
+        if not step.messages:  # the same for every class so far
+            weights = graph.add("Squeeze", weights, graph.integers(0))
+        sums = graph.add("MatMul", weights, graph.reals(product))
+        sums = graph.add("Add", graph.add("Log", sums), top)
+        return graph.reshape(sums, 0, 0, *step.shape)
+    return _sum_beside(graph, step, beside, table, weights, top)
+
+
+def _sum_beside(
+    graph: Graph,
+    step: Step,
+    beside: list[int],
+    table: NDArray[np.float64],
+    weights: str,
+    top: str,
+) -> str:
+    """Return the message of a step whose weights vary over places beside its input too.
+
+    One product of matrices for all these places: (rows, groups) by (groups, other places).
+    """
+    n_classes, n_groups = table.shape[0], table.shape[-1]
+    axes = [step.separator.index(i) for i in beside]
+    axes += [at for at in range(len(step.separator)) if at not in axes]
+    sizes = [step.shape[at] for at in axes]
+    n_beside = prod(sizes[: len(beside)])
+    last = len(step.shape) + 1
+    matrix = table.transpose(0, *(1 + at for at in axes), last)
+    matrix = matrix.reshape(n_classes, n_beside, -1, n_groups).transpose(0, 1, 3, 2)
+    weights = graph.reshape(weights, 0, 0, n_beside, n_groups)
+    weights = graph.add("Transpose", weights, perm=[0, 2, 1, 3])
+    sums = graph.add("MatMul", weights, graph.reals(matrix))
+    sums = graph.add("Transpose", sums, perm=[0, 2, 1, 3])
+    sums = graph.add("Add", graph.add("Log", sums), graph.add("Unsqueeze", top, graph.integers(3)))
+    sums = graph.reshape(sums, 0, 0, *sizes)
+    order = [axes.index(at) for at in range(len(axes))]
+    if order == sorted(order):
+        return sums
+    return graph.add("Transpose", sums, perm=[0, 1, *(2 + at for at in order)])
+
+
+def _align(graph: Graph, own: Mapping[int, Codes], what: str, scope: Mapping[int, Codes]) -> str:
+    """Return (classes, rows, *own) with its axes in the places and the views of a scope.
+
+    The views of a scope tell apart at least what those of its messages do.
+    """
+    inputs, wanted = list(own), list(scope)
+    for axis, i in enumerate(inputs):
+        firsts = [scope[i].index(of) for of in range(max(scope[i]) + 1)]
+        places = [own[i][first] for first in firsts]
+        if places != list(range(max(own[i]) + 1)):
+            what = graph.add("Gather", what, graph.integers(*places), axis=2 + axis)
+    order = sorted(range(len(inputs)), key=lambda at: wanted.index(inputs[at]))
+    if order != list(range(len(inputs))):
+        what = graph.add("Transpose", what, perm=[0, 1, *(2 + at for at in order)])
+    absent = [2 + at for at, i in enumerate(wanted) if i not in own]
+    return graph.add("Unsqueeze", what, graph.integers(*absent)) if absent else what
+
 
 OPSET = 21
 ML_OPSET = 3

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from tanager.codes.columns import NumericColumn
 from tanager.errors import MemoryBoundError
 from tanager.network.coarse import Coarse
-from tanager.network.exports.variables import target_name
+from tanager.network.exports.bif import target_name
 from tanager.network.history import Edit
 from tanager.network.marginal import eliminate
 from tanager.parameters.tables import GroupedTable

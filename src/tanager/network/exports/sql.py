@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
+from tanager.network.exports.bif import distinct
 from tanager.network.exports.dialects import (
     DIALECTS,
     Dialect,
@@ -33,9 +34,7 @@ from tanager.network.exports.dialects import (
     name_quoted,
 )
 from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
-from tanager.network.exports.sql_lists import messages_of
-from tanager.network.exports.sql_messages import group_column, message_stages
-from tanager.network.exports.variables import distinct
+from tanager.network.exports.sql_sums import group_column, message_stages, messages_of
 
 if TYPE_CHECKING:
     from tanager.network.network import Network

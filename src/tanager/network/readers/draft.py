@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ModelFileError, listed, nearest
-from tanager.network.exports.variables import Variable
+from tanager.network.exports.bif import Variable
 from tanager.structure import Structure
 
 __all__ = ["Draft", "Place", "Word", "fail"]

@@ -1,35 +1,92 @@
-"""What a page knows of each feature: its values, their probabilities and counts.
+"""What a page knows of each class and feature: values, their probabilities and counts.
 
-From P(value, class) the page draws log-odds; from N(value, class) intervals and
-the density of rows. Everything is an aggregate.
+From P(value, class) the page draws log-odds; from N(value, class) intervals and the density of
+rows. Everything is an aggregate.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn, NumericColumn
-from tanager.network.labelled import group_labels
-from tanager.report.pooling import pool_neighbours
+from tanager.network.answers import group_labels
+from tanager.report.model_page.rows import pool_neighbours
 
 if TYPE_CHECKING:
     from tanager.codes.columns import Column
     from tanager.network import Network, NetworkInformation
-    from tanager.report.model_page.classes import ShownClasses
     from tanager.report.model_page.rows import PageRows
 
-__all__ = ["MAX_DETAILED", "describe_features", "short_numbers"]
+__all__ = [
+    "MAX_CLASSES",
+    "MAX_DETAILED",
+    "ShownClasses",
+    "describe_features",
+    "short_numbers",
+    "show_classes",
+]
+
+MAX_CLASSES = 12
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ShownClasses:
+    """Which classes have a place of their own.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the places; the last is that of the rest, where there is one.
+    places : tuple of int
+        The place of each class.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+
+    @property
+    def n_hidden(self) -> int:
+        """Classes that share the last place; 0 where every class has its own."""
+        return len(self.places) - len(self.names) + 1 if len(self.places) > len(self.names) else 0
+
+    def gather(self, by_class: Floats) -> Floats:
+        """Add up the last axis, one entry a class, to one entry a place."""
+        out = np.zeros((*by_class.shape[:-1], len(self.names)))
+        for at, place in enumerate(self.places):
+            out[..., place] += by_class[..., at]
+        return out
+
+    def of(self, labels: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the places of some classes."""
+        return np.array(self.places, np.int64)[labels]
+
+
+def show_classes(network: Network) -> ShownClasses:
+    """Give every class a place, or the most probable ones and one to all others."""
+    names = [str(label) for label in network.codebook.classes]
+    if len(names) <= MAX_CLASSES:
+        return ShownClasses(tuple(names), tuple(range(len(names))))
+    order = np.argsort(-network.log_prior, kind="stable")[: MAX_CLASSES - 1]
+    chosen = sorted(int(c) for c in order)
+    place = {c: at for at, c in enumerate(chosen)}
+    rest = f"{len(names) - len(chosen)} other classes"
+    return ShownClasses(
+        (*(names[c] for c in chosen), rest),
+        tuple(place.get(c, len(chosen)) for c in range(len(names))),
+    )
+
 
 MAX_DETAILED = 80  # features with a picture; the others are named with their information
 MAX_BANDS = 32  # intervals of confidence along a number
 MAX_VALUES = 30  # categories with a bar; the others share one
 MAX_CONTEXTS = 12  # parent values with a curve
 CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
-
-Floats = NDArray[np.float64]
 
 
 def describe_features(

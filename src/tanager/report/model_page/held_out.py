@@ -13,14 +13,13 @@ from sklearn.base import clone
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation import CrossValidation
-from tanager.evaluation.cell import complete_probabilities
 from tanager.evaluation.importance import loss_without_edges, losses_without_features
 from tanager.evaluation.metrics import log_loss, zero_one_loss
+from tanager.evaluation.runner import complete_probabilities
 from tanager.network import Network, NetworkInformation
 from tanager.network.own_rows import own_rows
 from tanager.parameters import posterior
-from tanager.report.model_page.rows import PageRows
-from tanager.report.pooling import n_groups, pool_neighbours
+from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 
 __all__ = ["HeldOutRows", "learning_curve", "naive_probabilities", "predict_held_out"]
 

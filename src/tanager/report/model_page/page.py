@@ -27,29 +27,33 @@ from tanager.network import Network, NetworkInformation
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
-from tanager.report.ending import check_ending
 from tanager.report.model_page.asked import asked_network, scorer_json
-from tanager.report.model_page.card import card_html, describe_model, render_notes
-from tanager.report.model_page.classes import ShownClasses, show_classes
-from tanager.report.model_page.features import describe_features, short_numbers
-from tanager.report.model_page.glance import Ranking, glance_html
+from tanager.report.model_page.card import card_html, card_markdown, describe_model, render_notes
+from tanager.report.model_page.features import (
+    ShownClasses,
+    describe_features,
+    short_numbers,
+    show_classes,
+)
 from tanager.report.model_page.held_out import (
     HeldOutRows,
     learning_curve,
     naive_probabilities,
     predict_held_out,
 )
-from tanager.report.model_page.markdown import card_markdown
 from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
 from tanager.report.model_page.words import (
+    Ranking,
     about_asking,
     about_features,
     about_structure,
+    glance_html,
     how_measured,
     lead_text,
     legend_html,
 )
+from tanager.report.page import check_ending
 
 __all__ = ["render_report", "write_report"]
 

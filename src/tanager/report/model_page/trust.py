@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.evaluation.metrics import calibration_error, log_loss, row_losses, zero_one_loss
-from tanager.network.labelled import group_labels
-from tanager.report.pooling import n_groups, pool_neighbours
+from tanager.network.answers import group_labels
+from tanager.report.model_page.rows import n_groups, pool_neighbours
 
 if TYPE_CHECKING:
     from tanager.codes import Column
     from tanager.network import Network
-    from tanager.report.model_page.classes import ShownClasses
+    from tanager.report.model_page.features import ShownClasses
     from tanager.report.model_page.rows import PageRows
 
 __all__ = ["compare_scores", "describe_trust", "find_slices"]

@@ -1,0 +1,192 @@
+"""The formats that are XML, XMLBIF 0.3 and GeNIe's XDSL: a file cannot expand or fetch anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+
+from tanager.errors import ModelFileError
+from tanager.network.exports.bif import NOTE
+from tanager.network.readers.draft import Draft, Place, Word, fail
+
+__all__ = ["Element", "read_elements", "read_xdsl", "read_xmlbif"]
+
+MAX_DEPTH = 50
+
+
+@dataclass
+class Element:
+    """An element: its name, attributes, text and children."""
+
+    name: str
+    attributes: dict[str, str]
+    place: Place
+    children: list[Element] = field(default_factory=list)
+    parts: list[Word] = field(default_factory=list)  # of the text, as the parser gives it
+
+    def all(self, name: str) -> Iterator[Element]:
+        """Iterate over the children of a name."""
+        return (child for child in self.children if child.name == name)
+
+    def text(self) -> Word:
+        """Return the text, stripped, with the place where it begins."""
+        whole = "".join(part.text for part in self.parts).strip()
+        place = next((part.place for part in self.parts if part.text.strip()), self.place)
+        return Word(whole, place)
+
+    def one(self, name: str) -> Element:
+        """Return the only child of a name."""
+        found = list(self.all(name))
+        if len(found) != 1:
+            fail(self.place, f"<{self.name}> has {len(found)} <{name}>, where one is expected")
+        return found[0]
+
+    def attribute(self, name: str) -> Word:
+        """Return an attribute that must be there."""
+        if name not in self.attributes:
+            fail(self.place, f"<{self.name}> lacks the attribute {name!r}")
+        return Word(self.attributes[name], self.place)
+
+    def words(self) -> list[Word]:
+        """Return the words of the text."""
+        # A word may stand across two parts; its place is that of the first.
+        found: list[Word] = []
+        joins = False
+        for part in self.parts:
+            pieces = part.text.split()
+            if pieces and joins and not part.text[0].isspace():
+                found[-1] = Word(found[-1].text + pieces.pop(0), found[-1].place)
+            found += [Word(piece, part.place) for piece in pieces]
+            if part.text:
+                joins = bool(found) and not part.text[-1].isspace()
+        return found
+
+
+def read_elements(data: bytes) -> Element:
+    """Return the root of an XML file; entities of its own are refused."""
+    parser: Any = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    top = Element("", {}, Place(1, 1))
+    path = [top]
+
+    def here() -> Place:
+        return Place(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        if len(path) > MAX_DEPTH:
+            fail(here(), f"elements are nested more than {MAX_DEPTH} deep")
+        element = Element(name, attributes, here())
+        path[-1].children.append(element)
+        path.append(element)
+
+    def end(_: str) -> None:
+        path.pop()
+
+    def text(part: str) -> None:
+        path[-1].parts.append(Word(part, here()))
+
+    def entity(*_: Any) -> None:
+        fail(here(), "the file declares an entity, which networks do not need")
+
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = text, entity
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        place = Place(error.lineno, error.offset + 1)
+        fail(place, f"this is not XML ({expat.ErrorString(error.code)})")
+    except (ValueError, LookupError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"the encoding of the file cannot be read ({error}).") from error
+    return top.children[0]
+
+
+_PASSED_OVER = ("submodel",)  # a frame around nodes in the drawing
+
+
+def read_xdsl(root: Element) -> Draft:
+    """Read a network from the element ``<smile>``."""
+    draft, nodes = Draft(), []
+    for node in root.one("nodes").children:
+        if node.name in _PASSED_OVER:
+            continue
+        name = node.attribute("id")
+        if node.name not in ("cpt", "deterministic"):
+            fail(
+                node.place,
+                f"{name.text!r} is a <{node.name}> node; <cpt> and <deterministic> can be read",
+                "Change the node's type to a general table in GeNIe.",
+            )
+        draft.add_node(name, [state.attribute("id") for state in node.all("state")])
+        nodes.append(node)
+    reverse = _is_agrum(root)
+    for node in nodes:
+        _add_table(draft, node, reverse=reverse)
+    return draft
+
+
+def _is_agrum(root: Element) -> bool:
+    """Return whether aGrUM wrote the file: there the first parent varies fastest."""
+    genie = [g for extensions in root.all("extensions") for g in extensions.all("genie")]
+    return any(element.attributes.get("app", "").startswith("aGrUM") for element in genie)
+
+
+def _add_table(draft: Draft, node: Element, *, reverse: bool) -> None:
+    child = node.attribute("id")
+    parents = [word for element in node.all("parents") for word in element.words()]
+    if reverse:
+        parents = parents[::-1]
+    shape = draft.shape(child, parents)
+    if node.name == "cpt":
+        words = node.one("probabilities").words()
+        values = draft.numbers(child, words, prod(shape)).reshape(shape)
+    else:
+        words = node.one("resultingstates").words()
+        values = _results(draft, child, words, prod(shape[:-1]), shape[-1]).reshape(shape)
+    draft.add_table(child, parents, values)
+
+
+def _results(
+    draft: Draft, child: Word, words: list[Word], n_contexts: int, n_states: int
+) -> np.ndarray:
+    if len(words) != n_contexts:
+        fail(
+            child.place,
+            f"{child.text!r} has {len(words)} resulting states where {n_contexts} are expected",
+        )
+    values = np.zeros((n_contexts, n_states))
+    values[np.arange(n_contexts), [draft.state(child.text, word) for word in words]] = 1.0
+    return values
+
+
+def read_xmlbif(root: Element) -> Draft:
+    """Read a network from the element ``<BIF>``."""
+    draft, network = Draft(), root.one("NETWORK")
+    for variable in network.all("VARIABLE"):
+        name = variable.one("NAME").text()
+        kind = variable.attributes.get("TYPE", "nature")
+        if kind != "nature":
+            fail(variable.place, f"{name.text!r} is a {kind} node; only chance nodes can be read")
+        draft.add_node(name, [state.text() for state in variable.all("OUTCOME")])
+    for definition in [*network.all("DEFINITION"), *network.all("PROBABILITY")]:
+        child = definition.one("FOR").text()
+        parents = [given.text() for given in definition.all("GIVEN")]
+        shape = draft.shape(child, parents)
+        words = definition.one("TABLE").words()
+        draft.add_table(child, parents, draft.numbers(child, words, prod(shape)).reshape(shape))
+    for note in network.all("PROPERTY"):
+        if note.text().text.startswith(NOTE):
+            try:
+                found = json.loads(note.text().text.removeprefix(NOTE))
+            except (ValueError, RecursionError) as error:
+                fail(note.place, f"Tanager's own property is not JSON ({str(error)[:80]})")
+            draft.notes = found if isinstance(found, dict) else {}
+    return draft
