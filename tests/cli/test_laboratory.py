@@ -212,7 +212,7 @@ def test_columns_are_described_alike_in_every_command():
     import typer
 
     program = typer.main.get_command(app)
-    told = {"drop", "categorical", "dates", "na_values", "encoding", "decimal"}
+    told = {"drop", "categorical", "dates", "na_values", "encoding", "decimal", "header"}
     learned = {*told, "ordered", "monotonic", "bins"}
     for name, wanted in (
         *((command, learned) for command in ("fit", "evaluate", "compare")),
@@ -232,3 +232,20 @@ def test_evaluate_takes_orders_and_signs(tables):
     assert out["log_loss"] != plain["log_loss"]
     with pytest.raises(ConfigurationError, match="no meaning for any of the classifiers"):
         invoke(*told, "-p", "laplace", *said)
+
+
+def test_a_table_without_a_header_is_evaluated_and_compared(tables):
+    lines = [f"{i % 3},{'ab'[i % 2]}" for i in range(40)]
+    (tables / "bare.csv").write_text("\n".join(lines) + "\n")
+    told = ("bare.csv", "-t", "x1", "--no-header", "--rounds", 1)
+    out = json.loads(invoke("evaluate", *told, "-s", "naive", "-p", "laplace", "--json"))
+    [dataset] = out["experiment"]["datasets"]
+    assert dataset["header"] is False
+    out = json.loads(invoke("compare", *told, "--with", NB, "--json"))
+    assert out["experiment"]["datasets"][0]["header"] is False
+    (tables / "bare.toml").write_text(
+        f'classifiers = ["{NB}"]\n[datasets.bare]\npath = "bare.csv"\ntarget = "x1"\n'
+        "header = false\n[protocol]\nrounds = 1\n"
+    )
+    out = json.loads(invoke("compare", "bare.toml", "--json"))
+    assert out["experiment"]["datasets"][0]["header"] is False

@@ -18,6 +18,7 @@ from tanager.cli.options import (
     Decimal,
     Drop,
     Encoding,
+    Header,
     Json,
     Missing,
     Monotonic,
@@ -48,7 +49,17 @@ FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")
 SAID_BY_FILE = (
     *("target", "classifiers", "drop", "categorical", "dates", "ordered", "monotonic"),
-    *("na_values", "encoding", "decimal", "rounds", "folds", "stratified", "seed", "bins"),
+    *(
+        "na_values",
+        "encoding",
+        "decimal",
+        "header",
+        "rounds",
+        "folds",
+        "stratified",
+        "seed",
+        "bins",
+    ),
 )
 OF_FILES = ("data", "allow_imports")
 
@@ -103,6 +114,7 @@ def compare(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     rounds: Rounds = 5,
     folds: Folds = 2,
     stratified: Stratified = False,
@@ -136,7 +148,7 @@ def compare(
         _check_pairs(experiment, f"{sources[0]}: classifier")
     else:
         _check_no_file(context, run)
-        style = TextStyle(tuple(na_values or ()), encoding, decimal)
+        style = TextStyle(tuple(na_values or ()), encoding, decimal, header)
         columns = _columns(drop, categorical, dates, ordered, monotonic)
         experiment = Experiment(
             [_dataset(path, target, style, **columns) for path in sources],
@@ -200,6 +212,7 @@ def evaluate(
     na_values: NaValues = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
+    header: Header = None,
     missing: Missing = "value",
     balanced: Balanced = False,
     audit: Audit = True,
@@ -219,7 +232,7 @@ def evaluate(
     from tanager.evaluation import Contender, CrossValidation, Experiment
     from tanager.sources.text import TextStyle
 
-    style = TextStyle(tuple(na_values or ()), encoding, decimal)
+    style = TextStyle(tuple(na_values or ()), encoding, decimal, header)
     columns = _columns(drop, categorical, dates, ordered, monotonic)
     use = f"{structure}/{parameters}"
     given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity

@@ -197,8 +197,9 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
     if isinstance(entry.values[name], str):
         return Dataset(name, file.parent / entry.values[name])
     facts = entry.table(name)
-    reading = ("categorical", "dates", "decimal", "encoding", "monotonic", "na_values", "ordered")
-    facts.refuse_unknown("path", "target", "drop", "train_rows", *reading)
+    columns = ("categorical", "dates", "drop", "monotonic", "ordered", "target")
+    reading = ("decimal", "encoding", "header", "na_values", "path", "train_rows")
+    facts.refuse_unknown(*columns, *reading)
     path = facts.scalar("path", "text", None)
     if path is None:
         base = find_dataset(name, data_folder(data))
@@ -213,6 +214,7 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
             facts.texts("na_values", ()),
             facts.scalar("encoding", "text", "utf-8"),
             facts.scalar("decimal", "text", "."),
+            facts.scalar("header", "true or false", None),
         ),
         categorical=facts.texts("categorical", ()),
         dates=facts.texts("dates", ()),
