@@ -18,7 +18,8 @@ import pandas as pd
 
 from benchmarks.measuring import KeptRuns, loss_on_new_rows, markdown, publish
 from tanager import BayesNetClassifier
-from tanager.codes import Domain, Rows, group_codes
+from tanager.codes import Domain, Rows
+from tanager.codes.groups import group_codes
 from tanager.counts import Counts
 from tanager.parameters.layered import learner as layered
 from tanager.parameters.layered.members import Generative

@@ -36,7 +36,7 @@ TABLES = (
 WAYS = ("index", "content", "content and copy")
 MAX_ROWS = 2_000
 # Modules that hold the function by name.
-USERS = ("tanager.codes.hashing", "tanager.codes.sample", "tanager.codes.collecting")
+USERS = ("tanager.codes.hashing", "tanager.codes.seeing", "tanager.codes.hashing")
 
 
 def contents(table, labels):

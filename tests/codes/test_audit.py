@@ -25,7 +25,7 @@ def test_every_verdict_and_action_is_described():
     ]
     said = {ast.literal_eval(word) for call in calls for word in call.args[1:3]}
     assert {"categories", "taken as categories", "left out"} < said
-    described = inspect.getdoc(audit.Finding)
+    described = inspect.getsource(audit.Finding)
     assert [word for word in said if f"'{word}'" not in described] == []
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from tanager.codes import fingerprint_rows, learn_codebook
+from tanager.codes import learn_codebook
+from tanager.codes.hashing import fingerprint_rows
 from tanager.engines import FitContext, LocalEngine
 
 N = 60

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tanager.codes import Domain, Rows, group_codes, group_rows, grouped_domain, learn_groups
+from tanager.codes import Domain, Rows
 from tanager.codes.cuts import learn_cuts
+from tanager.codes.groups import group_codes, group_rows, grouped_domain, learn_groups
 
 
 def fine_counts(seed: int = 0, n_values: int = 32, n_classes: int = 3):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import folds_of, row_hash
+from tanager.codes.hashing import folds_of, row_hash
 from tanager.engines import FitContext
 
 GAMMA = 0x9E3779B97F4A7C15

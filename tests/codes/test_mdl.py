@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
-from tanager.codes import learn_codebook, mdl_cuts
+from tanager.codes import learn_codebook
+from tanager.codes.cuts import mdl_cuts
 from tanager.engines import FitContext
 from tests.oracles.mdl import mdl_cuts as plain_cuts
 

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import encode_rows, learn_codebook, row_hash
+from tanager.codes import encode_rows, learn_codebook
 from tanager.codes import rows as rows_module
-from tanager.codes.sample import RowSample
-from tanager.codes.weights import exact_sums, to_float
+from tanager.codes.hashing import row_hash
+from tanager.codes.seeing import RowSample
+from tanager.codes.targets import exact_sums, to_float
 from tanager.engines import FitContext, KeptChunk, LocalEngine
 from tanager.errors import DataError, MemoryBoundError
 from tanager.sources import Fragment, Source

@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 
 from tanager.codes import learn_codebook
-from tanager.codes.weights import class_factors
+from tanager.codes.targets import class_factors
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tanager.codes import Domain, Rows, exact_weights
+from tanager.codes import Domain, Rows
+from tanager.codes.rows import exact_weights
 from tanager.counts import Counts, build_trees, families, pairs, runs
 from tanager.engines import FitContext, LocalEngine
 from tests.oracles import counting

@@ -17,7 +17,8 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.classifiers import checkpoints
-from tanager.codes import Domain, Fold, Rows
+from tanager.codes import Domain, Rows
+from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.engines.journal import JournalEngine, read_arrays

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from tanager.codes import Domain, Fold, Rows
+from tanager.codes import Domain, Rows
+from tanager.codes.hashing import Fold
 from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear import (
     Columns,

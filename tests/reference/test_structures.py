@@ -15,7 +15,9 @@ import pytest
 from sklearn.model_selection import KFold
 
 from tanager import BayesNetClassifier
-from tanager.codes import Domain, Rows, code_dtype, mdl_cuts
+from tanager.codes import Domain, Rows
+from tanager.codes.cuts import mdl_cuts
+from tanager.codes.rows import code_dtype
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.parameters import MEstimate

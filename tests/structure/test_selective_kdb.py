@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from tanager.codes import Domain, Rows, exact_weights
+from tanager.codes import Domain, Rows
+from tanager.codes.rows import exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.weights import class_factors, no_weight_error
+from tanager.codes.targets import class_factors, no_weight_error
 from tanager.parameters import Tables
 
 Floats = NDArray[np.float64]

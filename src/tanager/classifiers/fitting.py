@@ -20,7 +20,8 @@ from tanager.classifiers.priors import (
     with_prior_arcs,
     with_prior_rows,
 )
-from tanager.codes import Codebook, Rows, fingerprint_rows
+from tanager.codes import Codebook, Rows
+from tanager.codes.hashing import fingerprint_rows
 from tanager.counts import Counts, PriorCounts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError

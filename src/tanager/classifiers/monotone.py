@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Codebook
-from tanager.codes.orders import feature_index
+from tanager.codes.asked import feature_index
 from tanager.errors import ConfigurationError, listed
 
 MOST_VALUES = 256  # of an ordered feature

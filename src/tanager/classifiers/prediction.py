@@ -17,7 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.classifiers.inputs import as_table
-from tanager.codes import CodedBatch, MatchedTable
+from tanager.codes import MatchedTable
+from tanager.codes.matching import CodedBatch
 from tanager.engines import Engine, resolve_engine
 from tanager.errors import ColumnWarning, listed
 from tanager.network import Network

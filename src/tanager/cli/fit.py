@@ -68,8 +68,8 @@ def audit(
     Says what a fit will do about each: read it as dates or numbers, leave it out,
     or take it as it is. Reads up to 100,000 rows of files.
     """
+    from tanager.codes.asked import as_date_styles, read_dates
     from tanager.codes.audit import describe_columns
-    from tanager.codes.dates import as_date_styles, read_dates
 
     table = open_data(data, na_values, encoding, decimal, drop, header)
     if target is not None and target not in table.names:
@@ -232,7 +232,7 @@ def fit(
     from tanager.classifiers import BayesNetClassifier, save
     from tanager.classifiers.files import plain_parameters
     from tanager.classifiers.monotone import parse_signs
-    from tanager.codes.orders import parse_orders
+    from tanager.codes.asked import parse_orders
     from tanager.parameters.registry import resolve_pair
     from tanager.structure import Constraints
 

@@ -266,7 +266,7 @@ def effect_of(network: Network, feature: str, target: int | None) -> Effect:
     """Return the effect of a feature on a class; on the last where none is named."""
     import numpy as np
 
-    from tanager.codes import join_values
+    from tanager.codes.groups import join_values
     from tanager.network import NetworkInformation
     from tanager.network.answers import group_labels
     from tanager.network.information import log_odds

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.orders import has_order
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, is_text, parse_texts
+from tanager.codes.values import has_order
 from tanager.sources import Source
 
 AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole

@@ -1,20 +1,168 @@
-"""From raw rows to rows of codes, each coded once and kept."""
+"""Rows as they are read, and their way to rows of codes, each coded once and kept."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
-from tanager.codes.raw import RawChunk, RawPiece, RawRows
 from tanager.codes.rows import Chunk, Rows, exact_weights
-from tanager.codes.targets import code_labels
+from tanager.codes.targets import as_weights, check_weights, code_labels, weight_column
+from tanager.errors import DataError
+from tanager.sources import Fragment, Source
+from tanager.sources.plain import join_chunks
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
+
+
+class RawChunk(NamedTuple):
+    """Some rows."""
+
+    columns: Sequence[pa.Array]  # one a feature; none where the features are a matrix
+    matrix: NDArray[Any] | None  # (n_rows, n_features), of numbers
+    labels: Any  # pyarrow.Array, or ndarray of uint16 where the target was an array
+    weights: NDArray[np.float64] | None
+    start: int  # index of the first row in the source
+    row_index: NDArray[np.int64] | None = None  # None: start, start + 1, ...
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The rows' indices in the source."""
+        if self.row_index is not None:
+            return self.row_index
+        return np.arange(self.start, self.start + self.n_rows)
+
+    def column(self, i: int) -> pa.Array:
+        """Return feature i."""
+        if self.matrix is None:
+            return self.columns[i]
+        return pa.array(np.ascontiguousarray(self.matrix[:, i]), from_pandas=True)
+
+    def positive(self) -> RawChunk:
+        """Return the rows of positive weight."""
+        weights = self.weights
+        if weights is None or weights.all():
+            return self
+        kept = weights > 0
+        mask = pa.array(kept)
+        labels = self.labels
+        return RawChunk(
+            [column.filter(mask) for column in self.columns],
+            None if self.matrix is None else self.matrix[kept],
+            labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask),
+            weights[kept],
+            self.start,
+            self.indices[kept],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RawPiece:
+    """The address of some rows: a fragment, the columns' roles, and what came beside the table."""
+
+    fragment: Fragment
+    features: tuple[str, ...]
+    target: str | None  # columns of the table
+    weight: str | None
+    # class codes of the fragment's rows, where the target is no column
+    labels: NDArray[np.uint16] | None
+    weights: NDArray[np.float64] | None  # their weights, where these are no column
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.fragment.n_rows
+
+    def chunks(self) -> Iterator[RawChunk]:
+        """Read the rows."""
+        start = self.fragment.start
+        matrix = self.fragment.matrix(self.features) if self.features else None
+        if matrix is not None:
+            labels = self.labels if self.target is None else self._whole(self.target)
+            weights = self.weights
+            if self.weight is not None:
+                weights = self._weights(self._whole(self.weight), start)
+            yield RawChunk((), matrix, labels, weights, start)
+            return
+        named = [name for name in (self.target, self.weight) if name is not None]
+        if not self.features and not named:
+            yield RawChunk((), None, self.labels, self.weights, start)
+            return
+        n, at = len(self.features), 0
+        for batch in self.fragment.batches([*self.features, *named]):
+            rows = slice(at, at + batch.num_rows)
+            labels = batch.column(n) if self.labels is None else self.labels[rows]
+            weights = None if self.weights is None else self.weights[rows]
+            if self.weight is not None:
+                weights = self._weights(batch.column(batch.num_columns - 1), start + at)
+            if batch.num_rows:
+                yield RawChunk(batch.columns[:n], None, labels, weights, start + at)
+            at += batch.num_rows
+
+    def _whole(self, name: str) -> pa.Array:
+        chunks = [batch.column(0) for batch in self.fragment.batches([name])]
+        return join_chunks(pa.chunked_array(chunks))
+
+    def _weights(self, column: pa.Array, start: int) -> NDArray[np.float64]:
+        assert self.weight is not None
+        weights = weight_column(column, self.weight, start)
+        check_weights(weights, start)
+        return weights
+
+
+class RawRows:
+    """A table with its labels and weights, as addresses.
+
+    target: the target's column; None where `labels` are given.
+    labels: shape (n_rows,)
+    sample_weight: shape (n_rows,)
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        features: Sequence[str],
+        target: str | None,
+        labels: NDArray[np.uint16] | None,
+        sample_weight: Any,
+    ) -> None:
+        self.n_rows = source.n_rows
+        if labels is not None and len(labels) != source.n_rows:
+            raise DataError(
+                "Found input variables with inconsistent numbers of samples: the table has "
+                f"{source.n_rows} rows, the target {len(labels)} labels. Pass one label a row."
+            )
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        weights = None
+        if sample_weight is not None and weight is None:
+            weights = as_weights(sample_weight, source.n_rows)
+        self._pieces = []
+        for fragment in source.fragments():
+            rows = slice(fragment.start, fragment.start + fragment.n_rows)
+            piece = RawPiece(
+                fragment,
+                tuple(features),
+                target,
+                weight,
+                None if labels is None else labels[rows],
+                None if weights is None else weights[rows],
+            )
+            self._pieces.append(piece)
+
+    def pieces(self) -> list[RawPiece]:
+        """Return the addresses."""
+        return self._pieces
 
 
 @dataclass(frozen=True, eq=False)

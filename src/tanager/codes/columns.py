@@ -1,4 +1,4 @@
-"""How one column's values become codes.
+"""How one column's values become codes, and how codes are shown.
 
 The codes of a column are 0 .. arity-1: its values in their order (the user's, or
 ascending), or its intervals from left to right, and last, under ``missing="value"``, one code for
@@ -7,7 +7,7 @@ ascending), or its intervals from left to right, and last, under ``missing="valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes.rows import Codes
-from tanager.codes.showing import show_cuts
 from tanager.codes.values import (
     FAMILY_TYPES,
     family_of,
+    infinite_error,
     refuse_temporal,
     to_family,
     to_numbers,
 )
-from tanager.errors import DataError
 from tanager.sources.gate import EXACT
 from tanager.sources.plain import plain_array, plain_numbers
 
@@ -268,19 +267,6 @@ def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
     return np.ascontiguousarray(x, dtype=kind)
 
 
-def infinite_error(name: str) -> DataError:
-    """Return the error for an infinite number."""
-    return DataError(
-        f"Column {name!r} contains infinity. Numbers must be finite, or missing (NaN). "
-        "Replace infinite numbers, for example by the largest meaningful one."
-    )
-
-
-def _refuse_infinite(numbers: NDArray[np.float64], name: str) -> None:
-    if np.isinf(numbers).any():
-        raise infinite_error(name)
-
-
 class LookupTables:
     """Several columns packed for `native.encode_matrix`.
 
@@ -368,7 +354,8 @@ def _encode_numbers(
         assert isinstance(column, CategoricalColumn)
         values, whole = plain_numbers(column.values), numbers
         if numbers.dtype.kind == "f":
-            _refuse_infinite(numbers, column.name)
+            if np.isinf(numbers).any():
+                raise infinite_error(column.name)
             gaps = np.isnan(numbers)
             nulls = gaps if nulls is None else nulls | gaps
             if values.dtype.kind == "i":
@@ -379,3 +366,82 @@ def _encode_numbers(
         out[:] = np.where((values[place] == whole) & (whole == numbers), place, column.arity)
     if nulls is not None:
         out[nulls] = column.null_code
+
+
+FEWEST_DIGITS = 4
+DAY = 86_400
+_MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no microseconds
+UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def show_cuts(cuts: NDArray[np.float64] | Sequence[float], temporal: str = "") -> list[str]:
+    """Return a text for each cut: the shortest that tell them all apart.
+
+    cuts: ascending.
+    temporal: {"", "date", "time", "duration"}; what they are seconds of.
+
+    >>> show_cuts([0.123456, 0.2, 1234567.5])
+    ['0.1235', '0.2', '1234568']
+    >>> show_cuts([0.12345, 0.12346])
+    ['0.12345', '0.12346']
+    >>> show_cuts([86400 * 365, 86400 * 366.5], "date"), show_cuts([90, 36000], "time")
+    (['1971-01-01', '1971-01-02'], ['00:01:30', '10:00:00'])
+    >>> show_cuts([90, 5400, 90000], "duration")
+    ['1 min 30 s', '1 h 30 min', '1 d 1 h']
+    """
+    numbers = [float(cut) for cut in cuts]
+    for show in _WAYS[temporal]:
+        texts = [show(number) for number in numbers]
+        if len(set(texts)) == len(texts):
+            return texts
+    return [repr(number) for number in numbers]
+
+
+def _digits(digits: int) -> Callable[[float], str]:
+    def show(number: float) -> str:
+        # A whole part up to a thousand million is written out: 1234567, not 1.235e+06.
+        whole = len(f"{abs(number):.0f}")
+        return f"{number:.{max(digits, whole) if 1 <= whole <= 9 else digits}g}"
+
+    return show
+
+
+def _date(unit: str) -> Callable[[float], str]:
+    def show(seconds: float) -> str:
+        if abs(seconds) < _MICROSECOND_YEARS:
+            return str(np.datetime64(round(seconds * 1e6), "us").astype(f"datetime64[{unit}]"))
+        if abs(seconds) < 2.0**62:
+            return str(np.datetime64(round(seconds), "s"))
+        return f"{seconds!r} s"
+
+    return show
+
+
+def _time(unit: str) -> Callable[[float], str]:
+    shown = _date(unit)
+    return lambda seconds: shown(seconds).partition("T")[2]
+
+
+def _duration(parts: int) -> Callable[[float], str]:
+    """Return how durations are shown in so many units, the last rounded down."""
+
+    def show(seconds: float) -> str:
+        left = abs(seconds)
+        texts: list[str] = []
+        for size, name in UNITS:
+            number = int(left // size)
+            if number and len(texts) < parts:
+                texts.append(f"{number} {name}")
+                left -= number * size
+        return ("-" if seconds < 0 else "") + (" ".join(texts) or f"{abs(seconds):.3g} s")
+
+    return show
+
+
+_WAYS: dict[str, list[Callable[[float], str]]] = {
+    "": [_digits(digits) for digits in range(FEWEST_DIGITS, 18)],
+    "date": [_date(unit) for unit in ("D", "m", "s", "ms", "us")],
+    "time": [_time(unit) for unit in ("s", "ms", "us")],
+    "duration": [_duration(parts) for parts in (2, 3, 4)]
+    + [lambda s, digits=digits: f"{s:.{digits}g} s" for digits in range(6, 18)],  # type: ignore[misc]
+}

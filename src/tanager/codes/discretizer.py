@@ -9,10 +9,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tanager.codes.mdl import mdl_cuts
+from tanager.codes.cuts import mdl_cuts
 from tanager.codes.rows import exact_weights
-from tanager.codes.targets import as_labels, class_array, code_labels, target_column
-from tanager.codes.weights import as_weights, exact_sums, to_float
+from tanager.codes.targets import (
+    as_labels,
+    as_weights,
+    class_array,
+    code_labels,
+    exact_sums,
+    target_column,
+    to_float,
+)
 from tanager.errors import DataError
 
 

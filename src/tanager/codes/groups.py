@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.mdl import mdl_cuts
+from tanager.codes.cuts import mdl_cuts
 from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
 from tanager.engines import Piece
 

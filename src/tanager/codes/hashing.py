@@ -1,18 +1,27 @@
-"""Folds and samples of rows, by a hash of seed and row index.
+"""Folds, samples and fingerprints of rows, by a hash of seed and row index.
 
-A row is known by its index in the source. What is drawn for a row is a
-function of the seed and this index alone. So folds, samples and hold-outs are
-the same on any number of threads and in any chunking, and nothing has to be
-stored for them.
+What is drawn for a row is a function of the seed and its index in the source alone. So folds,
+samples and hold-outs are the same on any number of threads and in any chunking, and nothing has to
+be stored for them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tanager.codes.codebook import Codebook
+from tanager.codes.rows import Choice, Chunk, Rows
+from tanager.engines import FitContext, KeptChunk
+from tanager.progress import Progress
+
+if TYPE_CHECKING:
+    from tanager.engines import FitContext
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64
@@ -87,3 +96,134 @@ class Sample:
         """Return which of the rows are meant."""
         held: NDArray[np.bool_] = row_hash(self.seed, indices) <= np.uint64(self.bound)
         return held if self.inside else ~held
+
+
+def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:
+    """Return the rows that a function of their indices chooses, or all, as one chunk in memory.
+
+    The engine chooses where the rows are, so that on a cluster only these travel.
+    """
+    pieces = rows.pieces()
+    if choice is None and len(pieces) == 1 and isinstance(pieces[0], KeptChunk):
+        return rows
+    chunks = context.engine.run(_CollectPass(choice), rows, Progress(), "collect rows")
+    if not chunks:
+        return Rows(rows.domain, (), weighted=rows.weighted, n_rows=0)
+    indices = np.concatenate([chunk.indices for chunk in chunks])
+    joined = Chunk(
+        np.concatenate([chunk.codes for chunk in chunks], axis=1),
+        np.concatenate([chunk.labels for chunk in chunks]),
+        np.concatenate([c.weights for c in chunks if c.weights is not None])
+        if rows.weighted
+        else None,
+        int(indices[0]),
+        indices,
+    )
+    return Rows(rows.domain, [KeptChunk(joined)], weighted=rows.weighted)
+
+
+def sample_rows(rows: Rows, seed: int, most: int, context: FitContext) -> Rows:
+    """Return a random sample of `most` rows in memory; all where they are no more.
+
+    Which rows it has is a function of the seed and their indices alone.
+    """
+    if rows.n_rows <= most:
+        return collect_rows(rows, None, context)
+    return collect_rows(rows, Sample(seed, hash_bound(rows, seed, most, context)), context)
+
+
+def hash_bound(rows: Rows, seed: int, size: int, context: FitContext) -> int:
+    """Return the bound of the `Sample` that has `size` rows, at least one and at most all."""
+    return context.engine.run(_HashPass(seed, size), rows, Progress(), "sample rows")
+
+
+@dataclass(frozen=True)
+class _CollectPass:
+    """Collects the rows that a function of their indices chooses."""
+
+    choice: Choice | None
+
+    def zero(self) -> list[Chunk]:
+        return []
+
+    def update(self, state: list[Chunk], chunk: Chunk) -> list[Chunk]:
+        taken = chunk if self.choice is None else chunk.take(self.choice(chunk.indices))
+        return [*state, taken] if taken.n_rows else state
+
+    def merge(self, a: list[Chunk], b: list[Chunk]) -> list[Chunk]:
+        return a + b
+
+    def finish(self, state: list[Chunk]) -> list[Chunk]:
+        return sorted(state, key=lambda chunk: chunk.start)
+
+
+@dataclass(frozen=True)
+class _HashPass:
+    """Finds the bound below which so many rows have their hash."""
+
+    seed: int
+    size: int
+
+    def zero(self) -> NDArray[np.uint64]:
+        return np.zeros(0, np.uint64)
+
+    def update(self, state: NDArray[np.uint64], chunk: Chunk) -> NDArray[np.uint64]:
+        return self.merge(state, row_hash(self.seed, chunk.indices))
+
+    def merge(self, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        both = np.concatenate([a, b])
+        return both if len(both) <= self.size else np.partition(both, self.size - 1)[: self.size]
+
+    def finish(self, state: NDArray[np.uint64]) -> int:
+        return int(state.max())
+
+
+Words = NDArray[np.uint64]
+
+_SEED = 14  # any number: it only has to stay the same
+
+
+class _Digest:
+    """The pass: for every feature, the sum over the rows of code times the hash of the index.
+
+    Sums of whole numbers modulo 2^64 are the same in any chunking. Two tables that
+    differ have the same sums with a probability of about 2^-56 a feature.
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+
+    def zero(self) -> Words:
+        return np.zeros(self.n_features + 3, dtype=np.uint64)
+
+    def update(self, state: Words, chunk: Chunk) -> Words:
+        words = row_hash(_SEED, chunk.indices)
+        columns = [*chunk.codes, np.ones(len(words)), chunk.labels]
+        sums = [np.dot(column.astype(np.uint64), words) for column in columns]
+        bits = np.zeros(len(words), np.uint64)
+        if chunk.weights is not None:
+            bits = np.ascontiguousarray(chunk.weights, dtype=np.float64).view(np.uint64)
+        # The low bits of most weights are zeros: fold the high ones onto them.
+        sums.append(np.dot(bits ^ (bits >> np.uint64(32)), words))
+        # Arrays wrap around in silence; a single number would warn.
+        state += np.array(sums, np.uint64)
+        return state
+
+    def merge(self, a: Words, b: Words) -> Words:
+        a += b
+        return a
+
+    def finish(self, state: Words) -> Words:
+        return state
+
+
+def fingerprint_rows(codebook: Codebook, rows: Rows, context: FitContext) -> str:
+    """Return a text that tells rows, with their order, weights and columns, from all others.
+
+    One pass over the coded rows. It depends neither on the engine nor on the chunking.
+    """
+    words = context.engine.run(_Digest(codebook.domain.n_features), rows, context.progress, "codes")
+    described = json.dumps(codebook.to_dict(), sort_keys=True, default=str)
+    digest = hashlib.sha256(described.encode())
+    digest.update(words.astype("<u8").tobytes())
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Learning a codebook: one pass sees the rows, a second codes them."""
+"""Learning a codebook (one pass sees the rows, a second codes them), and adding rows to it."""
 
 from __future__ import annotations
 
@@ -10,29 +10,33 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tanager.codes.asked import (
+    arrange_values,
+    as_date_styles,
+    feature_index,
+    read_dates,
+    read_orders,
+)
 from tanager.codes.audit import Finding, audit_columns
 from tanager.codes.codebook import Codebook
-from tanager.codes.coding import code_rows
+from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins, learn_cuts
-from tanager.codes.dates import as_date_styles, read_dates
-from tanager.codes.distinct import check_arity, sort_values
-from tanager.codes.orders import arrange_values, feature_index, has_order, read_orders
-from tanager.codes.raw import RawRows
+from tanager.codes.matching import MatchedTable
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
-from tanager.codes.sample import Sampled
-from tanager.codes.seeing import SeeingPass, Seen
+from tanager.codes.seeing import Sampled, SeeingPass, Seen
 from tanager.codes.targets import (
     as_labels,
     class_array,
     code_labels,
     column_labels,
+    no_weight_error,
     ordered_target,
     target_column,
+    to_float,
 )
-from tanager.codes.values import family_of, temporal_kind
-from tanager.codes.weights import no_weight_error, to_float
+from tanager.codes.values import check_arity, family_of, has_order, sort_values, temporal_kind
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.sources import Source, open_source
 from tanager.sources.gate import check_text
@@ -348,3 +352,35 @@ def _kinds(
         else:
             found.append("number")
     return found
+
+
+def encode_rows(
+    codebook: Codebook,
+    X: Any,
+    target: Any,
+    *,
+    sample_weight: Any = None,
+    context: FitContext,
+) -> Rows:
+    """Return more training rows as codes of a given codebook.
+
+    Parameters are those of `learn_codebook`. One pass reads labels and weights
+    where there are weights, one codes the rows.
+    """
+    source = open_source(X)
+    find_features(source, target, sample_weight)
+    name = target if isinstance(target, str) else None
+    labels = codebook.encode_labels(target) if name is None else None
+    kept = [sample_weight] if isinstance(sample_weight, str) else []
+    matched = MatchedTable.of(codebook, source, target=name, kept=kept)
+    table = matched.source
+    raw = RawRows(table.hash_text(), matched.features, name, labels, sample_weight)
+    if sample_weight is None:
+        return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)
+    bare = RawRows(table, (), name, labels, sample_weight)
+    seeing = SeeingPass((), (), name or codebook.target.name, 0, 0, raw.n_rows)
+    seen = context.engine.run(seeing, bare, context.progress, "weights")
+    if seen.n_rows == 0:
+        raise no_weight_error()
+    total = sum_weights(seen)
+    return code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)

@@ -311,9 +311,9 @@ class FamilyPass:
         """Add up."""
         for mine, other in zip(a, b, strict=True):
             if isinstance(mine, RunStack):
-                mine.absorb(cast(RunStack, other))
+                mine.absorb(cast("RunStack", other))
             else:
-                mine += cast(Floats, other)
+                mine += cast("Floats", other)
         return a
 
     def finish(self, state: list[Floats | RunStack]) -> list[FamilyCounts]:

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.classifiers.monotone import parse_signs
+from tanager.codes.asked import as_date_styles, parse_orders
 from tanager.codes.audit import audit_columns
-from tanager.codes.dates import as_date_styles
-from tanager.codes.orders import parse_orders
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
 from tanager.sources.text import TextStyle

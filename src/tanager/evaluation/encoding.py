@@ -151,8 +151,8 @@ class _ColumnReader:
     def __init__(self, table: Any, columns: Mapping[str, Any]) -> None:
         import pyarrow as pa
 
+        from tanager.codes.asked import read_dates
         from tanager.codes.audit import audit_columns
-        from tanager.codes.dates import read_dates
         from tanager.sources import open_source
 
         names, ordered = table.column_names, columns.get("ordered", {})

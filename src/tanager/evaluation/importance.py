@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.codes import group_codes
+from tanager.codes.groups import group_codes
 from tanager.errors import DataError
 from tanager.network import Network, NetworkInformation
 from tanager.network.coarse import Coarse

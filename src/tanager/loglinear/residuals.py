@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Chunk, Codes, Domain, Fold, Groups, Rows, sample_rows
+from tanager.codes import Chunk, Codes, Domain, Groups, Rows
+from tanager.codes.hashing import Fold, sample_rows
 from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook, Column, Groups, NumericColumn, join_values
+from tanager.codes import Codebook, Column, Groups, NumericColumn
+from tanager.codes.groups import join_values
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable

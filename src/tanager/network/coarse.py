@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codes, Groups, group_codes
+from tanager.codes import Codes, Groups
+from tanager.codes.groups import group_codes
 from tanager.errors import MemoryBoundError
 from tanager.network.marginal import add_unknown_sums
 from tanager.numerics.logs import log_sum_exp

@@ -9,7 +9,8 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codes, Sample, hash_bound
+from tanager.codes import Codes
+from tanager.codes.hashing import Sample, hash_bound
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Codes, Groups, group_codes
-from tanager.codes.groups import tells_all
+from tanager.codes import Codes, Groups
+from tanager.codes.groups import group_codes, tells_all
 
 if TYPE_CHECKING:
     from tanager.counts import Contexts

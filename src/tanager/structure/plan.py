@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Groups, Rows, group_codes, group_rows, learn_groups
+from tanager.codes import Groups, Rows
+from tanager.codes.groups import group_codes, group_rows, learn_groups
 from tanager.counts import Counts, PriorCounts
 from tanager.engines import FitContext
 

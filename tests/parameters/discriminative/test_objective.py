@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tanager.codes import exact_weights
+from tanager.codes.rows import exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.parameters import Discriminative

@@ -7,7 +7,8 @@ from itertools import compress
 
 import numpy as np
 
-from tanager.codes import Fold, Rows, collect_rows
+from tanager.codes import Rows
+from tanager.codes.hashing import Fold, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Rows, group_codes
+from tanager.codes import Rows
+from tanager.codes.groups import group_codes
 from tanager.counts import Counts
 from tanager.loglinear import Fit, LocatedTerms, Settings, Signs, Terms, by_class, fit_scores
 from tanager.loglinear.optimiser import climb, strengths

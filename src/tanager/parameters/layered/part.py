@@ -11,7 +11,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Fold, Groups, Rows, group_rows
+from tanager.codes import Groups, Rows
+from tanager.codes.groups import group_rows
+from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
