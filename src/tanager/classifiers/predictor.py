@@ -19,6 +19,7 @@ from tanager.engines.memory import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation
+from tanager.network.decisions import Decides
 from tanager.network.propagation import require_probabilities
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import log_posterior, posterior
@@ -28,7 +29,7 @@ from tanager.structure import Structure
 Floats = NDArray[np.float64]
 
 
-class NetworkPredictor(Classifier):
+class NetworkPredictor(Classifier, Decides):
     """Predicts, scores, explains and shows what `network_` knows.
 
     How a network is learned is the matter of `BayesNetClassifier`.
@@ -96,56 +97,18 @@ class NetworkPredictor(Classifier):
         One minus a column is the probability of a higher class.
         """
         check_fitted(self)
-        self._check_ordered("predict_cumulative")
+        if not self.network_.codebook.target.ordered:
+            raise ConfigurationError(
+                "predict_cumulative needs classes that stand in an order. Say it at the fit: "
+                "classes_ordered=['low', 'mid', 'high']."
+            )
         found: Floats = np.minimum(np.cumsum(self.predict_proba(X), axis=1), 1.0)
         found[:, -1] = 1.0
         return found
 
-    def decide(self, X: Any, costs: ArrayLike | str) -> NDArray[Any]:
-        """Return the class of the least expected cost for each row.
-
-        Parameters
-        ----------
-        X : table
-        costs : array-like of shape (n_classes, n_classes), "absolute" or "squared"
-            What it costs to decide for the column's class where the row's is true, classes
-            as in `classes_`. Of ordered classes (``classes_ordered``) also by name: how many
-            classes off, or its square. "absolute" decides for the median class.
-
-        Examples
-        --------
-        >>> from tanager import BayesNetClassifier
-        >>> clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"], ["b"]], [0, 1, 1])
-        >>> clf.decide([["a"], ["b"]], [[0, 1], [9, 0]]).tolist()  # missing a 1 costs nine
-        [1, 1]
-        """
+    def _asked(self) -> Network:
         check_fitted(self)
-        n_classes = len(self.classes_)
-        if isinstance(costs, str):
-            powers = {"absolute": 1, "squared": 2}
-            if costs not in powers:
-                raise ConfigurationError(
-                    f"costs={costs!r}. Allowed: 'absolute', 'squared', or a matrix of costs."
-                )
-            self._check_ordered(f"costs={costs!r}")
-            place = np.arange(n_classes)
-            matrix = np.abs(place[:, None] - place).astype(np.float64) ** powers[costs]
-        else:
-            matrix = np.asarray(costs, dtype=np.float64)
-        if matrix.shape != (n_classes, n_classes) or not np.isfinite(matrix).all():
-            raise ConfigurationError(
-                f"costs must be {n_classes} by {n_classes} finite numbers, one row per true class; "
-                f"got the shape {matrix.shape}."
-            )
-        expected = self.predict_proba(X) @ matrix
-        return self.classes_[expected.argmin(axis=1)]
-
-    def _check_ordered(self, what: str) -> None:
-        if not self.network_.codebook.target.ordered:
-            raise ConfigurationError(
-                f"{what} needs classes that stand in an order. Say it at the fit: "
-                "classes_ordered=['low', 'mid', 'high']."
-            )
+        return self.network_
 
     @lazy_for_dask
     def decision_function(self, X: Any) -> Floats:

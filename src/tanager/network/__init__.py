@@ -1,15 +1,21 @@
 """Networks: what a fitted classifier knows."""
 
 from tanager.network.answers import Answer, Completion, LabelledTable
+from tanager.network.decisions import Costs, Decisions
 from tanager.network.evidence import Evidence, Interval, OneOf, Soft
 from tanager.network.explanation import Explanation, explain_row
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
+from tanager.network.nearest import Change
 from tanager.network.network import Network
+from tanager.network.next_question import Question, Questions
 
 __all__ = [
     "Answer",
+    "Change",
     "Completion",
+    "Costs",
+    "Decisions",
     "Edit",
     "Evidence",
     "Explanation",
@@ -18,6 +24,8 @@ __all__ = [
     "Network",
     "NetworkInformation",
     "OneOf",
+    "Question",
+    "Questions",
     "Soft",
     "explain_row",
 ]

@@ -16,6 +16,7 @@ from tanager.codes import Codebook, Codes, Groups
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import Answer, Completion, LabelledTable, label_table
 from tanager.network.coarse import Coarse
+from tanager.network.decisions import Decides
 from tanager.network.history import Edit
 from tanager.network.marginal import add_unknown_sums
 from tanager.parameters import Tables
@@ -30,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Network:
+class Network(Decides):
     """A Bayesian network with a class node: what a fitted classifier knows.
 
     Immutable, and safe to share between threads. `X` is any table that

@@ -27,7 +27,7 @@ from tanager.parameters.tables import LARGE_CELLS
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["EliminationStep", "Inner", "Propagation", "require_probabilities"]
+__all__ = ["EliminationStep", "Inner", "Propagation", "Spread", "require_probabilities"]
 
 Floats = NDArray[np.float64]
 
@@ -120,18 +120,8 @@ class Propagation:
                     EliminationStep(feature, given, align(scope, logs, (feature, *given))[0])
                 )
             return cls(log_prior, steps, families.inner)
-        factors = [families.factor(at) for at in range(len(network.structure.selected))]
-        order = families.order(unknown, [scope for scope, _ in factors])
-        steps = []
-        for feature in order:
-            scope, joined = multiply([f for f in factors if feature in f[0]])
-            given = tuple(f for f in scope if f != feature)
-            logs = align(scope, joined, (feature, *given))[0]
-            steps.append(EliminationStep(feature, given, logs))
-            left = logs.max(axis=1) if maximise else log_sum_exp(logs, axis=1)
-            factors = [*(f for f in factors if feature not in f[0]), (given, left[None])]
-        total = multiply(factors)[1][0] if factors else np.zeros_like(log_prior)
-        return cls(log_prior + total, steps, families.inner)
+        steps, (_, total) = families.eliminate(unknown)
+        return cls(log_prior + total[0], steps, families.inner)
 
     def best(self) -> tuple[float, int, dict[int, int]]:
         """Return the most probable completion: its log-probability, class and codes.
@@ -149,6 +139,89 @@ class Propagation:
             logs_inside = np.where(inner.views == views[feature], inner.logs[:, label], -np.inf)
             codes[feature] = int(np.argmax(logs_inside))
         return float(self.log_classes[label]), label, codes
+
+
+class Spread(NamedTuple):
+    """The joint distribution of each unknown feature with the class and the features kept.
+
+    Attributes
+    ----------
+    joints : dict of int to ndarray of float64, shape (n_classes, n_views, *views of those kept)
+        P(feature, kept, class | evidence), by views.
+    kept : ndarray of float64, shape (n_classes, *views of those kept)
+    log_evidence : float
+    shares : dict of int to ndarray of float64, shape (arity, n_classes)
+        P(value | its view, class), whatever else is known.
+    views : list of Groups
+    """
+
+    joints: dict[int, Floats]
+    kept: Floats
+    log_evidence: float
+    shares: dict[int, Floats]
+    views: list[Groups]
+
+    @classmethod
+    def of(
+        cls,
+        network: Network,
+        known: Mapping[int, int],
+        log_likelihoods: Mapping[int, Floats],
+        log_classes: Floats,
+        kept: tuple[int, ...] = (),
+    ) -> Spread:
+        """Propagate evidence up and down the tree of elimination; arguments as `Propagation.of`.
+
+        Two passes give the marginals of all features: those eliminated last pass theirs on.
+        """
+        require_probabilities(network)
+        families = _EvidenceFactors(network, known, log_likelihoods, maximise=False)
+        unknown = [f for f in network.structure.selected if f not in known and f not in kept]
+        steps, (scope, logs) = families.eliminate(unknown)
+        top = align(scope, logs, kept)[0] + _beside(network.log_prior + log_classes, len(kept))
+        total = float(log_sum_exp(top.ravel(), axis=0))
+        root = np.exp(top - total)
+        rank = {step.feature: at for at, step in enumerate(steps)}
+        beliefs: dict[int, tuple[tuple[int, ...], Floats]] = {}
+        joints = {}
+        for feature, given, logs in reversed(steps):
+            above = tuple(f for f in given if f not in kept)
+            around = root
+            if above:
+                # All that the step depends on stands together where the first of it is eliminated.
+                first = min(above, key=rank.__getitem__)
+                scope, around = beliefs[first]
+                gone = tuple(1 + at for at, f in enumerate(scope) if f not in above + kept)
+                around = align(
+                    tuple(f for f in scope if f in above + kept),
+                    around.sum(axis=gone)[None],
+                    above + kept,
+                )[0]
+            whole = (feature, *above, *kept)
+            share = np.exp(logs - log_sum_exp(logs, axis=1, keepdims=True))
+            belief = align((feature, *given), share[None], whole)[0] * around[:, None]
+            beliefs[feature] = whole, belief
+            joints[feature] = belief.sum(axis=tuple(range(2, 2 + len(above))))
+        shares = {
+            feature: np.exp(inner.logs - families._by_view(inner)[inner.views])
+            for feature, inner in families.inner.items()
+        }
+        return cls(joints, root, total, shares, families.views)
+
+    def values(self, features: tuple[int, ...], joint: Floats) -> Floats:
+        """Return a joint by views, (n_classes, *views), by values: (n_cells, n_classes)."""
+        for axis, feature in enumerate(features):
+            joint = np.take(joint, self.views[feature], axis=1 + axis)
+            after = joint.ndim - axis - 2
+            joint = joint * self.shares[feature].T.reshape(
+                -1, *(1,) * axis, joint.shape[1 + axis], *(1,) * after
+            )
+        return np.ascontiguousarray(joint.reshape(len(joint), -1).T)
+
+
+def _beside(logs: Floats, n_axes: int) -> Floats:
+    """Add axes of one behind that of the classes."""
+    return logs.reshape(-1, *(1,) * n_axes)
 
 
 class _EvidenceFactors:
@@ -194,6 +267,20 @@ class _EvidenceFactors:
             first = np.unique(own.views, return_index=True)[1]
             logs = np.take(logs, groups[-1][first], axis=-2) + self._by_view(own)
         return tuple(scope), np.ascontiguousarray(np.moveaxis(logs, -1, 0))[None]
+
+    def eliminate(self, unknown: Iterable[int]) -> tuple[list[EliminationStep], Factor]:
+        """Sum out features, or maximise; return the steps, and the product of what is left."""
+        n_classes = len(self.network.log_prior)
+        factors = [self.factor(at) for at in range(len(self.network.structure.selected))]
+        steps = []
+        for feature in self.order(unknown, [scope for scope, _ in factors]):
+            scope, joined = multiply([f for f in factors if feature in f[0]])
+            given = tuple(f for f in scope if f != feature)
+            logs = align(scope, joined, (feature, *given))[0]
+            steps.append(EliminationStep(feature, given, logs))
+            left = logs.max(axis=1) if self.maximise else log_sum_exp(logs, axis=1)
+            factors = [*(f for f in factors if feature not in f[0]), (given, left[None])]
+        return steps, multiply(factors) if factors else ((), np.zeros((1, n_classes)))
 
     def order(self, unknown: Iterable[int], scopes: Iterable[tuple[int, ...]]) -> list[int]:
         """Return the order of elimination; an error where a step would be too large."""

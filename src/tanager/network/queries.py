@@ -27,7 +27,7 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["ask", "complete", "draw", "impute", "log_evidence"]
+__all__ = ["ask", "complete", "draw", "impute", "log_evidence", "refuse_impossible"]
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
         logs = log_sum_exp(logs, axis=-1)
     flat = logs.reshape(n_rows, -1)
     total = log_sum_exp(flat, axis=1)
-    _refuse_impossible(total)
+    refuse_impossible(total)
     found = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
     values = tuple(
         tuple(map(str, network.codebook.classes))
@@ -139,7 +139,8 @@ def _with_observed_children(network: Network, known: Known) -> tuple[Network, Co
     return Network(wider, extended, tables), np.concatenate([known.codes, seen_codes])
 
 
-def _refuse_impossible(log_evidence: Floats) -> None:
+def refuse_impossible(log_evidence: Floats) -> None:
+    """Refuse evidence of probability zero, from its log-probability of each row."""
     if (log_evidence < IMPOSSIBLE).any():
         at = int(np.argmin(log_evidence))
         where = "The evidence" if len(log_evidence) == 1 else f"The evidence of row {at}"
@@ -154,7 +155,7 @@ def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) 
         return _of_some(network, evidence, n, of)
     known = _single(network, evidence)
     log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
-    _refuse_impossible(np.array([log_total]))
+    refuse_impossible(np.array([log_total]))
     out = []
     for log_best, label, codes in _ranked(network, known, n):
         values = {
@@ -263,7 +264,7 @@ def _draw_codes(
     likelihoods = {f: np.log(np.maximum(v, LEAST)) for f, v in known.likelihoods.items()}
     classes = np.log(np.maximum(known.classes, LEAST))
     found = Propagation.of(network, fixed, likelihoods, classes)
-    _refuse_impossible(np.atleast_1d(log_sum_exp(found.log_classes, axis=0)))
+    refuse_impossible(np.atleast_1d(log_sum_exp(found.log_classes, axis=0)))
     n_classes = len(classes)
     labels = _pick(np.zeros(n, np.int64), found.log_classes[None], rng).astype(np.int64)
     codes = np.repeat(known.codes, n, axis=1)

@@ -1,0 +1,375 @@
+"""Decisions: the action of least expected cost, from a table of costs by action and class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.rows import EqualByArrays
+from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.parameters import posterior
+
+if TYPE_CHECKING:
+    from tanager.network.nearest import Change
+    from tanager.network.network import Network
+    from tanager.network.next_question import Questions
+
+__all__ = ["Costs", "Decides", "Decisions", "is_number", "read_costs"]
+
+Floats = NDArray[np.float64]
+
+TIE = 1e-9  # of the greatest cost: actions that differ by less cost the same
+
+
+@dataclass(frozen=True, eq=False)
+class Costs(EqualByArrays):
+    """What each action costs where each class is the true one.
+
+    Attributes
+    ----------
+    actions : tuple
+        In the order that decides between actions of the same expected cost.
+    matrix : ndarray of float64, shape (n_actions, n_classes)
+    """
+
+    actions: tuple[Any, ...]
+    matrix: Floats
+
+    @property
+    def tolerance(self) -> float:
+        """The difference in expected cost up to which two actions cost the same."""
+        return TIE * float(np.abs(self.matrix).max())
+
+    @property
+    def names(self) -> list[str]:
+        """The actions as text."""
+        return [str(action) for action in self.actions]
+
+    def expected(self, probabilities: Floats) -> Floats:
+        """Return the expected cost of each action, (..., n_actions), from (..., n_classes)."""
+        # Class by class, because a matrix product rounds by how many rows it is given.
+        out = np.zeros((*probabilities.shape[:-1], len(self.actions)))
+        for c, column in enumerate(self.matrix.T):
+            out += probabilities[..., c, None] * column
+        return out
+
+    def best(self, expected: Floats) -> NDArray[np.intp]:
+        """Return the place of the cheapest action, the first of those that cost the same."""
+        least = expected.min(axis=-1, keepdims=True)
+        return np.asarray((expected <= least + self.tolerance).argmax(axis=-1))
+
+    def decisions(self, log_joint: Floats) -> Decisions:
+        """Return the decisions on rows from log P(class, row), which is written over."""
+        expected = self.expected(posterior(log_joint))
+        kinds = {type(action) for action in self.actions}
+        labels = np.array(self.actions, dtype=None if len(kinds) == 1 else object)
+        return Decisions(labels[self.best(expected)], expected, self.actions)
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions(EqualByArrays):
+    """What to do with each row.
+
+    Attributes
+    ----------
+    actions : ndarray, shape (n_rows,)
+        The action of least expected cost; of several, the one that `costs` names first.
+        Expected costs within a billionth of the greatest cost count as the same.
+    expected_costs : ndarray of float64, shape (n_rows, n_actions)
+    names : tuple
+        The actions that there are, as the columns of `expected_costs`.
+    """
+
+    actions: NDArray[Any]
+    expected_costs: Floats
+    names: tuple[Any, ...]
+
+    @property
+    def margin(self) -> Floats:
+        """How much more the second-best action costs, shape (n_rows,); NaN if there's only one."""
+        if len(self.names) == 1:
+            return np.full(len(self.actions), np.nan)
+        least, second = np.partition(self.expected_costs, 1, axis=1)[:, :2].T
+        return np.asarray(second - least)
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame: decision, margin and one column per action; needs pandas."""
+        import pandas as pd
+
+        columns = {f"cost_{name}": self.expected_costs[:, a] for a, name in enumerate(self.names)}
+        return pd.DataFrame({"decision": self.actions, "margin": self.margin, **columns})
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{name} {np.count_nonzero(self.actions == name)}" for name in self.names
+        )
+        return f"Decisions({len(self):,} rows: {counts})"
+
+
+class Decides:
+    """`decide`, `next_question` and `nearest`, of a network and of a classifier that has one."""
+
+    def _asked(self) -> Network:
+        """Return the network."""
+        from tanager.network.network import network_of
+
+        return network_of(self)
+
+    def decide(self, X: Any, costs: Any, actions: Sequence[Any] | None = None) -> Decisions:
+        """Return the action of least expected cost for each row.
+
+        Parameters
+        ----------
+        X : table
+        costs : mapping, DataFrame, array-like, "absolute" or "squared"
+            What each action costs under each class: a mapping from actions to mappings from
+            classes to numbers (or to one number for all classes, such as the price of asking a
+            person), a DataFrame with actions as its index and classes as its columns, or an
+            array of shape (n_actions, n_classes), classes as in ``classes_``. Negative costs
+            are gains. Of ordered classes (``classes_ordered``) also by name: how many classes
+            off, or its square. "absolute" decides for the median class.
+        actions : sequence, optional
+            The names of an array's actions; by default the classes.
+
+        Returns
+        -------
+        Decisions
+            `actions`, `expected_costs` and `margin`.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> clf = BayesNetClassifier("naive", "laplace")
+        >>> clf = clf.fit([["a"], ["b"], ["b"]], ["no", "yes", "yes"])
+        >>> costs = {"treat": {"no": 2, "yes": 0}, "wait": {"no": 0, "yes": 9}, "ask": 1}
+        >>> found = clf.decide([["a"], ["b"]], costs)
+        >>> found.actions.tolist(), found.margin.round(2).tolist()
+        (['ask', 'treat'], [0.28, 0.54])
+        """
+        network = self._asked()
+        table = read_costs(network, costs, actions)
+        score = getattr(self, "predict_joint_log_proba", network.log_joint)
+        return table.decisions(np.asarray(score(X)))
+
+    def next_question(
+        self,
+        row: Any,
+        costs: Any = None,
+        *,
+        prices: Mapping[str, float] | float = 0.0,
+        budget: float | None = None,
+        among: Sequence[str] | None = None,
+        n: int = 1,
+        method: str = "greedy",
+    ) -> Questions:
+        r"""Return which unknown feature to ask about or measure next, and what it's worth.
+
+        Parameters
+        ----------
+        row : mapping or one-row table
+            What is known, as evidence for `Network.query`. Features that it doesn't name are
+            unknown, and can be asked about.
+        costs : optional
+            As for `decide`. Questions are then worth what they save; without costs, the bits
+            of information that they give about the class.
+        prices : mapping or float, default=0
+            What each question costs, in the unit of `costs`; features not named are free.
+        budget : float, optional
+            The most that all questions of the plan may cost.
+        among : sequence of str, optional
+            The features that can be asked about; by default all that are unknown.
+        n : int, default=1
+            How many questions the plan may have, all asked before you decide.
+        method : {"greedy", "exact"}, default="greedy"
+            How a plan of several is found. Greedy adds the question that is worth most beside
+            those already in, and misses questions that are worth something only together;
+            exact compares all sets of up to `n`.
+
+        Returns
+        -------
+        Questions
+            All affordable questions, the best first, and the `plan`.
+
+        Notes
+        -----
+        With :math:`e` what is known, a question about :math:`x` saves
+
+        .. math:: \min_a E[c_a \mid e] - \sum_x P(x \mid e) \min_a E[c_a \mid e, x]
+
+        in expectation: never less than zero, and zero where no answer changes the decision.
+        All probabilities are exact.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["wet", "wet", "dry", "dry"] * 5)
+        >>> clf.next_question({}, {"umbrella": 1, "none": {"wet": 4, "dry": 0}}, prices=0.1)
+        umbrella costs 1.0000 now
+        question   saves   price      net
+        x0        0.3333  0.1000   0.2333
+        x1        0.0780  0.1000  -0.0220
+        Ask: x0
+        """
+        from tanager.network.next_question import find_questions
+
+        table = None if costs is None else read_costs(self._asked(), costs)
+        return find_questions(self._asked(), row, table, prices, budget, among, n, method)
+
+    def nearest(
+        self,
+        row: Any,
+        to: Any = None,
+        *,
+        fixed: Sequence[str] = (),
+        costs: Any = None,
+        max_changes: int = 3,
+        n: int = 3,
+    ) -> list[Change]:
+        """Return the smallest changes to a row that change the decision.
+
+        Of all rows that differ from this one in known features, those with the fewest changed
+        features come first, and among these the most probable by the network's own P(row).
+
+        Parameters
+        ----------
+        row : mapping or one-row table
+            What is known, one value each. Unknown features stay unknown.
+        to : class or action, optional
+            The decision wanted; by default any other than the row's own.
+        fixed : sequence of str
+            Features that can't be changed.
+        costs : optional
+            As for `decide`; without costs the decision is the most probable class.
+        max_changes : int, default=3
+            How many features may change.
+        n : int, default=3
+            How many ways, each with another set of features.
+
+        Returns
+        -------
+        list of Change
+            All with the same, smallest, number of changes; empty if `max_changes` don't
+            suffice.
+
+        Notes
+        -----
+        All combinations are tried as long as there are at most four million; that's exact, and
+        `Change.exact` says so. Beyond that the 256 rows nearest to the decision go on from each
+        number of changes to the next. No feature is changed to missing. Nothing here is
+        causal: it's what the network would say of another row.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["wet", "wet", "dry", "dry"] * 5)
+        >>> clf.nearest({"x0": "rain", "x1": "mild"}, "dry")
+        [x0: rain -> sun: dry]
+        """
+        from tanager.network.nearest import find_nearest
+
+        network = self._asked()
+        table = read_costs(network, "error" if costs is None else costs)
+        return find_nearest(network, row, to, fixed, table, max_changes, n)
+
+
+def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = None) -> Costs:
+    """Return costs as they may be given to `Decides.decide`; "error" is one where it's wrong."""
+    classes = network.codebook.classes
+    if isinstance(costs, Costs):
+        return costs
+    if isinstance(costs, str):
+        place = np.arange(len(classes))
+        off = np.abs(place[:, None] - place).astype(np.float64)
+        named = {"error": np.minimum(off, 1.0), "absolute": off, "squared": off**2}
+        if costs not in named:
+            raise ConfigurationError(
+                f"costs={costs!r}. Allowed: 'absolute', 'squared', a mapping from actions to what "
+                "each class costs, a DataFrame or an array.",
+                parameter="costs",
+            )
+        if costs != "error" and not network.codebook.target.ordered:
+            raise ConfigurationError(
+                f"costs={costs!r} needs classes that stand in an order. Say it at the fit: "
+                "classes_ordered=['low', 'mid', 'high'].",
+                parameter="costs",
+            )
+        return Costs(tuple(classes.tolist()), named[costs])
+    if hasattr(costs, "index") and hasattr(costs, "columns"):  # a DataFrame
+        rows = [dict(zip(costs.columns, row, strict=True)) for row in costs.to_numpy().tolist()]
+        given: list[tuple[Any, Any]] = list(zip(list(costs.index), rows, strict=True))
+    elif isinstance(costs, Mapping):
+        given = list(costs.items())
+    else:
+        given = _from_array(classes, costs, actions)
+    names = [action for action, _ in given]
+    if not names or len(set(map(str, names))) < len(names):
+        raise ConfigurationError(f"costs has the actions {names}. Name at least one, each once.")
+    return Costs(tuple(names), np.array([_row(network, *pair) for pair in given]))
+
+
+def is_number(value: Any) -> bool:
+    """Return whether it's a finite number."""
+    return isinstance(value, Real) and isfinite(value)
+
+
+def _from_array(
+    classes: NDArray[Any], costs: Any, actions: Sequence[Any] | None
+) -> list[tuple[Any, Any]]:
+    """Give the rows of an array the names of actions, and its columns those of the classes."""
+    labels = classes.tolist()
+    names = labels if actions is None else list(actions)
+    try:
+        matrix = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.shape != (len(names), len(labels)):
+        raise ConfigurationError(
+            f"costs must be {len(names)} by {len(labels)} numbers, one row per action and one "
+            f"column per class; got the shape {matrix.shape}. Name actions other than the classes "
+            "with actions=, or give a mapping.",
+            parameter="costs",
+        )
+    return [
+        (name, dict(zip(labels, row, strict=True)))
+        for name, row in zip(names, matrix.tolist(), strict=True)
+    ]
+
+
+def _row(network: Network, action: Any, given: Any) -> Floats:
+    """Return the costs of one action, (n_classes,)."""
+    labels = network.codebook.classes.tolist()
+    row = np.full(len(labels), np.nan)
+    for label, cost in given.items() if isinstance(given, Mapping) else [(None, given)]:
+        try:
+            at = slice(None) if label is None else int(network.codebook.encode_labels([label])[0])
+        except DataError:
+            known = [str(name) for name in labels]
+            raise ConfigurationError(
+                f"costs of {action!r}: {label!r} is not one of the classes {listed(known)}."
+                f"{nearest(label, known)}"
+            ) from None
+        if not is_number(cost):
+            where = "" if label is None else f" under {label!r}"
+            raise ConfigurationError(
+                f"costs of {action!r}{where}: {cost!r} isn't a finite number. For an action that's "
+                "out of the question, give a large one."
+            )
+        row[at] = float(cost)
+    absent = [str(label) for label, cost in zip(labels, row, strict=True) if np.isnan(cost)]
+    if absent:
+        raise ConfigurationError(
+            f"costs of {action!r} lacks the class{'es' if len(absent) > 1 else ''} "
+            f"{listed(absent)}. Give a cost for each class, or one number for all."
+        )
+    return row

@@ -1,0 +1,236 @@
+"""The smallest change to a row that changes the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codes
+from tanager.errors import ConfigurationError, listed, nearest
+from tanager.network.decisions import Costs
+from tanager.network.next_question import one_row
+from tanager.network.propagation import require_probabilities
+from tanager.numerics.logs import log_sum_exp
+from tanager.parameters import posterior
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["Change", "find_nearest"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+MOST_ROWS = 1 << 22  # combinations of one number of changes that are all tried
+BATCH_ROWS = 1 << 16
+BEAM = 256  # rows that go on where not all combinations are tried
+
+
+@dataclass(frozen=True)
+class Change:
+    """A changed row with another decision.
+
+    Attributes
+    ----------
+    changes : dict of str to tuple of str
+        From each changed feature to the value that it has and the one that it would have.
+    before, after : object
+        The decisions.
+    probabilities : tuple of float
+        P(class | changed row).
+    ratio : float
+        P(changed row) / P(row): how much more, or less, usual the changed row is.
+    exact : bool
+        Whether every combination was tried: no change is smaller, or as small and more probable.
+    """
+
+    changes: dict[str, tuple[str, str]]
+    before: Any
+    after: Any
+    probabilities: tuple[float, ...]
+    ratio: float
+    exact: bool
+
+    def __str__(self) -> str:
+        steps = "; ".join(f"{name}: {old} -> {new}" for name, (old, new) in self.changes.items())
+        return f"{steps or 'no change'}: {self.after}"
+
+    __repr__ = __str__
+
+
+def find_nearest(
+    network: Network,
+    row: Any,
+    to: Any,
+    fixed: Sequence[str],
+    costs: Costs,
+    max_changes: int,
+    n: int,
+) -> list[Change]:
+    """Answer `Decides.nearest`; the decision is that of `costs`."""
+    require_probabilities(network)
+    for name, value, least in (("max_changes", max_changes, 0), ("n", n, 1)):
+        if not (isinstance(value, int | np.integer) and value >= least):
+            raise ConfigurationError(f"{name}={value!r}. Allowed: an integer of at least {least}.")
+    known = one_row(network, row)
+    if known.likelihoods or (known.classes < 1.0).any():
+        raise ConfigurationError(
+            "nearest changes values of features: give one value per feature, and leave the others "
+            "and the class out."
+        )
+    search = _Search(network, np.ascontiguousarray(known.codes), costs, to)
+    free = _free(network, known.codes[:, 0], fixed)
+    exact = True
+    search.look((), search.start)
+    for size in range(1, max_changes + 1):
+        if search.found:
+            break
+        beam = search.next_beam()
+        values = [len(free[f]) for f in free]
+        if exact and _n_combinations(values, size) <= MOST_ROWS:
+            for some in combinations(free, size):
+                search.look(some, *_grid(search.start, some, free))
+            continue
+        exact = False
+        for some, codes in beam:
+            for feature in free:
+                if feature not in some:
+                    search.look((*some, feature), *_grid(codes, (feature,), free))
+    return search.changes(n, exact)
+
+
+def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Codes]:
+    """Return the features that may change, each with the codes that it may change to."""
+    names = network.structure.names
+    for name in fixed:
+        if name not in names:
+            raise ConfigurationError(
+                f"fixed: the model has no feature {name!r}.{nearest(name, names)} "
+                f"Known: {listed(names)}."
+            )
+    out = {}
+    for feature in sorted(network.structure.selected):
+        column, own = network.codebook.columns[feature], codes[feature]
+        others = np.arange(column.arity, dtype=codes.dtype)
+        others = others[(others != own) & (others != column.null_code)]
+        if own < column.arity and names[feature] not in fixed and len(others):
+            out[feature] = others
+    return out
+
+
+def _n_combinations(sizes: Sequence[int], k: int) -> int:
+    """Return how many rows have k changes: the elementary symmetric polynomial.
+
+    >>> _n_combinations([2, 3, 4], 2)
+    26
+    """
+    sums = [1] + [0] * k
+    for size in sizes:
+        for at in range(k, 0, -1):
+            sums[at] += size * sums[at - 1]
+    return sums[k]
+
+
+def _grid(start: Codes, some: tuple[int, ...], free: dict[int, Codes]) -> Iterator[Codes]:
+    """Yield all rows with other values of some features, (n_features, n_rows), in batches."""
+    shape = [len(free[f]) for f in some]
+    for low in range(0, prod(shape), BATCH_ROWS):
+        places = np.unravel_index(np.arange(low, min(low + BATCH_ROWS, prod(shape))), shape)
+        codes = np.repeat(start, len(places[0]), axis=1)
+        for feature, at in zip(some, places, strict=True):
+            codes[feature] = free[feature][at]
+        yield codes
+
+
+class _Search:
+    """Rows with the decision wanted, and those nearest to it."""
+
+    def __init__(self, network: Network, start: Codes, costs: Costs, to: Any) -> None:
+        self.network, self.start, self.costs = network, start, costs
+        joint = network.log_joint_of_codes(start)
+        self.log_start = float(log_sum_exp(joint, axis=1)[0])
+        self.own = int(costs.best(costs.expected(posterior(joint.copy())))[0])
+        self.to = None if to is None else self._action(to)
+        # Of each set of changed features the most probable row: its log-probability, row and joint.
+        self.found: dict[tuple[int, ...], tuple[float, Codes, Floats]] = {}
+        self.near: list[tuple[float, tuple[int, ...], Codes]] = []
+
+    def look(self, some: tuple[int, ...], *batches: Codes) -> None:
+        """Look at rows with some features changed."""
+        for codes in batches:
+            joint = self.network.log_joint_of_codes(codes)
+            chosen, short = self._decide(joint)
+            hits = np.flatnonzero((chosen != self.own) if self.to is None else (chosen == self.to))
+            logs = log_sum_exp(joint[hits], axis=1)
+            key = tuple(sorted(some))
+            if len(hits):
+                best = int(np.argmax(logs))
+                if key not in self.found or logs[best] > self.found[key][0]:
+                    at = hits[best]
+                    self.found[key] = float(logs[best]), codes[:, at : at + 1], joint[at]
+            if not self.found:
+                nearest_ = np.argsort(short, kind="stable")[:BEAM]
+                self.near += [(float(short[at]), key, codes[:, at : at + 1]) for at in nearest_]
+        if len(self.near) > 8 * BEAM:
+            self._trim()
+
+    def next_beam(self) -> list[tuple[tuple[int, ...], Codes]]:
+        """Return the rows from which more changes start, and forget them."""
+        self._trim()
+        beam = [(some, codes) for _, some, codes in self.near]
+        self.near = []
+        return beam
+
+    def changes(self, n: int, exact: bool) -> list[Change]:
+        """Return what was found, the most probable first."""
+        network, actions = self.network, self.costs.actions
+        out = []
+        ranked = sorted(self.found.items(), key=lambda pair: (-pair[1][0], pair[0]))
+        for some, (log, codes, joint) in ranked[:n]:
+            changes = {}
+            for feature in some:
+                labels = network.codebook.columns[feature].labels()
+                old, new = int(self.start[feature, 0]), int(codes[feature, 0])
+                changes[network.structure.names[feature]] = labels[old], labels[new]
+            after = actions[int(self._decide(joint[None])[0][0])]
+            shares = tuple(posterior(joint[None].copy())[0].tolist())
+            ratio = float(np.exp(log - self.log_start))
+            out.append(Change(changes, actions[self.own], after, shares, ratio, exact))
+        return out
+
+    def _decide(self, joint: Floats) -> tuple[Ints, Floats]:
+        """Return the decision on each row, and how far the one wanted is from being it."""
+        expected = self.costs.expected(posterior(joint.copy()))
+        others = expected.copy()
+        if self.to is None:
+            others[:, self.own] = np.inf
+            short = others.min(axis=1) - expected[:, self.own]
+        else:
+            others[:, self.to] = np.inf
+            short = expected[:, self.to] - others.min(axis=1)
+        return self.costs.best(expected), short
+
+    def _trim(self) -> None:
+        """Keep the nearest rows, each once; of those as near, the first."""
+        self.near.sort(key=lambda one: one[0])
+        kept: dict[tuple[Any, ...], tuple[float, tuple[int, ...], Codes]] = {}
+        for one in self.near:
+            kept.setdefault((one[1], one[2].tobytes()), one)
+            if len(kept) == BEAM:
+                break
+        self.near = list(kept.values())
+
+    def _action(self, to: Any) -> int:
+        names = self.costs.names
+        if str(to) not in names:
+            raise ConfigurationError(
+                f"to={to!r} is not one of the decisions {listed(names)}.{nearest(to, names)}",
+                parameter="to",
+            )
+        return names.index(str(to))

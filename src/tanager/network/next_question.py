@@ -1,0 +1,331 @@
+"""What to ask next: the value of information, exactly.
+
+A question about a feature is worth what the expected cost of the best action falls by once the
+answer is known, or the entropy of the class without costs. Both are sums over the answers of a
+function of P(answer, class | what is known), which one propagation gives for all features
+(`tanager.network.propagation.Spread`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from math import comb, inf, prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
+from tanager.network.decisions import Costs, is_number
+from tanager.network.evidence import Known, read_evidence
+from tanager.network.propagation import Spread
+from tanager.network.queries import refuse_impossible
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["Question", "Questions", "find_questions", "one_row"]
+
+Floats = NDArray[np.float64]
+
+MOST_CELLS = 1 << 24  # combinations of answers to several questions, classes included
+MOST_SETS = 100_000  # sets of questions that an exact plan compares
+NOTHING = 1e-12  # of the present cost or entropy: less is rounding
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes
+    ----------
+    feature : str
+    gain : float
+        Expected reduction of the cost, or of the entropy of the class in bits.
+    price : float
+    """
+
+    feature: str
+    gain: float
+    price: float
+
+    @property
+    def net(self) -> float:
+        """The gain less the price, for costs."""
+        return self.gain - self.price
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What can be asked, and what to ask.
+
+    Attributes
+    ----------
+    unit : {"cost", "bits"}
+        Of `now` and of the gains.
+    now : float
+        Expected cost of the best action, or entropy of the class, before any question.
+    action : object
+        The best action before any question; None without costs.
+    questions : tuple of Question
+        By gain less price with costs, by gain without; of the same worth, the cheaper and
+        then the earlier column first. Those beyond the budget are left out.
+    plan : tuple of str
+        What to ask, together: empty where nothing is worth its price or within the budget.
+    gain, price : float
+        Of the plan as a whole.
+    exact : bool
+        Whether no set of as many questions is worth more.
+    """
+
+    unit: str
+    now: float
+    action: Any
+    questions: tuple[Question, ...]
+    plan: tuple[str, ...] = ()
+    gain: float = 0.0
+    price: float = 0.0
+    exact: bool = True
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        found = asdict(self)
+        return {**found, "questions": list(found["questions"]), "plan": list(self.plan)}
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame, one row per question; needs pandas."""
+        import pandas as pd
+
+        columns = [[q.gain, q.price, q.net] for q in self.questions]
+        index = pd.Index([q.feature for q in self.questions], name="question")
+        return pd.DataFrame(columns, index=index, columns=["gain", "price", "net"])
+
+    def __str__(self) -> str:
+        cost = self.unit == "cost"
+        head = f"{self.action} costs {self.now:.4f} now" if cost else f"{self.now:.4f} bits now"
+        names = ["question", "saves" if cost else "bits", "price", *(["net"] if cost else [])]
+        lines = [names]
+        for q in self.questions[:10]:
+            numbers = [q.gain, q.price, *([q.net] if cost else [])]
+            lines.append([q.feature, *(f"{number:.4f}" for number in numbers)])
+        wide = [max(len(line[at]) for line in lines) for at in range(len(names))]
+        shown = [
+            "  ".join(
+                t.rjust(w) if at else t.ljust(w)
+                for at, (t, w) in enumerate(zip(line, wide, strict=True))
+            )
+            for line in lines
+        ]
+        return "\n".join([head, *(shown if self.questions else []), self.advice()])
+
+    __repr__ = __str__
+
+    def advice(self) -> str:
+        """Return the plan in words."""
+        if not self.questions:
+            return "There's nothing to ask: everything is known, or beyond the budget."
+        if not self.plan:
+            return "Nothing is worth asking" + (f": {self.action}." if self.unit == "cost" else ".")
+        together = f", together {self.gain:.4f} for {self.price:.4f}" if len(self.plan) > 1 else ""
+        return f"Ask: {', '.join(self.plan)}{together}"
+
+
+def one_row(network: Network, row: Any) -> Known:
+    """Return the evidence of one row: a mapping, a pandas Series, or a table with one row."""
+    if not isinstance(row, Mapping) and hasattr(row, "to_dict") and getattr(row, "ndim", 2) == 1:
+        row = row.to_dict()
+    known = read_evidence(network, row)
+    if known.codes.shape[1] != 1:
+        raise ConfigurationError(
+            "One row is needed: a mapping, or a table with one row; got "
+            f"{known.codes.shape[1]} rows."
+        )
+    return known
+
+
+def find_questions(
+    network: Network,
+    row: Any,
+    costs: Costs | None,
+    prices: Mapping[str, float] | float,
+    budget: float | None,
+    among: Sequence[str] | None,
+    n: int,
+    method: str,
+) -> Questions:
+    """Answer `Decides.next_question`."""
+    if method not in ("greedy", "exact"):
+        raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
+    if not (isinstance(n, int | np.integer) and n >= 1):
+        raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 1.")
+    most = inf if budget is None else _number(budget, "budget")
+    asked = _Asked(network, one_row(network, row), costs)
+    price = _read_prices(network, prices)
+    open_ = [f for f in asked.open if price[f] <= most + NOTHING]
+    if among is not None:
+        wanted = {_place(network, name, "among") for name in among}
+        open_ = [f for f in open_ if f in wanted]
+    names = network.structure.names
+    gains = asked.gains((), open_) if open_ else {}
+    ranked = sorted(
+        (Question(names[f], gains[f], price[f]) for f in open_),
+        key=lambda q: (-(q.net if costs else q.gain), q.price),
+    )
+    found = Questions("bits" if costs is None else "cost", asked.now, asked.action, tuple(ranked))
+
+    def worth(some: tuple[int, ...], gain: float) -> tuple[float, float]:
+        total = sum(price[f] for f in some)
+        return (gain - total if costs else gain), -total
+
+    plans = (_all_sets if method == "exact" else _greedy)(asked, open_, gains, price, most, n)
+    best: tuple[int, ...] = ()
+    gain = 0.0
+    for some, its_gain in plans:  # the first of those that are worth the same, small ones first
+        ahead = [a - b for a, b in zip(worth(some, its_gain), worth(best, gain), strict=True)]
+        if ahead[0] > asked.nothing or (abs(ahead[0]) <= asked.nothing < ahead[1]):
+            best, gain = some, its_gain
+    return replace(
+        found,
+        plan=tuple(names[f] for f in best),
+        gain=gain,
+        price=sum(price[f] for f in best),
+        exact=method == "exact" or n == 1,
+    )
+
+
+def _greedy(
+    asked: _Asked,
+    open_: list[int],
+    gains: dict[int, float],
+    price: list[float],
+    most: float,
+    n: int,
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Yield growing sets of questions: by what each adds, and by what it adds for its price."""
+    for per_price in (False, True) if any(price) and n > 1 else (False,):
+        some: tuple[int, ...] = ()
+        before, left, adds = 0.0, most, gains
+        while len(some) < n:
+            fit = [f for f in open_ if f not in some and price[f] <= left + NOTHING]
+            if some and fit:
+                adds = asked.gains(some, fit)
+
+            worth = {f: adds[f] - before for f in fit}
+            if per_price:
+                worth = {f: gain / max(price[f], NOTHING) for f, gain in worth.items()}
+            elif asked.costs:
+                worth = {f: gain - price[f] for f, gain in worth.items()}
+            best = max(fit, key=worth.__getitem__, default=None)
+            if best is None or adds[best] - before <= asked.nothing:
+                break
+            some, before, left = (*some, best), adds[best], left - price[best]
+            yield some, before
+
+
+def _all_sets(
+    asked: _Asked,
+    open_: list[int],
+    gains: dict[int, float],
+    price: list[float],
+    most: float,
+    n: int,
+) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Yield all sets of up to n questions within the budget, small ones first."""
+    if sum(comb(len(open_), size) for size in range(1, n + 1)) > MOST_SETS:
+        raise ConfigurationError(
+            f"method='exact' would compare all sets of up to {n} of {len(open_)} questions, more "
+            f"than {MOST_SETS:,}. Name fewer with among=, lower n, or use method='greedy'."
+        )
+    yield from (((f,), gains[f]) for f in open_)
+    for size in range(2, n + 1):
+        for some in combinations(open_, size - 1):
+            left = most - sum(price[f] for f in some)
+            # No set is worth more than to know the class.
+            if asked.costs and most - left >= asked.now - asked.knowing:
+                continue
+            last = [f for f in open_ if f > some[-1] and price[f] <= left + NOTHING]
+            if last:
+                found = asked.gains(some, last)
+                yield from (((*some, f), found[f]) for f in last)
+
+
+class _Asked:
+    """A row of which something is known, and what is open about it."""
+
+    def __init__(self, network: Network, known: Known, costs: Costs | None) -> None:
+        self.network, self.costs = network, costs
+        arities = network.codebook.domain.arities
+        codes = {f: int(known.codes[f, 0]) for f in sorted(network.structure.selected)}
+        self.known = {f: code for f, code in codes.items() if code < arities[f]}
+        self.open = [f for f in codes if f not in self.known and arities[f] > 1]
+        self.likelihoods = {
+            f: np.log(np.maximum(v, np.finfo(float).tiny)) for f, v in known.likelihoods.items()
+        }
+        self.classes = np.log(np.maximum(known.classes, np.finfo(float).tiny))
+        self.first = self._spread(())
+        refuse_impossible(np.array([self.first.log_evidence]))
+        now = self.first.kept[None]
+        self.now = self._left(now)
+        self.action = None
+        self.nothing, self.knowing = NOTHING * max(self.now, 1.0), 0.0
+        if costs is not None:
+            self.action = costs.actions[int(costs.best(costs.expected(now))[0])]
+            self.nothing = NOTHING * float(np.abs(costs.matrix).max())
+            self.knowing = float((now[0] * costs.matrix.min(axis=0)).sum())
+
+    def gains(self, some: tuple[int, ...], features: Iterable[int]) -> dict[int, float]:
+        """Return what the answers to some questions and one more are worth, for each more."""
+        arities = self.network.codebook.domain.arities
+        spread = self._spread(some) if some else self.first
+        out = {}
+        for feature in features:
+            asked = (feature, *some)
+            if prod(int(arities[f]) for f in asked) * len(self.network.log_prior) > MOST_CELLS:
+                names = listed(self.network.structure.names[f] for f in asked)
+                raise MemoryBoundError(
+                    f"The answers to {names} have too many combinations to be compared "
+                    f"({MOST_CELLS:,} are allowed). Lower n, or name other questions with among=."
+                )
+            gain = self.now - self._left(spread.values(asked, spread.joints[feature]))
+            out[feature] = gain if gain > self.nothing else 0.0
+        return out
+
+    def _spread(self, kept: tuple[int, ...]) -> Spread:
+        return Spread.of(self.network, self.known, self.likelihoods, self.classes, kept)
+
+    def _left(self, joint: Floats) -> float:
+        """Return the expected cost, or the entropy in bits, from P(answer, class)."""
+        if self.costs is not None:
+            return float(self.costs.expected(joint).min(axis=1).sum())
+        total = joint.sum(axis=1, keepdims=True)
+        share = np.divide(joint, total, out=np.ones_like(joint), where=joint > 0)
+        return float(-(joint * np.log2(share)).sum())
+
+
+def _read_prices(network: Network, prices: Mapping[str, float] | float) -> list[float]:
+    """Return the price of each feature."""
+    n = network.codebook.domain.n_features
+    if not isinstance(prices, Mapping):
+        return [_number(prices, "prices")] * n
+    out = [0.0] * n
+    for name, price in prices.items():
+        out[_place(network, name, "prices")] = _number(price, f"prices[{name!r}]")
+    return out
+
+
+def _place(network: Network, name: str, option: str) -> int:
+    known = network.codebook.domain.names
+    if name not in known:
+        raise ConfigurationError(
+            f"{option}: the model has no feature {name!r}.{nearest(name, known)} "
+            f"Known: {listed(known)}."
+        )
+    return known.index(name)
+
+
+def _number(value: Any, what: str) -> float:
+    if not is_number(value) or value < 0:
+        raise ConfigurationError(f"{what}={value!r}. Allowed: a finite number of at least 0.")
+    return float(value)
