@@ -32,7 +32,7 @@ from benchmarks.cliffs import make_rows
 resource.setrlimit(resource.RLIMIT_AS, ({bytes}, {bytes}))
 resource.setrlimit(resource.RLIMIT_CPU, ({seconds}, {seconds}))
 from tanager import BayesNetClassifier
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 X, y = make_rows({n_rows}, {n_features}, {n_values}, {n_classes})
 clf = BayesNetClassifier({structure!r}, "hdp", n_jobs=2, memory_limit={limit!r},
                          categorical_features="all")

@@ -78,7 +78,7 @@ def loading(model: Path) -> float:
     """Return the CPU time of loading a model beyond imports, in milliseconds."""
     code = f"""
 import json, time
-import safetensors, tanager.structure.fixed, tanager.structure.tan, tanager.parameters.frequencies
+import safetensors, tanager.structure.simple, tanager.structure.tan, tanager.parameters.frequencies
 import tanager.losses
 from tanager.classifiers.files import load
 times = []

@@ -96,7 +96,7 @@ def make_table(size: Size) -> tuple[Any, np.ndarray]:
 def measure(size: Size, model: str, seconds: int, gigabytes: float) -> dict[str, Any]:
     """Fit and predict one table in this process; return CPU seconds and MiB, or why it ended."""
     from tanager import BayesNetClassifier
-    from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+    from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 
     X, y = make_table(size)
     limit = int(gigabytes * 2**30)

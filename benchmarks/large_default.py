@@ -30,7 +30,7 @@ SIZES = np.array([2, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 60])
 TANAGER = """
 import json, time
 from tanager import BayesNetClassifier
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 from benchmarks.large_default import log_loss
 reset_peak_memory()
 wall, cpu = time.perf_counter(), time.process_time()
@@ -45,7 +45,7 @@ print(json.dumps(found | dict(loss=log_loss(
 LIGHTGBM = """
 import json, time
 import lightgbm, numpy as np, pyarrow as pa, pyarrow.parquet as pq
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 from benchmarks.large_default import log_loss, numbers_of
 reset_peak_memory()
 wall, cpu = time.perf_counter(), time.process_time()

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.measuring import ROOT, in_new_process, markdown, publish
-from tanager.engines.memory import peak_memory_mb
+from tanager.engines.keeping import peak_memory_mb
 
 TRAIN, TEST = 20_000, 10_000
 OURS = "Tanager, TAN, Laplace"

@@ -40,7 +40,7 @@ import json, time, warnings
 warnings.filterwarnings("ignore")
 import numpy as np
 from benchmarks.rows_and_time import {maker}
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 X, y, X_new, y_new = {maker}({arguments})
 {program}
 before = peak_memory_mb()

@@ -25,7 +25,7 @@ from tanager_papers.generators import write_splice
 FIT = """
 import json, time, os
 from tanager import BayesNetClassifier
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 reset_peak_memory()
 wall, cpu = time.perf_counter(), time.process_time()
 clf = BayesNetClassifier({structure!r}, {parameters!r}, n_jobs={jobs}, memory_limit={limit!r})

@@ -30,7 +30,7 @@ TANAGER = """
 import json, time
 import numpy as np
 from tanager import BayesNetClassifier
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 from benchmarks.splice_accuracy import losses
 reset_peak_memory()
 wall, cpu = time.perf_counter(), time.process_time()
@@ -49,7 +49,7 @@ print(json.dumps(found | dict(predict_cpu=time.process_time() - cpu)))
 XGBOOST = """
 import json, tempfile, time
 import numpy as np, xgboost
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 from benchmarks.splice_accuracy import codes_of, losses, batches
 reset_peak_memory()
 wall, cpu = time.perf_counter(), time.process_time()

@@ -6,7 +6,7 @@ import pytest
 
 import tanager
 from tanager import BayesNetClassifier
-from tanager.classifiers.running import RUN_PARAMETERS
+from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.errors import ModelFileError
 from tests.network.test_files import forge_one
 

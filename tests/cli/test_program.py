@@ -168,7 +168,7 @@ def test_long_work_is_told_of_without_options_of_the_library(folder, tmp_path, s
             self._tell()
             return super().__enter__()
 
-    monkeypatch.setattr("tanager.classifiers.running.LongWork", Long)
+    monkeypatch.setattr("tanager.classifiers.fitting.LongWork", Long)
     line = ["fit", folder / "t.parquet", "-t", "risk", "-s", "naive", "-p", "laplace"]
     assert call(*line, "-o", tmp_path / "m.tanager") == 0
     assert re.search(r"^tanager: note: This takes long: 0 s so far\.$", said().err, re.MULTILINE)

@@ -12,8 +12,7 @@ import pytest
 
 from tanager import BayesNetClassifier, native
 from tanager.parameters import HDP, Discriminative, MEstimate, TreeTable, lookups
-from tanager.parameters.hdp.model import tie
-from tanager.parameters.hdp.stirling import stirling_ratios
+from tanager.parameters.hdp.fixed_point import stirling_ratios, tie
 from tanager.structure import KDB
 from tanager.training.model import Model, Slots, Workspace
 from tests.native.stub import arguments

@@ -297,10 +297,10 @@ def test_a_time_is_no_option_of_a_classifier(tmp_path, value):
 @pytest.fixture
 def _small_blocks(monkeypatch):
     """Let a little be much."""
-    from tanager.sources import text, whole
+    from tanager.sources import formats, text
 
     monkeypatch.setattr(text, "BLOCK_BYTES", 1 << 16)
-    monkeypatch.setattr(whole, "MOST_BYTES", 1 << 16)
+    monkeypatch.setattr(formats, "MOST_BYTES", 1 << 16)
 
 
 @pytest.mark.usefixtures("_small_blocks")

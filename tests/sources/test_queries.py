@@ -222,7 +222,7 @@ def _served(dbapi, control: Path, place: Path):
 
 def test_postgres_tables_views_and_queries(postgres, monkeypatch):
     monkeypatch.setattr(queries, "PIECE_ROWS", 300)
-    monkeypatch.setattr("tanager.sources.postgres.PIECE_ROWS", 300)
+    monkeypatch.setattr("tanager.sources.queries.PIECE_ROWS", 300)
     rows = _columns()
     table = open_table(f"{postgres}?table=visits")
     assert len(table.fragments()) > 3

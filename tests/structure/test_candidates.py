@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tanager.errors import ConfigurationError
+from tanager.structure.constraints import Limits
 from tanager.structure.differentiable.candidates import Request, image_order, resolve_candidates
-from tanager.structure.limits import Limits
 
 NAMES = [f"p{i}" for i in range(36)]
 

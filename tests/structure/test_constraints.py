@@ -11,8 +11,8 @@ from tanager import BayesNetClassifier, Constraints
 from tanager.errors import ConfigurationError
 from tanager.structure import ACLL, KDB, TAN, Differentiable, Fixed, OrderBased, Structure
 from tanager.structure.arborescence import maximum_branching
+from tanager.structure.constraints import Limits
 from tanager.structure.ktree import heaviest_tree
-from tanager.structure.limits import Limits
 from tanager.training import Training
 from tests.cli.calling import call
 from tests.oracles.constraints import forests, graphs, satisfied

@@ -16,10 +16,9 @@ from tanager.losses import HybridMargin
 from tanager.parameters import Hybrid
 from tanager.structure import FitPlan
 from tanager.structure.differentiable import Differentiable
-from tanager.structure.differentiable.families import families_of
+from tanager.structure.differentiable.candidates import families_of
 from tanager.training import Training
-from tanager.training.composed import Composed
-from tanager.training.model import Model, TrainingRows, log_joint
+from tanager.training.model import Composed, Model, TrainingRows, log_joint
 from tanager.training.optimiser import ParentSearch, Plan, train
 
 ALL_EARLIER = [[], [0], [0, 1], [0, 1, 2]]

@@ -8,8 +8,8 @@ import pytest
 from tanager.errors import ConfigurationError
 from tanager.numerics.logs import log_softmax
 from tanager.training import Training
-from tanager.training.dense import dense_gradient, step_all
 from tanager.training.model import NO_PARENT, Model, Slots
+from tanager.training.optimiser import dense_gradient, step_all
 
 
 def model_of(seed=0):

@@ -10,7 +10,7 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import WinDrawLoss, wilcoxon, win_draw_loss
-from tanager.structure.acll_constants import (
+from tanager.structure.acll import (
     Constants,
     conditional_sampler,
     dirichlet_constants,

@@ -165,7 +165,7 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
     """Train on a fold with every feature a candidate of every other; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
-    from tanager.structure.differentiable.initial import STARTS
+    from tanager.structure.differentiable.learner import STARTS
     from tanager.structure.differentiable.sampling import Arborescence, BestParent
     from tanager.training import Training
     from tanager.training.fitting import Task, fit

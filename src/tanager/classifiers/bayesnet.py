@@ -9,15 +9,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tanager.classifiers.audit import warn_of_columns
-from tanager.classifiers.class_weights import check_class_weight, weigh_classes
-from tanager.classifiers.fitting import learn_network
-from tanager.classifiers.info import Info
-from tanager.classifiers.inputs import as_table, target_among
-from tanager.classifiers.kept_counts import KeptCounts, OnlyFromCounts
+from tanager.classifiers.fitting import (
+    RUN_PARAMETERS,
+    KeptCounts,
+    OnlyFromCounts,
+    learn_network,
+    open_context,
+    open_progress,
+)
+from tanager.classifiers.info import Info, warn_of_columns
+from tanager.classifiers.prediction import as_table, target_among
 from tanager.classifiers.predictor import NetworkPredictor
-from tanager.classifiers.priors import class_shares, network_prior, set_class_shares
-from tanager.classifiers.running import RUN_PARAMETERS, open_context, open_progress
+from tanager.classifiers.priors import (
+    check_class_weight,
+    class_shares,
+    network_prior,
+    set_class_shares,
+    weigh_classes,
+)
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError

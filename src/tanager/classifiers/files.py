@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
+from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.classifiers.info import Info
 from tanager.classifiers.priors import network_prior
-from tanager.classifiers.running import RUN_PARAMETERS
 from tanager.errors import ModelFileError
 from tanager.network import Network
 from tanager.network.files import read_model, write_model

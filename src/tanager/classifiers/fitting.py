@@ -1,36 +1,164 @@
-"""How a fit goes: from coded rows to a structure, and on to its tables."""
+"""From coded rows to a network: how a fit is run, and the counts it keeps for more rows."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from types import MethodType
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
-from tanager.classifiers.class_weights import check_class_weight, weigh_classes
-from tanager.classifiers.kept_counts import KeptCounts
-from tanager.classifiers.monotone import read_signs
 from tanager.classifiers.priors import (
+    check_class_weight,
     class_shares,
     network_prior,
     read_prior,
+    read_signs,
     reads_prior_counts,
     set_class_shares,
+    weigh_classes,
     with_prior_arcs,
     with_prior_rows,
 )
 from tanager.codes import Codebook, Rows
 from tanager.codes.hashing import fingerprint_rows
-from tanager.counts import Counts, PriorCounts, fingerprint_counts
-from tanager.engines import FitContext
+from tanager.counts import Counts, FamilyCounts, PriorCounts, Trees, fingerprint_counts
+from tanager.engines import Engine, FitContext, resolve_engine
+from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-from tanager.parameters import CountLearner, GroupedLearner, ParameterLearner
-from tanager.parameters.registry import resolve_pair
+from tanager.options import identify_option
+from tanager.parameters import CountLearner, GroupedLearner, ParameterLearner, Tables
+from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.parameters.tables import drop_unread
+from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import Constraints, FitPlan, Fixed, Structure
-from tanager.structure.limits import Limits
+from tanager.structure.constraints import Limits
+
+# How a fit is run is no property of its model: equal models have equal files,
+# byte for byte, whatever engine and however many threads learned them.
+RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
+
+
+def open_context(
+    engine: str | Engine,
+    n_jobs: int | None,
+    memory_limit: str | int | None,
+    random_state: Any,
+    progress: Progress,
+) -> FitContext:
+    """Return what every learner is given besides its data, from the estimator's parameters."""
+    if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
+        seed = np.random.SeedSequence(0 if random_state is None else int(random_state))
+    else:
+        from sklearn.utils.validation import check_random_state
+
+        try:
+            generator = check_random_state(random_state)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"random_state={random_state!r}. Allowed: a whole number from 0, a "
+                "numpy.random.RandomState, or None for a fixed seed.",
+                parameter="random_state",
+            ) from error
+        seed = np.random.SeedSequence(generator.randint(2**31))
+    limit = read_memory_limit(memory_limit)
+    return FitContext(resolve_engine(engine, n_jobs), seed, progress, memory_limit=limit)
+
+
+def open_progress(verbose: int) -> AbstractContextManager[Progress]:
+    """Return progress bars, or what speaks of long work alone."""
+    if not isinstance(verbose, int | np.integer | np.bool_):
+        raise ConfigurationError(f"verbose={verbose!r}. Allowed: 0, or 1 for progress bars.")
+    return RichProgress() if verbose > 0 else LongWork()
+
+
+class Asked(NamedTuple):
+    """A learner as it was asked for."""
+
+    text: str
+    options: Any
+
+
+@dataclass(frozen=True, eq=False)
+class KeptCounts:
+    """A learner whose choices are made, with the counts it has seen."""
+
+    learner: CountLearner
+    classes: NDArray[np.float64]  # (n_classes,)
+    families: list[FamilyCounts]
+    asked: tuple[Asked, Asked]  # the learners of structure and parameters as they were asked for
+
+    @classmethod
+    def start(
+        cls,
+        learner: ParameterLearner,
+        structure: Structure,
+        counts: Counts,
+        plan: FitPlan,
+        asked: tuple[Any, Any],
+    ) -> KeptCounts | None:
+        """Keep the counts of a fit, if its parameters come from counts alone."""
+        if not isinstance(learner, CountLearner):
+            return None
+        classes, trees = learner.prior_counts(structure, counts, plan)
+        return cls(learner, classes, list(trees.counts), _as_asked(*asked))
+
+    def check(self, structure: Any, parameters: Any) -> None:
+        """Refuse learners that are not those of the first rows."""
+        now = _as_asked(structure, parameters)
+        for axis, given, first in zip(("structure", "parameters"), now, self.asked, strict=True):
+            if given.options != first.options:
+                raise ConfigurationError(
+                    f"{axis}={given.text}, but the first rows were learned with "
+                    f"{axis}={first.text}. partial_fit goes on with the same learners: set it "
+                    "back, or fit on all rows."
+                )
+
+    def add(self, rows: Rows, structure: Structure, context: FitContext) -> KeptCounts:
+        """Return the counts with more rows."""
+        counts = Counts(rows, context)
+        added = counts.trees(structure).counts
+        families = [old.plus(new) for old, new in zip(self.families, added, strict=True)]
+        return replace(self, classes=self.classes + counts.classes, families=families)
+
+    def tables(self, context: FitContext) -> Tables:
+        """Estimate the tables from all counts so far."""
+        return self.learner.from_counts(self.classes, Trees(self.families), context)
+
+
+def _as_asked(structure: Any, parameters: Any) -> tuple[Asked, Asked]:
+    one, other = resolve_pair(structure, parameters)
+    return _options(one), _options(other)
+
+
+def _options(learner: Any) -> Asked:
+    """Return a learner as a text and as data; a function without a name stands for itself."""
+    return Asked(repr(learner), identify_option(learner, "", lambda value, _: value))
+
+
+class OnlyFromCounts:
+    """A method that is there where the parameters come from counts, and says why where not."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, classifier: Any, kind: type) -> Any:
+        if classifier is None:
+            return self._method
+        if not isinstance(resolve_parameters(classifier.parameters), CountLearner):
+            raise AttributeError(
+                "partial_fit needs parameters that are estimated from counts alone, not "
+                f"{classifier.parameters!r}. Use 'hdp', 'm-estimate', 'friedman', "
+                "'laplace', 'ml' or 'acll', or fit on all rows at once."
+            )
+        return MethodType(self._method, classifier)
 
 
 class Learned(NamedTuple):

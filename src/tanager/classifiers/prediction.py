@@ -1,30 +1,112 @@
-"""Prediction: the fragments of a table are handed to the engine, coded and scored there.
-
-The estimator and the command line share `score_table`, so that both give the same numbers
-and the same warnings.
-"""
+"""From X to class scores: on any engine, as lazy as a Dask DataFrame."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import partial, wraps
 from itertools import islice
+from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.classifiers.inputs import as_table
 from tanager.codes import MatchedTable
 from tanager.codes.matching import CodedBatch
 from tanager.engines import Engine, resolve_engine
-from tanager.errors import ColumnWarning, listed
+from tanager.errors import ColumnWarning, DataError, listed
 from tanager.network import Network
 from tanager.progress import Progress
 from tanager.sources import Fragment, Source
+from tanager.sources.datasets import is_dask_frame
 from tanager.sources.source import TableFragment
+
+
+def has_names(X: Any) -> bool:
+    """Return whether the table names its columns (plain arrays and lists do not)."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.names is not None
+    if isinstance(X, (str, PathLike)):
+        return True
+    if isinstance(X, Source):
+        return True
+    if isinstance(X, Mapping):
+        return not hasattr(X, "nnz")  # one kind of sparse matrix is a mapping of its cells
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and isinstance(X[0], (str, PathLike, Mapping))
+    # Asked of the type: of a lazy frame the names alone would be computed.
+    return not hasattr(X, "__array_interface__") and any(
+        hasattr(type(X), name) for name in ("__arrow_c_stream__", "columns", "schema")
+    )
+
+
+def as_table(X: Any) -> Any:
+    """Return X, refused where it is a single value; whatever else is no table is not opened."""
+    if X is None or (np.isscalar(X) and not isinstance(X, str)):
+        raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table, or the path of one.")
+    return X
+
+
+def target_among(X: Any, y: Any) -> str | None:
+    """Return the name of the column of X that `y` was taken from and is still there; else None.
+
+    A series of another table may have the name of a feature, so its values have to agree too.
+    """
+    name = getattr(y, "name", None)
+    if not isinstance(name, str) or name not in getattr(X, "columns", ()):
+        return None
+    if hasattr(X, "compute"):
+        return None  # a Dask frame would be read for it
+    column = X[name]
+    return name if type(column) is type(y) and column.equals(y) else None
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def check_fitted(estimator: Any) -> None:
+    """Refuse to predict before `fit`."""
+    if not hasattr(estimator, "network_"):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with "
+            "appropriate arguments before using this estimator."
+        )
+
+
+def lazy_for_dask(method: Method) -> Method:
+    """Make a method that predicts rows give a lazy Dask array for a Dask DataFrame.
+
+    Each partition is predicted where it is computed, when the array is.
+    """
+
+    @wraps(method)
+    def predict(self: Any, X: Any) -> Any:
+        if not is_dask_frame(X):
+            return method(self, X)
+        check_fitted(self)
+        plain = copy(self)
+        plain.engine, plain.n_jobs, plain.verbose, plain._kept_counts = "local", None, 0, None
+        # The result's type and number of columns, from one row without a known value.
+        unknown = {name: [None] for name in self.network_.codebook.domain.names}
+        like = np.asarray(method(plain, unknown))[:0]
+        work = partial(_predict_partition, plain, method.__name__, like)
+        return X.map_partitions(work, meta=like)
+
+    return predict  # type: ignore[return-value]
+
+
+def _predict_partition(
+    classifier: Any, method: str, empty: NDArray[Any], frame: Any
+) -> NDArray[Any]:
+    found: NDArray[Any] = getattr(classifier, method)(frame) if len(frame) else empty
+    return found
+
 
 LEAST_ROWS = 20  # of which none is known, before a column is called strange
 LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.classifiers.inputs import as_table
-from tanager.classifiers.lazy import check_fitted, lazy_for_dask
-from tanager.classifiers.prediction import predict_log_joint
+from tanager.classifiers.prediction import as_table, check_fitted, lazy_for_dask, predict_log_joint
 from tanager.codes import encode_rows
 from tanager.codes.targets import as_labels
 from tanager.engines import Engine, FitContext, resolve_engine
-from tanager.engines.memory import read_memory_limit
+from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation
@@ -23,7 +21,7 @@ from tanager.network.decisions import Decides
 from tanager.network.propagation import require_probabilities
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import log_posterior, posterior
-from tanager.sources.dask_frames import is_dask_frame
+from tanager.sources.datasets import is_dask_frame
 from tanager.structure import Structure
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
-from tanager.classifiers.fitting import find_structure
-from tanager.classifiers.running import RUN_PARAMETERS
+from tanager.classifiers.fitting import RUN_PARAMETERS, find_structure
 from tanager.codes import Rows
 from tanager.progress import Progress
 from tanager.structure import Structure

@@ -231,7 +231,7 @@ def fit(
         )
     from tanager.classifiers import BayesNetClassifier, save
     from tanager.classifiers.files import plain_parameters
-    from tanager.classifiers.monotone import parse_signs
+    from tanager.classifiers.priors import parse_signs
     from tanager.codes.asked import parse_orders
     from tanager.parameters.registry import resolve_pair
     from tanager.structure import Constraints

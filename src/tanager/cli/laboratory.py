@@ -282,7 +282,7 @@ def _dataset(path: Path, target: str, style: TextStyle, **columns: Any) -> Datas
     from tanager.evaluation import Dataset
 
     if str(path) == "-":
-        from tanager.sources.whole import save_stdin
+        from tanager.sources.formats import save_stdin
 
         path, name = save_stdin(), "standard input"
     else:
@@ -314,7 +314,7 @@ def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: b
 
 def _note_columns(experiment: Experiment, *, can_be_off: bool) -> None:
     """Say once what every fit of the experiment does about the columns."""
-    from tanager.classifiers.audit import tell_findings
+    from tanager.classifiers.info import tell_findings
 
     experiment.check()
     for dataset in experiment.datasets:

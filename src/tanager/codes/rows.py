@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.engines import KeptChunk, Piece
-from tanager.engines.memory import LEAST_MEMORY, free_memory
+from tanager.engines.keeping import LEAST_MEMORY, free_memory
 from tanager.errors import DataError, MemoryBoundError
 
 Indices = NDArray[np.int64]

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tanager.engines.keeping import default_memory_limit, peak_memory_mb
 from tanager.engines.local import LocalEngine
-from tanager.engines.memory import default_memory_limit, peak_memory_mb
 from tanager.engines.passes import Engine
 from tanager.errors import MemoryBoundError
 from tanager.progress import Progress

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.classifiers.monotone import parse_signs
+from tanager.classifiers.priors import parse_signs
 from tanager.codes.asked import as_date_styles, parse_orders
 from tanager.codes.audit import audit_columns
 from tanager.errors import ConfigurationError, DataError, listed

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import __version__
-from tanager.engines.memory import peak_memory_mb, reset_peak_memory
+from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded

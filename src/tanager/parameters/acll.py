@@ -12,8 +12,12 @@ from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.parameters.learner import CountLearner, map_trees
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
-from tanager.structure.acll import check_pseudo_count, family_weights, resolve_constants
-from tanager.structure.acll_constants import JointSampler
+from tanager.structure.acll import (
+    JointSampler,
+    check_pseudo_count,
+    family_weights,
+    resolve_constants,
+)
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from tanager.engines.memory import default_memory_limit
+from tanager.engines.keeping import default_memory_limit
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
 from tanager.sources.plain import cast_batch
@@ -194,7 +194,7 @@ def _with_folders(
 def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> Source:
     """Open paths, globs or folders as one table; ``-`` is standard input."""
     if [str(path) for path in paths] == ["-"]:
-        from tanager.sources.whole import save_stdin
+        from tanager.sources.formats import save_stdin
 
         paths = [save_stdin()]
     if any(str(path) == "" for path in paths):
@@ -208,7 +208,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         )
     kind = kinds.pop()
     if kind in ("json lines", "excel"):
-        from tanager.sources.whole import read_whole
+        from tanager.sources.formats import read_whole
 
         return apply_style(read_whole([path for path, _ in found], kind), style)
     opener = partial(_open_csv, style=style) if kind == "csv" else _OPENERS[kind]

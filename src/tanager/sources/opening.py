@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.plugins import load_plugin
-from tanager.sources.dask_frames import is_dask_frame, open_dask
+from tanager.sources.datasets import is_dask_frame, open_dask
 from tanager.sources.gate import EXACT, admit_array, admit_column, admit_stream, pandas_to_arrow
 from tanager.sources.plain import check_columns
 from tanager.sources.source import ArraySource, BareSource, Source, TableSource, check_names
@@ -153,7 +153,7 @@ def _from_address(X: Any) -> Any:
         given = str(given)
     if not isinstance(given, str):
         return X
-    from tanager.sources.lakes import is_delta_folder, open_lake
+    from tanager.sources.datasets import is_delta_folder, open_lake
     from tanager.sources.queries import DATABASES, open_query
     from tanager.sources.remote import IN_ARROW
 
@@ -223,7 +223,7 @@ def _open(X: Any) -> Source:
 
         return open_relation(X)
     if (library, name) in _LAKES:
-        from tanager.sources.lakes import open_lake_table
+        from tanager.sources.datasets import open_lake_table
 
         return open_lake_table(X)
     if hasattr(X, "__arrow_c_stream__"):

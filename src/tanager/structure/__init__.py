@@ -14,17 +14,17 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.confidence import edge_confidence as edge_confidence
     from tanager.structure.constraints import Constraints as Constraints
     from tanager.structure.differentiable import Differentiable as Differentiable
-    from tanager.structure.fixed import Fixed as Fixed
     from tanager.structure.greedy import Greedy as Greedy
     from tanager.structure.kdb import KDB as KDB
     from tanager.structure.ktree import KTree as KTree
+    from tanager.structure.learner import FitPlan as FitPlan
     from tanager.structure.learner import JointLearner as JointLearner
     from tanager.structure.learner import StructureLearner as StructureLearner
-    from tanager.structure.naive import Naive as Naive
     from tanager.structure.order_based import OrderBased as OrderBased
-    from tanager.structure.plan import FitPlan as FitPlan
-    from tanager.structure.random_tree import RandomTree as RandomTree
     from tanager.structure.selective_kdb import SelectiveKDB as SelectiveKDB
+    from tanager.structure.simple import Fixed as Fixed
+    from tanager.structure.simple import Naive as Naive
+    from tanager.structure.simple import RandomTree as RandomTree
     from tanager.structure.tan import TAN as TAN
 
 # Learners are loaded on first use: reading a model needs no learner, and so neither
@@ -33,7 +33,7 @@ _HOMES = {
     **STRUCTURES.exports,
     "Constraints": "tanager.structure.constraints",
     "EdgeConfidence": "tanager.structure.confidence",
-    "FitPlan": "tanager.structure.plan",
+    "FitPlan": "tanager.structure.learner",
     "JointLearner": "tanager.structure.learner",
     "edge_confidence": "tanager.structure.confidence",
 }

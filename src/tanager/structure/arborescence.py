@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.errors import ConfigurationError
-from tanager.structure.limits import Limits
+from tanager.structure.constraints import Limits
 
 
 def maximum_arborescence(

@@ -12,10 +12,9 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
+from tanager.structure.constraints import Limits
 from tanager.structure.joint import RunningJoint
-from tanager.structure.learner import StructureLearner
-from tanager.structure.limits import Limits
-from tanager.structure.plan import FitPlan
+from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 _SEEDS = 8  # of the last round's best edges, scored first to set the bar for the others

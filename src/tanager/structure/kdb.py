@@ -9,9 +9,8 @@ from tanager.counts import Counts
 from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
-from tanager.structure.learner import StructureLearner
-from tanager.structure.limits import Limits
-from tanager.structure.plan import FitPlan
+from tanager.structure.constraints import Limits
+from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 

@@ -12,10 +12,9 @@ from tanager.counts import Counts
 from tanager.errors import ConfigurationError
 from tanager.loglinear.residuals import MAX_ROWS, SHRINK
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
+from tanager.structure.constraints import Limits
 from tanager.structure.kdb import information_order
-from tanager.structure.learner import StructureLearner
-from tanager.structure.limits import Limits
-from tanager.structure.plan import FitPlan
+from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 Floats = NDArray[np.float64]

@@ -1,14 +1,106 @@
-"""What every structure learner is."""
+"""What a structure learner is, and the plan of a fit that it may read."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tanager.counts import Counts
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Groups, Rows
+from tanager.codes.groups import group_codes, group_rows, learn_groups
+from tanager.counts import Counts, PriorCounts
+from tanager.engines import FitContext
 from tanager.estimator import Estimator
-from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 from tanager.training.model import JointTables
+
+if TYPE_CHECKING:
+    from tanager.loglinear.residuals import Residuals
+    from tanager.structure.constraints import Limits
+    from tanager.training.model import JointTables
+
+THINNING_KEY = 7_303  # names the random stream that thins residuals
+
+
+@dataclass(frozen=True, eq=False)
+class FitPlan:
+    """A fit's plan: handed from the estimator to the structure learner, and on to the parameters.
+
+    The plan of a part of the work (the rows outside a fold) is a plan of its own, see
+    `for_rows`; what is fitted on those rows is fitted once, and kept with their plan.
+
+    Attributes
+    ----------
+    context : FitContext
+        Engine, randomness, progress and record.
+    structure_learner : StructureLearner or None
+        Learns a structure again where rows are held out; None where it was given.
+    signs : mapping of int to ndarray of int8, shape (n_classes,)
+        By feature, the classes that rise (1) or fall (-1) along it.
+    limits : Limits or None
+        What experts require of the structure and forbid.
+    prior : PriorCounts or None
+        What experts know of tables, for learners from counts.
+    joint_tables : JointTables or None
+        Tables that were learned together with the structure.
+    rows : Rows or None
+        The rows to learn from, with the features' own codes.
+    groups : tuple of Groups, or None
+        Groups of each feature's values by which it is read as a parent; counts that a
+        structure learner is given are of these groups. None where parents are read value
+        by value.
+    """
+
+    context: FitContext = field(default_factory=FitContext)
+    structure_learner: StructureLearner | None = None
+    signs: Mapping[int, NDArray[np.int8]] = field(default_factory=dict)
+    limits: Limits | None = None
+    prior: PriorCounts | None = None
+    joint_tables: JointTables | None = None
+    rows: Rows | None = None
+    groups: tuple[Groups, ...] | None = None
+
+    def inner(self) -> FitPlan:
+        """Return the plan of a part of the work that reports on its own, and silently."""
+        return replace(self, context=self.context.inner())
+
+    def for_rows(self, counts: Counts) -> FitPlan:
+        """Return the plan for some rows, with groups learned from their counts."""
+        pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
+        groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
+        return replace(self, rows=counts.rows, groups=groups)
+
+    @cached_property
+    def grouped_counts(self) -> Counts:
+        """The counts of the groups of the plan's rows."""
+        assert self.rows is not None
+        assert self.groups is not None
+        return Counts(group_rows(self.rows, self.groups), self.context)
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """What an additive model of the plan's rows leaves unsaid, at the features' own values."""
+        from tanager.loglinear.residuals import find_residuals
+
+        assert self.rows is not None
+        return find_residuals(self.rows, self.context)
+
+    def residuals_of(self, counts: Counts, max_rows: int) -> Residuals:
+        """Return residuals of at most so many of the rows that a learner was given counts of."""
+        from tanager.loglinear.residuals import find_residuals
+
+        if self.groups is None:
+            return find_residuals(counts.rows, self.context, max_rows)
+        found = self.residuals
+        if len(found.weights) > max_rows:
+            drawn = self.context.generator(THINNING_KEY).permutation(len(found.weights))
+            found = found.take(np.sort(drawn[:max_rows]))
+        return found._replace(codes=group_codes(found.codes, self.groups))
 
 
 class StructureLearner(Estimator, ABC):

@@ -14,11 +14,10 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
+from tanager.structure.constraints import Limits
 from tanager.structure.joint import RunningJoint
-from tanager.structure.learner import StructureLearner
-from tanager.structure.limits import Limits
+from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.ordering import order_by_class_information, order_by_single_condition
-from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 Ints = NDArray[np.int64]

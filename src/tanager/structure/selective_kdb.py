@@ -12,8 +12,9 @@ from tanager.engines import FitContext
 from tanager.engines.keeping import Store
 from tanager.errors import ConfigurationError
 from tanager.structure.chance import adjusted_cmi
+from tanager.structure.constraints import Limits
 from tanager.structure.kdb import dependence_parents, feature_order
-from tanager.structure.learner import StructureLearner
+from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.leave_one_out import (
     SCORES,
     STRENGTH,
@@ -22,8 +23,6 @@ from tanager.structure.leave_one_out import (
     Tries,
     mean_losses,
 )
-from tanager.structure.limits import Limits
-from tanager.structure.plan import FitPlan
 from tanager.structure.structure import Structure
 
 GROUP_BYTES = 1 << 27  # of the tries that are built together, were no two rows alike

@@ -10,10 +10,9 @@ from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
 from tanager.structure.arborescence import maximum_branching
 from tanager.structure.chance import adjusted_cmi
+from tanager.structure.constraints import Limits
 from tanager.structure.kdb import feature_order
-from tanager.structure.learner import StructureLearner
-from tanager.structure.limits import Limits
-from tanager.structure.plan import FitPlan
+from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 TIE = 1e-11  # the most that all roots of a forest together are worth

@@ -10,9 +10,13 @@ from tanager import native
 from tanager.counts.families import tree_from_dense
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp.fixed_point import count_discounts, solve_discounted
-from tanager.parameters.hdp.model import Prior, tie
-from tanager.parameters.hdp.stirling import stirling_ratios
+from tanager.parameters.hdp.fixed_point import (
+    Prior,
+    count_discounts,
+    solve_discounted,
+    stirling_ratios,
+    tie,
+)
 from tests.oracles.hdp_exact import stirling
 from tests.parameters.hdp.trees import dense_log_prob, random_counts, random_tree
 

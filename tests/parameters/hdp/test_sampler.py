@@ -13,9 +13,9 @@ from tanager.counts.families import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp.model import Prior, spell_unseen, tie
+from tanager.parameters.hdp.fixed_point import Prior, spell_unseen, tie
 from tanager.parameters.hdp.sampler import (
-    GRID,
+    DISCOUNTS,
     Budget,
     Pace,
     Seating,
@@ -173,15 +173,17 @@ def test_the_discount_s_likelihood_is_that_of_the_tables():
         n[context] = chain.state.counts[cells].tolist()
         if context:
             t[context] = chain.state.tables[cells].tolist()
-    oracle = [log_weight(n, t, lambda u: chain.alpha[len(u) - 1], 1.5, 4, d) for d in GRID[:12]]
-    found = [log_likelihood(flat, chain.state, chain.alpha, d, 64) for d in GRID[:12]]
+    oracle = [
+        log_weight(n, t, lambda u: chain.alpha[len(u) - 1], 1.5, 4, d) for d in DISCOUNTS[:12]
+    ]
+    found = [log_likelihood(flat, chain.state, chain.alpha, d, 64) for d in DISCOUNTS[:12]]
     np.testing.assert_allclose(np.diff(found), np.diff(oracle), rtol=1e-8)
 
 
 def test_a_sampled_discount_equals_exact_enumeration():
     prior = Prior(2.0, 1.0, 1.5, discount=None)
     coarse = np.exp(np.linspace(np.log(5e-3), np.log(25.0), 15))
-    parts = [exact_means(ONE_LEVEL, prior, discount=d, grid=coarse) for d in GRID]
+    parts = [exact_means(ONE_LEVEL, prior, discount=d, grid=coarse) for d in DISCOUNTS]
     share = np.exp([log for log, _ in parts] - max(log for log, _ in parts))
     share /= share.sum()
     tree = spell_unseen(tree_from_dense(ONE_LEVEL))
@@ -192,7 +194,7 @@ def test_a_sampled_discount_equals_exact_enumeration():
     for node, context in enumerate(contexts_of(tree)):
         expected = sum(w * means[context] for w, (_, means) in zip(share, parts, strict=True))
         np.testing.assert_allclose(found[node], expected, atol=4e-3)
-    assert abs(estimate.info["discount"] - share @ GRID) < 0.04
+    assert abs(estimate.info["discount"] - share @ DISCOUNTS) < 0.04
 
 
 @pytest.mark.parametrize("times", [1, 20], ids=["few nodes, one by one", "many nodes, together"])

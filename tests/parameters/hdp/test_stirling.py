@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gamma
 
-from tanager.parameters.hdp.stirling import DENSE, MAX_TABLES, stirling_ratios
+from tanager.parameters.hdp.fixed_point import DENSE, MAX_TABLES, stirling_ratios
 from tests.oracles.hdp_exact import stirling
 from tests.oracles.kernels import gibbs
 

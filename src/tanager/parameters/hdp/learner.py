@@ -14,8 +14,15 @@ from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
-from tanager.parameters.hdp.fixed_point import count_discounts, solve_discounted
-from tanager.parameters.hdp.model import Estimate, Prior, TiedTree, spell_unseen, tie
+from tanager.parameters.hdp.fixed_point import (
+    Estimate,
+    Prior,
+    TiedTree,
+    count_discounts,
+    solve_discounted,
+    spell_unseen,
+    tie,
+)
 from tanager.parameters.hdp.sampler import WINDOW, Budget, Pace, sample
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables

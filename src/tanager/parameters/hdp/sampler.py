@@ -1,10 +1,4 @@
-"""The Gibbs estimate of the hierarchical Dirichlet model, with its convergence watched.
-
-Chains start near the fixed point, or at the mean of the prior, apart from each
-other. They run in blocks of sweeps; what every block says about each
-predictive probability is a batch mean, and sampling stops once the standard
-error of those means, and of the chains' means, is small.
-"""
+"""The Gibbs sampler of the hierarchical Dirichlet process, and its check of convergence."""
 
 from __future__ import annotations
 
@@ -17,18 +11,24 @@ from tanager import native
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import fixed_point
-from tanager.parameters.hdp.model import Estimate, Prior, TiedTree
-from tanager.parameters.hdp.stirling import MAX_TABLES, Ratios, stirling_ratios
+from tanager.parameters.hdp.fixed_point import (
+    MAX_TABLES,
+    Estimate,
+    Prior,
+    Ratios,
+    TiedTree,
+    stirling_ratios,
+)
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 BLOCK = 10  # recorded states in a batch mean
 BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer blocks
 LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
 WINDOW = 8  # table counts among which a cell chooses in one sweep
-GRID = tuple(round(0.05 * i, 2) for i in range(20))  # of discounts; their prior is uniform
+DISCOUNTS = tuple(round(0.05 * i, 2) for i in range(20))  # their prior is uniform
 STEPS = 4  # to a neighbour of the grid, in one draw
 
 
@@ -111,7 +111,7 @@ class _Model:
 
     def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior) -> None:
         self.tree, self.flat, self.prior = tree, flat, prior
-        self.discount = GRID[len(GRID) // 4] if prior.discount is None else prior.discount
+        self.discount = DISCOUNTS[len(DISCOUNTS) // 4] if prior.discount is None else prior.discount
         self.max_count = _largest_count(flat)
         self.rates = prior.rates(flat.n_groups, flat.class_group)
         self.seen: list[float] = []
@@ -135,17 +135,17 @@ class _Model:
         """Draw a free discount: Metropolis steps to neighbours on the grid."""
         if self.prior.discount is not None:
             return
-        place, given = GRID.index(self.discount), (self.flat, chain.state, chain.alpha)
+        place, given = DISCOUNTS.index(self.discount), (self.flat, chain.state, chain.alpha)
         now = log_likelihood(*given, self.discount, self.max_count)
         for _ in range(STEPS):
             other = place + (1 if generator.random() < 0.5 else -1)
             chance = generator.random()
-            if not 0 <= other < len(GRID):
+            if not 0 <= other < len(DISCOUNTS):
                 continue
-            there = log_likelihood(*given, GRID[other], self.max_count)
+            there = log_likelihood(*given, DISCOUNTS[other], self.max_count)
             if np.log(chance) < there - now:
                 place, now = other, there
-        self.discount = GRID[place]
+        self.discount = DISCOUNTS[place]
         self.seen.append(self.discount)
 
 

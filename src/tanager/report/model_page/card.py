@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager import __version__
-from tanager.classifiers.running import RUN_PARAMETERS
+from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.escaping import visible
 from tanager.network.families import n_probabilities
 from tanager.report.model_page.words import Ranking

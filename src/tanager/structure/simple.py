@@ -1,0 +1,121 @@
+"""Structures that aren't searched for: naive Bayes, a random tree, a graph you give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tanager.counts import Counts
+from tanager.errors import ConfigurationError, listed
+from tanager.structure.arborescence import maximum_branching
+from tanager.structure.learner import FitPlan, StructureLearner
+from tanager.structure.structure import Structure
+
+
+class Naive(StructureLearner):
+    """Naive Bayes: every feature has the class as its only parent.
+
+    Choose it for very few rows, or as the plainest baseline. Needs no pass.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"], ["b"]], [0, 1, 1])
+    >>> clf.predict_proba([["b"]]).round(3)
+    array([[0.229, 0.771]])
+    """
+
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
+        """Return the structure without an edge between features."""
+        if plan.limits is not None:
+            plan.limits.check_learner(0, "Naive")
+        names = counts.domain.names
+        return Structure.from_parents(names, [()] * len(names))
+
+
+STREAM = 0x7EEE  # names the random stream among those of a fit
+
+
+class RandomTree(StructureLearner):
+    """A random order of the features, and for each a parent drawn from the earlier ones.
+
+    Choose it to see what a learned tree is worth: with trained tables even a
+    random one is far ahead of naive Bayes. Needs no pass.
+
+    References
+    ----------
+    Roth, Pernkopf (2020). Differentiable TAN structure learning for Bayesian
+    network classifiers. PMLR 138, section 4.2, "TAN Random".
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "u", "s"], ["b", "v", "s"], ["b", "u", "t"]]
+    >>> clf = BayesNetClassifier("random", "laplace", random_state=0).fit(X, [0, 1, 1])
+    >>> sum(map(len, clf.structure_.parents.values()))
+    2
+    """
+
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:
+        """Draw the tree."""
+        context = plan.context
+        names = counts.domain.names
+        generator = context.generator(STREAM)
+        order = generator.permutation(len(names)).tolist()
+        parents: list[tuple[int, ...]] = [()] * len(names)
+        if plan.limits is not None:
+            plan.limits.check_learner(1, "RandomTree")
+            drawn = generator.random((len(names), len(names)))
+            found = maximum_branching(drawn, plan.limits)
+            return Structure.from_parents(names, [() if p < 0 else (int(p),) for p in found])
+        for place, feature in enumerate(order):
+            if place:
+                parents[feature] = (order[int(generator.integers(place))],)
+        return Structure.from_parents(names, parents)
+
+
+class Fixed(StructureLearner):
+    """A structure that is given, not learned.
+
+    Parameters
+    ----------
+    parents : mapping of str to sequence of str
+        Each feature's parents, in back-off order (the last is dropped first
+        where a context was never seen). A feature not named has the class
+        alone; the class is always a parent and is not listed.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.structure import Fixed
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    >>> clf = BayesNetClassifier(Fixed({"x0": ["x1"]}), "laplace").fit(X, [0, 0, 1, 1] * 5)
+    >>> dict(clf.structure_.parents)
+    {'x0': ('x1',), 'x1': ()}
+    """
+
+    def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
+        self.parents = parents
+
+    def learn(self, counts: Counts, plan: FitPlan) -> Structure:  # noqa: ARG002
+        """Check the given parents against the table's columns."""
+        if not isinstance(self.parents, Mapping):
+            raise ConfigurationError(
+                f"Fixed takes a mapping from each feature to its parents, not {self.parents!r}. "
+                "For example Fixed({'wet': ['sky']})."
+            )
+        names = counts.domain.names
+        index = {name: at for at, name in enumerate(names)}
+        for feature, parents in self.parents.items():
+            if isinstance(parents, str):
+                raise ConfigurationError(
+                    f"The parents of {feature!r} are the string {parents!r}; give a list of names."
+                )
+            for name in (feature, *parents):
+                if name not in index:
+                    raise ConfigurationError(
+                        f"The given structure names {name!r}, which is not a column of the table. "
+                        f"Columns: {listed(names)}."
+                    )
+        return Structure.from_parents(
+            names, [[index[p] for p in self.parents.get(name, ())] for name in names]
+        )
