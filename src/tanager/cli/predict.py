@@ -116,19 +116,13 @@ def _place(output: str | None) -> Path | str | None:
 
 
 class Scoring:
-    """Turns a table into batches of predictions.
-
-    Attributes
-    ----------
-    unseen : UnseenColumns
-        Told of all rows that were scored.
-    """
+    """Turns a table into batches of predictions."""
 
     def __init__(self, network: Network, *, probabilities: bool, jobs: int) -> None:
         from tanager.classifiers.prediction import UnseenColumns
 
         self.network = network
-        self.unseen = UnseenColumns(network)
+        self.unseen = UnseenColumns(network)  # is told of all rows that were scored
         self._jobs = jobs
         self._labels = network.codebook.target.values
         self.names = ["prediction"]

@@ -234,28 +234,17 @@ def print_structure(network: Network, most: int = 60) -> None:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the values of a feature say of a class.
-
-    Attributes
-    ----------
-    feature, target : str
-    values : list of str
-        Of an ordered feature in their order, neighbours joined; else from the one that
-        speaks most for the class.
-    shares : list of float
-        Of the rows, by the model.
-    log_odds : list of float
-        Log P(value | class) less log P(value | not class), other features summed out.
-    n_values : int
-        Before neighbours were joined.
-    """
+    """What the values of a feature say of a class."""
 
     feature: str
     target: str
+    # Of an ordered feature in their order, neighbours joined; else from the one that speaks
+    # most for the class.
     values: list[str]
-    shares: list[float]
+    shares: list[float]  # of the rows, by the model
+    # Log P(value | class) less log P(value | not class), other features summed out.
     log_odds: list[float]
-    n_values: int
+    n_values: int  # before neighbours were joined
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

@@ -31,21 +31,11 @@ _IDENTIFIERS = {"splice": ("Instance_name",)}
 
 
 class Loaded(NamedTuple):
-    """A table in memory, its target taken out.
+    """A table in memory, its target taken out."""
 
-    Attributes
-    ----------
-    features : pyarrow.Table
-        All columns but the target and the dropped ones.
-    labels : ndarray of shape (n_rows,), int64
-        Classes as codes.
-    classes : tuple of str
-        Names of the classes of the whole table, by code.
-    """
-
-    features: Any
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...]
+    features: Any  # all columns but the target and the dropped ones
+    labels: NDArray[np.int64]  # (n_rows,): classes as codes
+    classes: tuple[str, ...]  # names of the classes of the whole table, by code
 
 
 @dataclass(frozen=True, eq=False)

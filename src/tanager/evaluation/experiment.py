@@ -25,23 +25,13 @@ _MAX_CELLS = 1_000_000
 
 
 class Cell(NamedTuple):
-    """One fit and one prediction: a place in the grid of an experiment.
+    """One fit and one prediction: a place in the grid of an experiment."""
 
-    Attributes
-    ----------
-    dataset, classifier : str
-        By name.
-    round, fold : int
-        Place in the protocol.
-    key : str
-        Digest of everything that decides the cell's numbers.
-    """
-
-    dataset: str
+    dataset: str  # by name
     classifier: str
-    round: int
+    round: int  # place in the protocol
     fold: int
-    key: str
+    key: str  # digest of everything that decides the cell's numbers
 
 
 @dataclass(frozen=True, eq=False)

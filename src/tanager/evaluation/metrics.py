@@ -147,21 +147,11 @@ def row_losses(
 
 
 class Reliability(NamedTuple):
-    """Confidence and accuracy by bin of confidence; sums, so that folds add up.
+    """Confidence and accuracy by bin of confidence; sums, so that folds add up."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (15,), int64
-        Rows whose highest probability falls in the bin.
-    confidence : ndarray of shape (15,), float64
-        Sum of those probabilities.
-    correct : ndarray of shape (15,), int64
-        How many of the rows are classified right.
-    """
-
-    rows: NDArray[np.int64]
-    confidence: NDArray[np.float64]
-    correct: NDArray[np.int64]
+    rows: NDArray[np.int64]  # (15,): rows whose highest probability falls in the bin
+    confidence: NDArray[np.float64]  # (15,): sum of those probabilities
+    correct: NDArray[np.int64]  # (15,): how many of the rows are classified right
 
     def error(self) -> float:
         """Mean distance between confidence and accuracy, weighted by rows."""

@@ -19,19 +19,11 @@ _MAX_FOLDS = 10_000
 
 
 class Split(NamedTuple):
-    """One division of the rows.
+    """One division of the rows."""
 
-    Attributes
-    ----------
-    round, fold : int
-        Its place in the protocol.
-    train, test : ndarray of int64
-        Row indices, ascending.
-    """
-
-    round: int
+    round: int  # its place in the protocol
     fold: int
-    train: NDArray[np.int64]
+    train: NDArray[np.int64]  # row indices, ascending
     test: NDArray[np.int64]
 
 

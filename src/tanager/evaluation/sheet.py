@@ -21,35 +21,22 @@ SHEET_METRICS = ("accuracy", "log_loss", "auc", "f1", "brier_score", "calibratio
 
 
 class Sheet(NamedTuple):
-    """The scores of some rows.
-
-    Attributes
-    ----------
-    n_rows : int
-    classes : tuple of str
-    metrics : dict of str to float
-        Accuracy, log-loss, AUC, F1, Brier score, calibration error. NaN: the rows
-        do not say, as the AUC of one class.
-    baseline : dict of str to float
-        Accuracy and log-loss of always saying the rows' own class frequencies.
-    confusion : ndarray of int64, shape (n_classes, n_classes)
-        Rows by true class (down) and predicted class (across).
-    precision, recall, f1, auc : ndarray of float64, shape (n_classes,)
-        By class; NaN where undefined.
-    reliability : Reliability
-        Confidence and accuracy in 15 bins.
-    """
+    """The scores of some rows."""
 
     n_rows: int
     classes: tuple[str, ...]
+    # Accuracy, log-loss, AUC, F1, Brier score, calibration error. NaN: the rows do not say,
+    # as the AUC of one class.
     metrics: dict[str, float]
+    # Accuracy and log-loss of always saying the rows' own class frequencies.
     baseline: dict[str, float]
+    # (n_classes, n_classes): rows by true class (down) and predicted class (across).
     confusion: NDArray[np.int64]
-    precision: NDArray[np.float64]
+    precision: NDArray[np.float64]  # (n_classes,): by class; NaN where undefined
     recall: NDArray[np.float64]
     f1: NDArray[np.float64]
     auc: NDArray[np.float64]
-    reliability: Reliability
+    reliability: Reliability  # confidence and accuracy in 15 bins
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; what is undefined is None."""

@@ -172,24 +172,13 @@ def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05
 
 
 class Nemenyi(NamedTuple):
-    """Nemenyi's test of all pairs.
+    """Nemenyi's test of all pairs."""
 
-    Attributes
-    ----------
-    ranks : ndarray of shape (n_classifiers,)
-        Average ranks, 1 the best.
-    critical_difference : float
-        Ranks further apart than this differ significantly.
-    p_values : ndarray of shape (n_classifiers, n_classifiers)
-        Of each pair.
-    groups : list of tuple of int
-        Largest sets of classifiers, neighbours in rank, that do not differ
-        significantly: the bars of a critical-difference diagram.
-    """
-
-    ranks: NDArray[np.float64]
-    critical_difference: float
-    p_values: NDArray[np.float64]
+    ranks: NDArray[np.float64]  # (n_classifiers,): average ranks, 1 the best
+    critical_difference: float  # ranks further apart than this differ significantly
+    p_values: NDArray[np.float64]  # (n_classifiers, n_classifiers): of each pair
+    # Largest sets of classifiers, neighbours in rank, that do not differ significantly: the
+    # bars of a critical-difference diagram.
     groups: list[tuple[int, ...]]
 
 

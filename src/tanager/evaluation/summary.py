@@ -47,53 +47,29 @@ _SPECIAL = {
 
 
 class Pair(NamedTuple):
-    """Two classifiers over the same datasets.
-
-    Attributes
-    ----------
-    a, b : str
-    record : WinDrawLoss
-        Of `a` against `b`; its `p_value` is the sign test's.
-    wilcoxon_p : float
-        Two-sided signed-rank test over datasets.
-    ratio : float or None
-        Geometric mean of a's loss over b's; None where no dataset has both
-        positive, and for metrics of which more is better.
-    corrected_p : float or None
-        With one dataset: Nadeau and Bengio's corrected t-test over its cells. None where
-        there is one cell, and of a metric that is of a round's rows together.
-    """
+    """Two classifiers over the same datasets."""
 
     a: str
     b: str
-    record: WinDrawLoss
-    wilcoxon_p: float
+    record: WinDrawLoss  # of `a` against `b`; its `p_value` is the sign test's
+    wilcoxon_p: float  # two-sided signed-rank test over datasets
+    # Geometric mean of a's loss over b's; None where no dataset has both positive, and for
+    # metrics of which more is better.
     ratio: float | None
+    # With one dataset: Nadeau and Bengio's corrected t-test over its cells. None where there
+    # is one cell, and of a metric that is of a round's rows together.
     corrected_p: float | None = None
 
 
 class Summary(NamedTuple):
-    """Means and tests of one metric.
-
-    Attributes
-    ----------
-    scores : Scores
-    ranks : dict of str to float
-        Average rank of each classifier, best first.
-    friedman : Friedman or None
-        With three classifiers or more.
-    nemenyi : Nemenyi or None
-        Likewise.
-    pairs : list of Pair
-    deviations : Scores or None
-        As `Results.deviation` has them; None for numbers that no cell has.
-    """
+    """Means and tests of one metric."""
 
     scores: Scores
-    ranks: dict[str, float]
-    friedman: FriedmanTest | None
-    nemenyi: Nemenyi | None
+    ranks: dict[str, float]  # average rank of each classifier, best first
+    friedman: FriedmanTest | None  # with three classifiers or more
+    nemenyi: Nemenyi | None  # likewise
     pairs: list[Pair]
+    # As `Results.deviation` has them; None for numbers that no cell has.
     deviations: Scores | None = None
 
     def spread(self, row: int, column: int) -> str:
@@ -215,25 +191,14 @@ def _pair(scores: Scores, a: str, b: str, decimals: int | None) -> Pair:
 
 
 class Intervals(NamedTuple):
-    """Classifiers on one scale, the best first.
-
-    Attributes
-    ----------
-    names : tuple of str
-    centers, lows, highs : tuple of float
-        Without an interval, low and high are the center.
-    scale : str
-        What the numbers are, such as ``log-loss on iris`` or ``average rank on log-loss``.
-    meaning : str
-        How to read the intervals.
-    """
+    """Classifiers on one scale, the best first."""
 
     names: tuple[str, ...]
-    centers: tuple[float, ...]
+    centers: tuple[float, ...]  # without an interval, low and high are the center
     lows: tuple[float, ...]
     highs: tuple[float, ...]
-    scale: str
-    meaning: str
+    scale: str  # what the numbers are, such as ``log-loss on iris`` or ``average rank on log-loss``
+    meaning: str  # how to read the intervals
 
 
 def score_intervals(results: Results, metric: str) -> Intervals | None:

@@ -33,27 +33,16 @@ Floats = NDArray[np.float64]
 
 
 class Coarse(NamedTuple):
-    """A network of the values that its tables tell apart.
-
-    Attributes
-    ----------
-    structure : Structure
-    arities : ndarray of int64, shape (n_features,)
-        Of the features' own values.
-    views : list of ndarray
-        Of each feature, for each of its values the class of values that no other
-        table, and no part of its own that reads parents, tells from it. Of one
-        without parents and children each value itself.
-    tables : Tables
-        Of these classes.
-    within : list of ndarray, shape (arity, n_classes)
-        Of each family, what a value adds to the term of its class.
-    """
+    """A network of the values that its tables tell apart."""
 
     structure: Structure
-    arities: Ints
+    arities: Ints  # (n_features,): of the features' own values
+    # Of each feature, for each of its values the class of values that no other table, and no
+    # part of its own that reads parents, tells from it. Of one without parents and children
+    # each value itself.
     views: list[Groups]
-    tables: Tables
+    tables: Tables  # of these classes
+    # (arity, n_classes): of each family, what a value adds to the term of its class.
     within: list[Floats | None]
 
     @classmethod

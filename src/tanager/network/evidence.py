@@ -100,24 +100,15 @@ class Soft(Evidence):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Evidence in codes.
+    """Evidence in codes."""
 
-    Attributes
-    ----------
-    codes : Codes, shape (n_features, n_rows)
-        A feature's arity stands for unknown, also where it has a likelihood.
-    likelihoods : dict of int to ndarray of float64, shape (arity,)
-        Features with evidence other than one value; at most one.
-    classes : ndarray of float64, shape (n_classes,)
-        Likelihood of each class; at most one.
-    single : bool
-        Whether the evidence was a mapping, so that answers are of one row.
-    """
-
+    # (n_features, n_rows): a feature's arity stands for unknown, also where it has a
+    # likelihood.
     codes: Codes
+    # (arity,): features with evidence other than one value; at most one.
     likelihoods: dict[int, Floats]
-    classes: Floats
-    single: bool
+    classes: Floats  # (n_classes,): likelihood of each class; at most one
+    single: bool  # whether the evidence was a mapping, so that answers are of one row
 
 
 def class_name(network: Network) -> str:

@@ -27,25 +27,13 @@ MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that is left be
 
 
 class ExplanationStep(NamedTuple):
-    """One step from the prior to the posterior.
+    """One step from the prior to the posterior."""
 
-    Attributes
-    ----------
-    feature, value : str
-        What is added; the first step is the prior, the last may be "12 others".
-    adds : float
-        Log-odds.
-    log_odds : float
-        Up to here.
-    probability : float
-        Up to here, of the class against the other class alone.
-    """
-
-    feature: str
+    feature: str  # what is added; the first step is the prior, the last may be "12 others"
     value: str
-    adds: float
-    log_odds: float
-    probability: float
+    adds: float  # log-odds
+    log_odds: float  # up to here
+    probability: float  # up to here, of the class against the other class alone
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,21 +42,12 @@ def n_probabilities(table: FamilyTable) -> int:
 
 
 class FamilyParts(NamedTuple):
-    """P(x | y, parents) of one family in two parts.
+    """P(x | y, parents) of one family in two parts."""
 
-    Attributes
-    ----------
-    by_group : ndarray of float64, shape (*parent_groups, n_groups, n_classes)
-        P(group of x | y, groups of the parents).
-    within : ndarray of float64, shape (arity, n_classes)
-        P(x | its group, y).
-    own : ndarray of uint16, shape (arity,)
-        The group of each value.
-    """
-
+    # (*parent_groups, n_groups, n_classes): P(group of x | y, groups of the parents).
     by_group: Floats
-    within: Floats
-    own: Groups
+    within: Floats  # (arity, n_classes): P(x | its group, y)
+    own: Groups  # (arity,): the group of each value
 
     @classmethod
     def of(cls, network: Network, at: int) -> FamilyParts | None:

@@ -33,51 +33,30 @@ Floats = NDArray[np.float64]
 
 
 class EliminationStep(NamedTuple):
-    """How a feature depends on those that are eliminated after it.
-
-    Attributes
-    ----------
-    feature : int
-    given : tuple of int
-        The features on which it depends, besides the class.
-    logs : ndarray of float64, shape (n_classes, n_views, *views of `given`)
-        Up to a term that doesn't depend on the feature.
-    """
+    """How a feature depends on those that are eliminated after it."""
 
     feature: int
-    given: tuple[int, ...]
+    given: tuple[int, ...]  # the features on which it depends, besides the class
+    # (n_classes, n_views, *views of `given`): up to a term that doesn't depend on the
+    # feature.
     logs: Floats
 
 
 class Inner(NamedTuple):
-    """The values of one feature inside their views.
+    """The values of one feature inside their views."""
 
-    Attributes
-    ----------
-    views : Groups, shape (arity,)
-        The view of each value.
-    logs : ndarray of float64, shape (arity, n_classes)
-        What a value adds to its family's term, and to the evidence.
-    """
-
-    views: Groups
-    logs: Floats
+    views: Groups  # (arity,): the view of each value
+    logs: Floats  # (arity, n_classes): what a value adds to its family's term, and to the evidence
 
 
 @dataclass(frozen=True, eq=False)
 class Propagation:
-    """What eliminating all unknown features leaves.
+    """What eliminating all unknown features leaves."""
 
-    Attributes
-    ----------
-    log_classes : ndarray of float64, shape (n_classes,)
-        log P(class, evidence); or of the most probable completion with each class.
-    steps : list of EliminationStep
-        In the order of elimination: read it backwards to draw or to complete.
-    inner : dict of int to Inner
-    """
-
+    # (n_classes,): log P(class, evidence); or of the most probable completion with each
+    # class.
     log_classes: Floats
+    # In the order of elimination: read it backwards to draw or to complete.
     steps: list[EliminationStep]
     inner: dict[int, Inner]
 

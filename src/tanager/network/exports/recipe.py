@@ -61,39 +61,23 @@ class Input:
     """How one column's raw values become codes.
 
     Codes are 0 .. arity-1; code `arity` means unknown.
-
-    Attributes
-    ----------
-    name : str
-    kind : {'number', 'integer', 'real', 'boolean', 'text', 'null'}
-        ``'number'`` is cut into intervals, all others are categories.
-    cuts : tuple of float
-        Of a number: its code is how many cuts are less than it.
-    values : tuple
-        Of a category: its code is its place here; any other value is unknown.
-    missing : int
-        The code of a missing value; `arity` where missing is unknown.
-    arity : int
-    labels : tuple of str
-        What people call each code.
-    temporal : {'', 'date', 'time', 'duration'}
-        Not empty where the numbers are seconds, as in `NumericColumn`, or the categories
-        texts of instants, as in `CategoricalColumn`.
-    groups : tuple of int, or None
-        The group of each code; None where every code is a group of its own.
-    reading : Reading or None
-        How training read numbers or dates from text; None where it read the column as it is.
     """
 
     name: str
+    # 'number' or 'integer' or 'real' or 'boolean' or 'text' or 'null'; ``'number'`` is cut
+    # into intervals, all others are categories.
     kind: str
-    cuts: tuple[float, ...]
-    values: tuple[Any, ...]
-    missing: int
+    cuts: tuple[float, ...]  # of a number: its code is how many cuts are less than it
+    values: tuple[Any, ...]  # of a category: its code is its place here; any other value is unknown
+    missing: int  # the code of a missing value; `arity` where missing is unknown
     arity: int
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # what people call each code
+    # '' or 'date' or 'time' or 'duration'; not empty where the numbers are seconds, as in
+    # `NumericColumn`, or the categories texts of instants, as in `CategoricalColumn`.
     temporal: str = ""
+    # The group of each code; None where every code is a group of its own.
     groups: Codes | None = None
+    # How training read numbers or dates from text; None where it read the column as it is.
     reading: Reading | None = None
 
     @property
@@ -104,25 +88,15 @@ class Input:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """One input's table.
+    """One input's table."""
 
-    Attributes
-    ----------
-    parents : tuple of int
-        Inputs, in the order of the table's axes.
-    views : tuple of tuple of int, or None
-        Of each parent, for each of its groups the place on the table's axis; None
-        where that is the group itself. Only tables that divide a parent's codes
-        in different ways have views.
-    log_prob : ndarray of float64, shape (*parent_places, n_groups, n_classes)
-    log_within : ndarray of float64, shape (arity, n_classes), or None
-        What each code of the input adds to the term of its group; None where
-        every code is a group of its own.
-    """
-
-    parents: tuple[int, ...]
+    parents: tuple[int, ...]  # inputs, in the order of the table's axes
+    # Of each parent, for each of its groups the place on the table's axis; None where that is
+    # the group itself. Only tables that divide a parent's codes in different ways have views.
     views: tuple[Codes | None, ...]
-    log_prob: Floats
+    log_prob: Floats  # (*parent_places, n_groups, n_classes)
+    # (arity, n_classes): what each code of the input adds to the term of its group; None
+    # where every code is a group of its own.
     log_within: Floats | None = None
 
     def view(self, parent: int) -> Codes | None:
@@ -132,28 +106,15 @@ class Family:
 
 @dataclass(frozen=True)
 class Step:
-    """Sum out one input's groups.
+    """Sum out one input's groups."""
 
-    Attributes
-    ----------
-    input : int
-        The input to sum out.
-    separator : tuple of int
-        Inputs that the sum is a function of, ascending.
-    views : tuple of tuple of int
-        Of each of them, for each of its groups a place: the sum is the same for
-        groups of one place.
-    families : tuple of int
-        Families multiplied at this step.
-    messages : tuple of int
-        Earlier steps whose sums are multiplied at this step.
-    """
-
-    input: int
-    separator: tuple[int, ...]
+    input: int  # the input to sum out
+    separator: tuple[int, ...]  # inputs that the sum is a function of, ascending
+    # Of each of them, for each of its groups a place: the sum is the same for groups of one
+    # place.
     views: tuple[Codes, ...]
-    families: tuple[int, ...]
-    messages: tuple[int, ...]
+    families: tuple[int, ...]  # families multiplied at this step
+    messages: tuple[int, ...]  # earlier steps whose sums are multiplied at this step
 
     @cached_property
     def firsts(self) -> tuple[Codes, ...]:
@@ -168,39 +129,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """All that an export needs to know of a network.
+    """All that an export needs to know of a network."""
 
-    Attributes
-    ----------
-    target : str
-        Name of the class.
-    classes : tuple
-        The labels: integers, reals, booleans or texts.
-    log_prior : ndarray of float64, shape (n_classes,)
-    inputs, families : tuple
-        Aligned.
-    order : tuple of int
-        Inputs, parents before children.
-    steps : tuple of Step
-        In order of execution.
-    normalized : bool
-        Whether every table sums to one over its input's values.
-    ignored : tuple of str
-        Columns of the training table that the network does not use.
-    history : tuple of Edit
-        What was changed by hand.
-    """
-
-    target: str
-    classes: tuple[Any, ...]
-    log_prior: Floats
-    inputs: tuple[Input, ...]
+    target: str  # name of the class
+    classes: tuple[Any, ...]  # the labels: integers, reals, booleans or texts
+    log_prior: Floats  # (n_classes,)
+    inputs: tuple[Input, ...]  # aligned
     families: tuple[Family, ...]
-    order: tuple[int, ...]
-    steps: tuple[Step, ...]
-    normalized: bool
-    ignored: tuple[str, ...]
-    history: tuple[Edit, ...] = ()
+    order: tuple[int, ...]  # inputs, parents before children
+    steps: tuple[Step, ...]  # in order of execution
+    normalized: bool  # whether every table sums to one over its input's values
+    ignored: tuple[str, ...]  # columns of the training table that the network does not use
+    history: tuple[Edit, ...] = ()  # what was changed by hand
 
     @property
     def n_classes(self) -> int:

@@ -37,18 +37,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ShownClasses:
-    """Which classes have a place of their own.
+    """Which classes have a place of their own."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the places; the last is that of the rest, where there is one.
-    places : tuple of int
-        The place of each class.
-    """
-
-    names: tuple[str, ...]
-    places: tuple[int, ...]
+    names: tuple[str, ...]  # of the places; the last is that of the rest, where there is one
+    places: tuple[int, ...]  # the place of each class
 
     @property
     def n_hidden(self) -> int:

@@ -38,29 +38,17 @@ LEAST_CURVE_ROWS = 25  # a fifth of them is held out
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows:
-    """Probabilities of rows, and what the model loses on them without a feature or an edge.
+    """Probabilities of rows, and what the model loses on them without a feature or an edge."""
 
-    Attributes
-    ----------
-    probabilities : ndarray of float64, shape (n_rows, n_classes)
-    own_rows : bool or None
-        Whether the rows are those the model was fitted on; None where nobody
-        knows.
-    folds : int
-        Folds of cross-validation; 0 where the model itself predicted the rows.
-    feature_losses : dict of str to float
-        Rise of the log-loss when a feature is not known, nats a row.
-    edge_losses : dict of (str, str) to float
-        Rise of the log-loss without an edge (parent, feature).
-    edge_folds : dict of (str, str) to int
-        In how many folds' models an edge stood again, in either direction.
-    """
-
-    probabilities: Floats
+    probabilities: Floats  # (n_rows, n_classes)
+    # Whether the rows are those the model was fitted on; None where nobody knows.
     own_rows: bool | None
-    folds: int
+    folds: int  # folds of cross-validation; 0 where the model itself predicted the rows
+    # Rise of the log-loss when a feature is not known, nats a row.
     feature_losses: dict[str, float] = field(default_factory=dict)
+    # Rise of the log-loss without an edge (parent, feature).
     edge_losses: dict[tuple[str, str], float] = field(default_factory=dict)
+    # In how many folds' models an edge stood again, in either direction.
     edge_folds: dict[tuple[str, str], int] = field(default_factory=dict)
 
 

@@ -68,30 +68,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PageRows:
-    """Rows with their classes.
+    """Rows with their classes."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        The features, under the model's names.
-    codes : ndarray, shape (n_features, n_rows)
-        By the model's codebook.
-    labels : ndarray of uint16, shape (n_rows,)
-        The classes, as codes.
-    index : ndarray of int64, shape (n_rows,)
-        The rows' places in the source.
-    n_source : int
-        Rows of the source; more than are here where it is large.
-    read_all : callable
-        Gives codes and labels of all rows, a part at a time; of a large source they are read
-        again.
-    """
-
-    table: pa.Table
-    codes: Codes
-    labels: NDArray[np.uint16]
-    index: NDArray[np.int64]
-    n_source: int
+    table: pa.Table  # the features, under the model's names
+    codes: Codes  # (n_features, n_rows): by the model's codebook
+    labels: NDArray[np.uint16]  # (n_rows,): the classes, as codes
+    index: NDArray[np.int64]  # (n_rows,): the rows' places in the source
+    n_source: int  # rows of the source; more than are here where it is large
+    # Gives codes and labels of all rows, a part at a time; of a large source they are read
+    # again.
     read_all: Callable[[], Iterable[CodedRows]]
 
     def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
