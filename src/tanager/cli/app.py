@@ -20,12 +20,10 @@ import typer
 import typer.core
 
 from tanager import __version__
-from tanager.cli.options import AUDIT_REMEDY, written_here
+from tanager.cli.options import AUDIT_REMEDY, spread_options, written_here
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
 from tanager.plugins import describe_plugin, load_plugin, plugin_names
-
-__all__ = ["COMMANDS", "app", "main", "run"]
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -91,7 +89,7 @@ class Program(typer.core.TyperGroup):
         if function is None:
             return None
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
-        alone.command(cmd_name)(function)
+        alone.command(cmd_name)(spread_options(function))
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.cli.options import (
-    Data,
-    Decimal,
-    Drop,
-    Encoding,
-    Header,
-    Json,
-    Model,
-    NaValues,
-    open_data,
-    read_class,
-)
+from tanager.cli.options import Data, Json, Model, TableOptions, Texts, read_class
 from tanager.cli.output import check_ending, open_output
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError, DataError, listed, nearest
@@ -31,13 +20,11 @@ if TYPE_CHECKING:
     from tanager.network.explanation import Explanation
     from tanager.sources import Source
 
-__all__ = ["ask", "explain", "print_explanation", "sample"]
-
 SHOWN = 40  # combinations that are printed
 BAR_WIDTH = 24
 
 Given = Annotated[
-    list[str] | None,
+    Texts,
     typer.Option(
         "--given",
         "-g",
@@ -94,7 +81,7 @@ def sample(
             "--output", "-o", help="A .csv, .parquet or .arrow file; else CSV to standard output."
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed for the draws.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed for the draws.")] = None,
     force: Force = False,
 ) -> None:
     """Draw rows from a model's network, in the columns of its training table."""
@@ -204,21 +191,17 @@ STEP_BAR = 12
 def explain(
     model: Model,
     data: Data,
+    reading: TableOptions,
     row: Annotated[int, typer.Option("--row", "-r", help="Which row; the first is 0.")] = 0,
     target: Annotated[
         str | None, typer.Option("--class", help="The class to explain; else the most probable.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", help="The other class; else the next most probable.")
+        str | None, typer.Option(help="The other class; else the next most probable.")
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw it: .svg, .png or .pdf.")
     ] = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
-    drop: Drop = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -236,11 +219,7 @@ def explain(
         for role, (text, option) in named.items()
         if text is not None
     }
-    explanation = explain_row(
-        network,
-        _read_row(network, open_data(data, na_values, encoding, decimal, drop, header), row),
-        **classes,
-    )
+    explanation = explain_row(network, _read_row(network, reading.open(data), row), **classes)
     if output is not None:
         from tanager.cli.report import save_figure
         from tanager.report import plot_explanation

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tanager.progress import Progress
 
-__all__ = ["console", "human_size", "plain", "plain_table", "print_json", "watching"]
-
 
 def console(*, stderr: bool = False) -> Console:
     """Return where a command prints; wide where that is a file or another program.

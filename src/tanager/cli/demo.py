@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["demo", "load_example"]
-
 # Columns of the gamma telescope's table, as its authors name them.
 MAGIC = (
     *("length", "width", "size", "conc", "conc1"),

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tanager.cli.console import human_size, print_json
-from tanager.cli.options import Json, Model
+from tanager.cli.options import Json, Model, Texts
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 from tanager.plugins import load_plugin, plugin_names
 
 if TYPE_CHECKING:
     from tanager.network import Network
-
-__all__ = ["export", "import_network"]
 
 
 class _Format(NamedTuple):
@@ -80,15 +78,15 @@ def export(
         str | None, typer.Option("--format", help=f"Instead of the ending: {', '.join(_FORMATS)}.")
     ] = None,
     dialect: Annotated[
-        str | None, typer.Option("--dialect", help="SQL: duckdb (default), sqlite, postgres, case.")
+        str | None, typer.Option(help="SQL: duckdb (default), sqlite, postgres, case.")
     ] = None,
     table: Annotated[
         str | None,
-        typer.Option("--table", help="SQL: the table's name, or schema.table; 'rows' by default."),
+        typer.Option(help="SQL: the table's name, or schema.table; 'rows' by default."),
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", help="SQL: a column to give back, such as a key; once for each."),
+        Texts,
+        typer.Option(help="SQL: a column to give back, such as a key; once for each."),
     ] = None,
     contributions: Annotated[
         bool,
@@ -103,14 +101,12 @@ def export(
     float32: Annotated[
         bool, typer.Option("--float32", help="ONNX: numbers in single precision.")
     ] = False,
-    opset: Annotated[int | None, typer.Option("--opset", help="ONNX: 18 or later.")] = None,
+    opset: Annotated[int | None, typer.Option(help="ONNX: 18 or later.")] = None,
     missing_text: Annotated[
         str | None,
-        typer.Option("--missing-text", help="ONNX: the text for missing; empty by default."),
+        typer.Option(help="ONNX: the text for missing; empty by default."),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="C: what every name starts with.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="C: what every name starts with.")] = None,
     force: Force = False,
 ) -> None:
     """Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.
@@ -213,10 +209,8 @@ def import_network(
     target: Annotated[str, typer.Option("--target", "-t", help="The node to predict.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
     hidden: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--hidden", help="A node that no table has as a column: summed out; once for each."
-        ),
+        Texts,
+        typer.Option(help="A node that no table has as a column: summed out; once for each."),
     ] = None,
     format_: Annotated[
         str | None,

@@ -13,52 +13,42 @@ import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.options import (
-    COLUMNS,
-    READING,
-    RUNNING,
     Audit,
     Balanced,
     Bins,
     Categorical,
+    ColumnOptions,
     Data,
     Dates,
-    Decimal,
-    Drop,
-    Encoding,
-    Header,
     Json,
     Missing,
-    Monotonic,
-    NaValues,
-    Ordered,
     Parameters,
     Structure,
+    TableOptions,
     Target,
+    Texts,
     Threads,
+    column_option,
     given_flags,
-    open_data,
     read_bins,
-    read_categorical,
+    reading_option,
+    running_option,
 )
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError, EngineError, listed
 
 if TYPE_CHECKING:
-    from tanager.codes.audit import ColumnSheet
+    pass
 
-__all__ = ["audit", "fit"]
+CONNECT_SECONDS = 30  # to a scheduler
 
 
 def audit(
     data: Data,
+    reading: TableOptions,
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="The column to predict: not judged.")
     ] = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
-    drop: Drop = None,
     categorical: Categorical = None,
     dates: Dates = None,
     as_json: Json = False,
@@ -71,7 +61,7 @@ def audit(
     from tanager.codes.asked import as_date_styles, read_dates
     from tanager.codes.audit import describe_columns
 
-    table = open_data(data, na_values, encoding, decimal, drop, header)
+    table = reading.open(data)
     if target is not None and target not in table.names:
         raise ConfigurationError(
             f"--target names {target!r}, which the table does not have. "
@@ -94,7 +84,16 @@ def audit(
     columns = ("column", "type", "values", "missing", "most frequent", "what a fit does")
     shown = plain_table(*columns, left=(0, 1, 4, 5))
     for sheet in sheets:
-        shown.add_row(*_cells(sheet))
+        does = plain(sheet.action if not sheet.reason else f"{sheet.action}: {sheet.reason}")
+        usual = sheet.action in ("taken as it is", "the target")
+        shown.add_row(
+            plain(sheet.column) or "(no name)",
+            sheet.type,
+            f"{sheet.n_values:,}",
+            f"{sheet.missing:.1%}" if sheet.missing else "",
+            plain(f"{sheet.top} ({sheet.top_share:.0%})"),
+            does if usual else f"[bold]{does}[/]",
+        )
     out = console()
     out.print(shown)
     out.print(
@@ -103,49 +102,24 @@ def audit(
     )
 
 
-def _cells(sheet: ColumnSheet) -> list[str]:
-    does = sheet.action if not sheet.reason else f"{sheet.action}: {sheet.reason}"
-    if sheet.action not in ("taken as it is", "the target"):
-        does = f"[bold]{plain(does)}[/]"
-    else:
-        does = plain(does)
-    return [
-        plain(sheet.column) or "(no name)",
-        sheet.type,
-        f"{sheet.n_values:,}",
-        f"{sheet.missing:.1%}" if sheet.missing else "",
-        plain(f"{sheet.top} ({sheet.top_share:.0%})"),
-        does,
-    ]
-
-
-CONNECT_SECONDS = 30  # to a scheduler
-
-
 def fit(
     context: typer.Context,
     data: Data,
     target: Target,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    reading: TableOptions,
+    columns: ColumnOptions,
     structure: Structure = "auto",
     parameters: Parameters = "layered",
-    drop: Drop = None,
-    categorical: Categorical = None,
-    dates: Dates = None,
-    ordered: Ordered = None,
-    monotonic: Monotonic = None,
     classes_ordered: Annotated[
         str | None,
-        typer.Option(
-            "--classes-ordered",
-            help="All classes from the lowest to the highest, with commas: low,mid,high.",
-            rich_help_panel=COLUMNS,
+        column_option(
+            help="All classes from the lowest to the highest, with commas: low,mid,high."
         ),
     ] = None,
     constraints: Annotated[
         Path | None,
         typer.Option(
-            "--constraints",
             help="A TOML file of what is known of the structure: required, forbidden, tiers, "
             "order, roots, leaves, max_parents.",
             exists=True,
@@ -153,68 +127,35 @@ def fit(
     ] = None,
     missing: Missing = "value",
     bins: Bins = "auto",
-    weight: Annotated[
-        str | None,
-        typer.Option("--weight", help="The column of row weights.", rich_help_panel=COLUMNS),
-    ] = None,
+    weight: Annotated[str | None, column_option(help="The column of row weights.")] = None,
     balanced: Balanced = False,
     class_prior: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--class-prior",
+        Texts,
+        column_option(
             help="How frequent a class is where the model is used, if not as in the rows: "
-            "sick=0.02. May be repeated.",
-            rich_help_panel=COLUMNS,
+            "sick=0.02. May be repeated."
         ),
     ] = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
     drop_missing_target: Annotated[
         bool,
-        typer.Option(
-            "--drop-missing-target",
-            help="Leave out rows whose target is missing.",
-            rich_help_panel=READING,
-        ),
+        reading_option("--drop-missing-target", help="Leave out rows whose target is missing."),
     ] = False,
     jobs: Threads = 1,
     memory_limit: Annotated[
         str | None,
-        typer.Option(
-            "--memory-limit",
-            help="For rows and counts: 4GB, 512MiB, … Else half of the free.",
-            rich_help_panel=RUNNING,
-        ),
+        running_option(help="For rows and counts: 4GB, 512MiB, … Else half of the free."),
     ] = None,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            help="A folder: a killed fit goes on from there.",
-            rich_help_panel=RUNNING,
-        ),
+        Path | None, running_option(help="A folder: a killed fit goes on from there.")
     ] = None,
     engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            help="local: threads. dask: the workers of a cluster.",
-            rich_help_panel=RUNNING,
-        ),
+        str, running_option(help="local: threads. dask: the workers of a cluster.")
     ] = "local",
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            "--scheduler",
-            help="Address of a Dask scheduler; else workers of this machine.",
-            rich_help_panel=RUNNING,
-        ),
+        running_option(help="Address of a Dask scheduler; else workers of this machine."),
     ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", help="Of learners that draw numbers.", rich_help_panel=RUNNING)
-    ] = 0,
+    seed: Annotated[int, running_option(help="Seed for learners that use random numbers.")] = 0,
     audit: Audit = True,
     force: Force = False,
     as_json: Json = False,
@@ -238,14 +179,14 @@ def fit(
 
     start = time.perf_counter()
     resolve_pair(structure, parameters)  # before any row is read
-    cluster = open_engine(engine, scheduler)
+    cluster, named = open_engine(engine, scheduler), columns.categorical
     estimator = BayesNetClassifier(
         structure,
         parameters,
-        categorical_features=read_categorical(categorical),
-        dates=dates,
-        ordered=parse_orders(ordered or ()) or None,
-        monotonic=parse_signs(monotonic or ()) or None,
+        categorical_features="all" if named == ["all"] else named or "from_dtype",
+        dates=columns.dates,
+        ordered=parse_orders(columns.ordered or ()) or None,
+        monotonic=parse_signs(columns.monotonic or ()) or None,
         constraints=None if constraints is None else Constraints.from_toml(constraints),
         missing=missing,
         bins=read_bins(bins),
@@ -259,11 +200,11 @@ def fit(
         random_state=seed,
         verbose=int(sys.stderr.isatty()),
     )
-    if drop and (target in drop or weight in drop):
+    if {target, weight} & {*(reading.drop or ())}:
         raise ConfigurationError("--drop names the target or the weight. Drop another column.")
     plain_parameters(estimator)  # what no model file holds is refused before the fit
     needed = [target] if drop_missing_target else []
-    table = open_data(data, na_values, encoding, decimal, drop, header, needed)
+    table = reading.open(data, needed)
     with cluster as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)

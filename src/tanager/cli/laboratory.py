@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,21 +14,15 @@ from tanager.cli.options import (
     Audit,
     Balanced,
     Bins,
-    Categorical,
-    Dates,
-    Decimal,
-    Drop,
-    Encoding,
-    Header,
+    ColumnOptions,
     Json,
     Missing,
-    Monotonic,
-    NaValues,
-    Ordered,
     Parameters,
     Processes,
     Structure,
+    TableOptions,
     Target,
+    Texts,
     given_flags,
     read_bins,
 )
@@ -36,10 +31,7 @@ from tanager.cli.tables import live_progress
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
 if TYPE_CHECKING:
-    from tanager.evaluation import Dataset, Experiment, Results
-    from tanager.sources.text import TextStyle
-
-__all__ = ["compare", "evaluate"]
+    from tanager.evaluation import Contender, Experiment, Results
 
 REMEDY = (
     "To take a column as categories, give it as --categorical. All findings: tanager audit DATA."
@@ -47,37 +39,13 @@ REMEDY = (
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")
+SAID_OF_COLUMNS = ("drop", "categorical", "dates", "ordered", "monotonic")
 SAID_BY_FILE = (
-    *("target", "classifiers", "drop", "categorical", "dates", "ordered", "monotonic"),
-    *(
-        "na_values",
-        "encoding",
-        "decimal",
-        "header",
-        "rounds",
-        "folds",
-        "stratified",
-        "seed",
-        "bins",
-    ),
+    *("target", "classifiers", *SAID_OF_COLUMNS, "na_values", "encoding", "decimal", "header"),
+    *("rounds", "folds", "stratified", "seed", "bins"),
 )
 OF_FILES = ("data", "allow_imports")
 
-Run = Annotated[
-    Path | None,
-    typer.Option(
-        "--run", help="Run file: an interrupted run goes on where it was.", dir_okay=False
-    ),
-]
-Rounds = Annotated[int, typer.Option(help="Rounds of cross-validation.")]
-Folds = Annotated[int, typer.Option(help="Folds of a round.")]
-Stratified = Annotated[bool, typer.Option("--stratified", help="Every fold its share of classes.")]
-Seed = Annotated[int, typer.Option(help="Decides folds and random states.")]
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Cells as .parquet or .csv, or means as .tex (LaTeX)."),
-]
-Html = Annotated[Path | None, typer.Option("--html", help="Write a report of one HTML page.")]
 Imports = Annotated[
     bool,
     typer.Option(
@@ -88,11 +56,67 @@ Imports = Annotated[
 TableFolder = Annotated[
     Path | None,
     typer.Option(
-        "--data",
-        help="Folder in which an experiment file's tables are found by name; else TANAGER_DATA.",
+        help="Folder in which an experiment file's tables are found by name; else TANAGER_DATA."
     ),
 ]
-Retry = Annotated[bool, typer.Option("--retry-failed", help="Try failed cells again.")]
+
+
+@dataclass(frozen=True)
+class LaboratoryOptions(ColumnOptions, TableOptions):
+    """What `compare` and `evaluate` are told of the tables and of the measurement."""
+
+    rounds: Annotated[int, typer.Option(help="Rounds of cross-validation.")] = 5
+    folds: Annotated[int, typer.Option(help="Folds of a round.")] = 2
+    stratified: Annotated[
+        bool, typer.Option("--stratified", help="Every fold its share of classes.")
+    ] = False
+    seed: Annotated[int, typer.Option(help="Decides folds and random states.")] = 0
+    bins: Bins = "auto"
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Run file: an interrupted run goes on where it was.", dir_okay=False),
+    ] = None
+    jobs: Processes = 1
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Cells as .parquet or .csv, or means as .tex (LaTeX)."),
+    ] = None
+    force: Force = False
+
+    def experiment(
+        self, paths: list[Path], target: str, contenders: list[Contender], name: str
+    ) -> Experiment:
+        """Return the experiment that the options describe; the path ``-`` is standard input."""
+        from tanager.evaluation import CrossValidation, Dataset, Experiment
+        from tanager.sources.text import TextStyle
+
+        datasets = []
+        for path in paths:
+            if str(path) == "-":
+                from tanager.sources.formats import save_stdin
+
+                path, called = save_stdin(), "standard input"
+            else:
+                called = Path(path.stem).stem if path.suffix in PACKED else path.stem
+            style = TextStyle(tuple(self.na_values or ()), self.encoding, self.decimal, self.header)
+            said: dict[str, Any] = {key: tuple(getattr(self, key) or ()) for key in SAID_OF_COLUMNS}
+            datasets.append(Dataset(called, path, target, style=style, **said))
+        return Experiment(
+            datasets,
+            contenders,
+            CrossValidation(self.rounds, self.folds, stratified=self.stratified),
+            seed=self.seed,
+            bins=read_bins(self.bins),
+            name=name,
+        )
+
+    def measure(self, experiment: Experiment, run: Path | None, *, retry: bool = False) -> Results:
+        """Run an experiment, and write its cells where ``--output`` says."""
+        with live_progress(experiment) as progress:
+            results = experiment.run(run, n_jobs=self.jobs, progress=progress, retry_failed=retry)
+        if self.output is not None:
+            results.write(self.output)
+        return results
 
 
 def compare(
@@ -101,33 +125,17 @@ def compare(
         list[Path],
         typer.Argument(metavar="DATA", help="One experiment.toml, or tables to compare on."),
     ],
+    options: LaboratoryOptions,
     target: Target = "class",
     classifiers: Annotated[
-        list[str] | None,
-        typer.Option("--with", help="tan/hdp, kdb(k=2)/m-estimate, random-forest, ..."),
+        Texts, typer.Option("--with", help="tan/hdp, kdb(k=2)/m-estimate, random-forest, ...")
     ] = None,
-    drop: Drop = None,
-    categorical: Categorical = None,
-    dates: Dates = None,
-    ordered: Ordered = None,
-    monotonic: Monotonic = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
-    rounds: Rounds = 5,
-    folds: Folds = 2,
-    stratified: Stratified = False,
-    seed: Seed = 0,
-    bins: Bins = "auto",
-    run: Run = None,
-    jobs: Processes = 1,
-    output: Output = None,
-    html: Html = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report of one HTML page.")] = None,
     data: TableFolder = None,
-    retry_failed: Retry = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try failed cells again.")
+    ] = False,
     allow_imports: Imports = False,
-    force: Force = False,
     details: Annotated[bool, typer.Option("--details", help="The tests of every metric.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -135,34 +143,28 @@ def compare(
 
     Exit code 1 if a classifier failed; the others' results stand.
     """
-    from_file = any(path.suffix == ".toml" for path in sources)
+    from_file, run = any(path.suffix == ".toml" for path in sources), options.run
     if from_file and run is None:
         run = Path(f"{sources[0].stem}.run.jsonl")
-    _check_outputs(sources, run, output, html, force=force)
-    from tanager.evaluation import Contender, CrossValidation, Experiment
-    from tanager.sources.text import TextStyle
+    _check_outputs(sources, run, options.output, html, force=options.force)
+    from tanager.evaluation import Contender, Experiment
 
     if from_file:
-        _check_alone(context, sources)
+        strange = given_flags(context, *SAID_BY_FILE)
+        if len(sources) > 1 or strange:
+            flags = f" Leave out {', '.join(strange)}." if strange else ""
+            raise ConfigurationError(
+                f"an experiment file says what is compared, and how: give it alone.{flags}"
+            )
         experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
         _check_pairs(experiment, f"{sources[0]}: classifier")
     else:
         _check_no_file(context, run)
-        style = TextStyle(tuple(na_values or ()), encoding, decimal, header)
-        columns = _columns(drop, categorical, dates, ordered, monotonic)
-        experiment = Experiment(
-            [_dataset(path, target, style, **columns) for path in sources],
-            [Contender.of(use) for use in classifiers or [DEFAULT_PAIR, "random-forest"]],
-            CrossValidation(rounds, folds, stratified=stratified),
-            seed=seed,
-            bins=read_bins(bins),
-            name="comparison",
-        )
+        contenders = [Contender.of(use) for use in classifiers or [DEFAULT_PAIR, "random-forest"]]
+        experiment = options.experiment(sources, target, contenders, "comparison")
         _check_pairs(experiment, "--with")
-        _note_columns(experiment, can_be_off=False)
-    results = _run(experiment, run, jobs, retry_failed=retry_failed)
-    if output is not None:
-        results.write(output)
+        _note_columns(experiment, REMEDY)
+    results = options.measure(experiment, run, retry=retry_failed)
     if html is not None:
         from tanager.report import write_comparison
 
@@ -172,16 +174,6 @@ def compare(
     print_comparison(results, as_json=as_json, details=details)
     if results.failures:
         raise typer.Exit(FAILED)
-
-
-def _check_alone(context: typer.Context, sources: list[Path]) -> None:
-    """Refuse what an experiment file says itself, and would be given in vain."""
-    strange = given_flags(context, *SAID_BY_FILE)
-    if len(sources) > 1 or strange:
-        flags = f" Leave out {', '.join(strange)}." if strange else ""
-        raise ConfigurationError(
-            f"an experiment file says what is compared, and how: give it alone.{flags}"
-        )
 
 
 def _check_no_file(context: typer.Context, run: Path | None) -> None:
@@ -202,38 +194,18 @@ def _check_no_file(context: typer.Context, run: Path | None) -> None:
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="DATA", help="A file or folder of a table.")],
     target: Target,
+    options: LaboratoryOptions,
     structure: Structure = "auto",
     parameters: Parameters = "layered",
-    drop: Drop = None,
-    categorical: Categorical = None,
-    dates: Dates = None,
-    ordered: Ordered = None,
-    monotonic: Monotonic = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
     missing: Missing = "value",
     balanced: Balanced = False,
     audit: Audit = True,
-    rounds: Rounds = 5,
-    folds: Folds = 2,
-    stratified: Stratified = False,
-    seed: Seed = 0,
-    bins: Bins = "auto",
-    run: Run = None,
-    jobs: Processes = 1,
-    output: Output = None,
-    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Estimate by cross-validation how well a classifier will do on a table."""
-    _check_outputs([source], run, output, None, force=force)
-    from tanager.evaluation import Contender, CrossValidation, Experiment
-    from tanager.sources.text import TextStyle
+    _check_outputs([source], options.run, options.output, None, force=options.force)
+    from tanager.evaluation import Contender
 
-    style = TextStyle(tuple(na_values or ()), encoding, decimal, header)
-    columns = _columns(drop, categorical, dates, ordered, monotonic)
     use = f"{structure}/{parameters}"
     given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity
     if missing != "value":
@@ -242,20 +214,17 @@ def evaluate(
         given["class_weight"] = "balanced"
     if not audit:
         given["audit"] = False
-    experiment = Experiment(
-        [_dataset(source, target, style, **columns)],
-        [Contender(use, use, given)],
-        CrossValidation(rounds, folds, stratified=stratified),
-        seed=seed,
-        bins=read_bins(bins),
-        name=f"{source.stem} by {structure}/{parameters}",
-    )
+    name = f"{source.stem} by {use}"
+    experiment = options.experiment([source], target, [Contender(use, use, given)], name)
     if audit:
-        _note_columns(experiment, can_be_off=True)
-    results = _run(experiment, run, jobs, retry_failed=False)
-    if output is not None:
-        results.write(output)
-    _refuse_failures(results)
+        _note_columns(experiment, AUDIT_REMEDY)
+    results = options.measure(experiment, options.run)
+    if results.failures:
+        first = results.failures[0]
+        raise DataError(
+            f"{len(results.failures)} of {len(results.records)} cells failed; the first, "
+            f"{first['classifier']} on {first['dataset']}: {first['error']}"
+        )
     from tanager.cli.tables import print_evaluation
 
     print_evaluation(results, as_json=as_json)
@@ -269,25 +238,6 @@ def _check_pairs(experiment: Experiment, where: str) -> None:
                 contender.check()
         except ConfigurationError as error:
             raise ConfigurationError(f"{where} {contender.use}: {error}") from error
-
-
-def _columns(*said: list[str] | None) -> dict[str, Any]:
-    """Return what is said of the columns, as `Dataset` has it."""
-    names = ("drop", "categorical", "dates", "ordered", "monotonic")
-    return {name: tuple(texts or ()) for name, texts in zip(names, said, strict=True)}
-
-
-def _dataset(path: Path, target: str, style: TextStyle, **columns: Any) -> Dataset:
-    """Return a table as the options describe it; ``-`` is standard input."""
-    from tanager.evaluation import Dataset
-
-    if str(path) == "-":
-        from tanager.sources.formats import save_stdin
-
-        path, name = save_stdin(), "standard input"
-    else:
-        name = Path(path.stem).stem if path.suffix in PACKED else path.stem
-    return Dataset(name, path, target, style=style, **columns)
 
 
 def _check_outputs(
@@ -307,26 +257,12 @@ def _check_outputs(
         RunFile(run).check()
 
 
-def _run(experiment: Experiment, run: Path | None, jobs: int, *, retry_failed: bool) -> Results:
-    with live_progress(experiment) as progress:
-        return experiment.run(run, n_jobs=jobs, progress=progress, retry_failed=retry_failed)
-
-
-def _note_columns(experiment: Experiment, *, can_be_off: bool) -> None:
+def _note_columns(experiment: Experiment, remedy: str) -> None:
     """Say once what every fit of the experiment does about the columns."""
     from tanager.classifiers.info import tell_findings
 
     experiment.check()
     for dataset in experiment.datasets:
-        text = tell_findings(dataset.findings(), AUDIT_REMEDY if can_be_off else REMEDY)
+        text = tell_findings(dataset.findings(), remedy)
         if text:
             warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
-
-
-def _refuse_failures(results: Results) -> None:
-    if results.failures:
-        first = results.failures[0]
-        raise DataError(
-            f"{len(results.failures)} of {len(results.records)} cells failed; the first, "
-            f"{first['classifier']} on {first['dataset']}: {first['error']}"
-        )

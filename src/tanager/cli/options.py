@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -14,46 +17,13 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Source
 
-__all__ = [
-    "AUDIT_REMEDY",
-    "COLUMNS",
-    "READING",
-    "RUNNING",
-    "Audit",
-    "Balanced",
-    "Bins",
-    "Categorical",
-    "Data",
-    "Dates",
-    "Decimal",
-    "Drop",
-    "Encoding",
-    "Header",
-    "Json",
-    "Missing",
-    "Model",
-    "Monotonic",
-    "NaValues",
-    "Ordered",
-    "Parameters",
-    "Processes",
-    "Structure",
-    "TableFolder",
-    "Target",
-    "Threads",
-    "given_flags",
-    "open_data",
-    "read_bins",
-    "read_categorical",
-    "read_class",
-    "written_here",
-]
-
 # The boxes in which a command's help has its options.
-READING = "How the table is read"
-COLUMNS = "What its columns are"
-LEARNING = "What is learned"
-RUNNING = "How it runs"
+reading_option = partial(typer.Option, rich_help_panel="How the table is read")
+column_option = partial(typer.Option, rich_help_panel="What its columns are")
+learning_option = partial(typer.Option, rich_help_panel="What is learned")
+running_option = partial(typer.Option, rich_help_panel="How it runs")
+
+Texts = list[str] | None
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
 Data = Annotated[
@@ -65,131 +35,142 @@ Data = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Threads = Annotated[
-    int, typer.Option("--jobs", "-j", help="Threads; -1 is one a core.", rich_help_panel=RUNNING)
-]
-
-Processes = Annotated[
-    int, typer.Option("--jobs", "-j", help="Processes; -1 is one a core.", rich_help_panel=RUNNING)
-]
+Threads = Annotated[int, running_option("--jobs", "-j", help="Threads; -1 is one per core.")]
+Processes = Annotated[int, running_option("--jobs", "-j", help="Processes; -1 is one per core.")]
 TableFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")
 ]
 
 # How a table is read.
 NaValues = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--na-values",
-        help="A text that means missing, as '?'; may be repeated.",
-        rich_help_panel=READING,
-    ),
+    Texts, reading_option(help="A text that means missing, as '?'; may be repeated.")
 ]
-Encoding = Annotated[
-    str, typer.Option("--encoding", help="CSV: such as latin-1 or cp1252.", rich_help_panel=READING)
-]
-Decimal = Annotated[
-    str, typer.Option("--decimal", help="CSV: the decimal mark, . or ,", rich_help_panel=READING)
-]
+Encoding = Annotated[str, reading_option(help="CSV: such as latin-1 or cp1252.")]
+Decimal = Annotated[str, reading_option(help="CSV: the decimal mark, . or ,")]
 Header = Annotated[
     bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="CSV: whether the first line names the columns; else unless it is all numbers.",
-        rich_help_panel=READING,
+    reading_option(
+        help="CSV: whether the first line names the columns; else unless it is all numbers."
     ),
 ]
 
 # What its columns are.
-Target = Annotated[
-    str, typer.Option("--target", "-t", help="The column to predict.", rich_help_panel=COLUMNS)
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", help="A column to leave out; may be repeated.", rich_help_panel=COLUMNS),
-]
+Target = Annotated[str, column_option("--target", "-t", help="The column to predict.")]
+Drop = Annotated[Texts, column_option(help="A column to leave out; may be repeated.")]
 Categorical = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--categorical",
-        help="A column to take as categories, as it is; may be repeated. Or: all.",
-        rich_help_panel=COLUMNS,
-    ),
+    Texts, column_option(help="A column to take as categories, as it is; may be repeated. Or: all.")
 ]
 Dates = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--dates",
+    Texts,
+    column_option(
         help="A column of text that is dates; may be repeated. In doubt with how they are "
-        "written: --dates when=%d/%m/%Y",
-        rich_help_panel=COLUMNS,
+        "written: --dates when=%d/%m/%Y"
     ),
 ]
 Ordered = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ordered",
-        help="A column's categories from the first to the last: size=S,M,L; may be repeated.",
-        rich_help_panel=COLUMNS,
+    Texts,
+    column_option(
+        help="A column's categories from the first to the last: size=S,M,L; may be repeated."
     ),
 ]
 Monotonic = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--monotonic",
+    Texts,
+    column_option(
         help="A column along which the second class rises or falls: age=+1, price=-1; or, with "
-        "more classes, age=high:+1. May be repeated. For layered parameters.",
-        rich_help_panel=COLUMNS,
+        "more classes, age=high:+1. May be repeated. For layered parameters."
     ),
 ]
 
 # What is learned.
 Structure = Annotated[
     str,
-    typer.Option(
-        "--structure",
-        "-s",
-        help="Which features condition which: auto, naive, tan, kdb(k=2), …",
-        rich_help_panel=LEARNING,
+    learning_option(
+        "--structure", "-s", help="Which features condition which: auto, naive, tan, kdb(k=2), …"
     ),
 ]
 Parameters = Annotated[
     str,
-    typer.Option(
-        "--parameters",
-        "-p",
-        help="The probability tables: layered, hdp, m-estimate(m=1), …",
-        rich_help_panel=LEARNING,
+    learning_option(
+        "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
     ),
 ]
 Missing = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        help="value: a value of its own. marginalize: summed out.",
-        rich_help_panel=LEARNING,
-    ),
+    str, learning_option(help="value: a value of its own. marginalize: summed out.")
 ]
 Bins = Annotated[
     str,
-    typer.Option(
-        "--bins",
-        help="How numbers are cut: auto, mdl, fine, or also into so many equal bins.",
-        rich_help_panel=LEARNING,
-    ),
+    learning_option(help="How numbers are cut: auto, mdl, fine, or also into so many equal bins."),
 ]
 Balanced = Annotated[
-    bool,
-    typer.Option(
-        "--balanced", help="Let every class count alike in the prior.", rich_help_panel=LEARNING
-    ),
+    bool, learning_option("--balanced", help="Let every class count alike in the prior.")
 ]
 Audit = Annotated[
-    bool,
-    typer.Option(
-        help="Read dates and numbers written as text; leave out ids.", rich_help_panel=LEARNING
-    ),
+    bool, learning_option(help="Read dates and numbers written as text; leave out ids.")
 ]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How a command reads the table that it was given."""
+
+    na_values: NaValues = None
+    encoding: Encoding = "utf-8"
+    decimal: Decimal = "."
+    header: Header = None
+    drop: Drop = None
+
+    def open(self, data: Sequence[str], drop_missing: Sequence[str] = ()) -> Source:
+        """Open the table, without the rows where a column of `drop_missing` is missing."""
+        from tanager.sources import open_table
+
+        return open_table(
+            list(data),
+            na_values=self.na_values or (),
+            encoding=self.encoding,
+            decimal=self.decimal,
+            header=self.header,
+            drop=self.drop or (),
+            drop_missing=drop_missing,
+        )
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What a learner is told of the columns."""
+
+    categorical: Categorical = None
+    dates: Dates = None
+    ordered: Ordered = None
+    monotonic: Monotonic = None
+
+
+def spread_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with one option per field in place of each parameter that is a dataclass."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    if not groups:
+        return command
+
+    @wraps(command)
+    def run(**given: Any) -> Any:
+        for name, group in groups.items():
+            options = {option.name: given.pop(option.name) for option in fields(group)}
+            given[name] = group(**options)
+        return command(**given)
+
+    found: list[Parameter] = []
+    for own in signature(command).parameters.values():
+        if own.name in groups:
+            kinds = get_type_hints(groups[own.name], include_extras=True)
+            found += [
+                Parameter(o.name, own.KEYWORD_ONLY, default=o.default, annotation=kinds[o.name])
+                for o in fields(groups[own.name])
+            ]
+        else:
+            found.append(own.replace(kind=own.KEYWORD_ONLY, annotation=hints[own.name]))
+    run.__signature__ = Signature(found)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
+    return run
 
 
 # Parameters of the library whose options are called otherwise here.
@@ -228,36 +209,6 @@ def given_flags(context: typer.Context, *names: str) -> list[str]:
     written = {option.name: max(option.opts, key=len) for option in context.command.params}
     sources = {name: context.get_parameter_source(name) for name in names}
     return [written[n] for n, source in sources.items() if source and source.name == "COMMANDLINE"]
-
-
-def open_data(
-    data: list[str],
-    na_values: list[str] | None,
-    encoding: str,
-    decimal: str,
-    drop: list[str] | None = None,
-    header: bool | None = None,
-    drop_missing: Sequence[str] = (),
-) -> Source:
-    """Open the table that a command was given."""
-    from tanager.sources import open_table
-
-    return open_table(
-        list(data),
-        na_values=na_values or (),
-        encoding=encoding,
-        decimal=decimal,
-        header=header,
-        drop=drop or (),
-        drop_missing=drop_missing,
-    )
-
-
-def read_categorical(names: list[str] | None) -> str | list[str]:
-    """Return what ``--categorical`` says, as `BayesNetClassifier` takes it."""
-    if not names:
-        return "from_dtype"
-    return "all" if names == ["all"] else names
 
 
 def read_class(network: Network, text: str, option: str) -> int:

@@ -21,8 +21,6 @@ from tanager.escaping import inert, visible
 from tanager.sources import Fragment, Source
 from tanager.sources.source import MappedFragment
 
-__all__ = ["check_ending", "check_folder", "ending", "open_output", "write_parts"]
-
 Write = Callable[[pa.RecordBatch], None]
 
 
@@ -194,14 +192,21 @@ def check_folder(output: Path | str) -> None:
         )
 
 
-def write_parts(
-    source: Source, output: Path | str, score: Callable[[Source], Iterator[Any]]
+def write_rows(
+    source: Source, output: Path | str | None, score: Callable[[Source], Iterator[Any]]
 ) -> Iterator[int]:
-    """Write one Parquet file for every file of the source, under its name; yield rows written.
+    """Write what `score` makes of the rows; yield how many, batch by batch.
 
-    The folder appears when all of it is written. Stores know no such thing: a folder that is a
-    URL fills file by file, each whole.
+    A folder gets one Parquet file for every file of the source, under its name, and appears
+    when all of it is written. Stores know no such thing: a folder that is a URL fills file by
+    file, each whole.
     """
+    if output is None or ending(output):
+        with open_output(output) as write:
+            for batch in score(source):
+                write(batch)
+                yield batch.num_rows
+        return
     fragments = source.fragments()
     paths = [_path(fragment) for fragment in fragments]
     known = [path for path in paths if path is not None]
@@ -214,7 +219,13 @@ def write_parts(
         Path(f"part-{number:05}") if path is None else path.relative_to(root).with_suffix("")
         for number, (path, _) in enumerate(grouped)
     ]
-    _refuse_twins(names)
+    twins = [name for name, number in Counter(names).items() if number > 1]
+    if twins:
+        raise ConfigurationError(
+            f"{len(twins)} name(s) of input files come twice, such as {str(twins[0])!r}, and the "
+            "predictions of one would replace the other's. Rename the files, or give --output the "
+            "name of one file: .parquet, .arrow, .csv."
+        )
     with _opened(output) as place:
         for name, (_, chosen) in zip(names, grouped, strict=True):
             part = _Part(source, chosen)
@@ -238,17 +249,6 @@ def _opened(output: Path | str) -> Iterator[Callable[[Path], Path | str]]:
             return folder / name
 
         yield place
-
-
-def _refuse_twins(names: Sequence[Path]) -> None:
-    """Refuse two files of one name: the predictions of one would replace the other's."""
-    twins = [name for name, number in Counter(names).items() if number > 1]
-    if twins:
-        raise ConfigurationError(
-            f"{len(twins)} name(s) of input files come twice, such as {str(twins[0])!r}, and the "
-            "predictions of one would replace the other's. Rename the files, or give --output the "
-            "name of one file: .parquet, .arrow, .csv."
-        )
 
 
 class _Part(Source):

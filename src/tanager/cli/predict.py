@@ -12,36 +12,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json, watching
-from tanager.cli.options import (
-    Data,
-    Decimal,
-    Drop,
-    Encoding,
-    Header,
-    Json,
-    Model,
-    NaValues,
-    Threads,
-    open_data,
-)
+from tanager.cli.options import Data, Json, Model, TableOptions, Texts, Threads
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tanager.classifiers.prediction import ScoredBatch
+    from tanager.classifiers.prediction import UnseenColumns
     from tanager.codes import MatchedTable
     from tanager.evaluation.sheet import Sheet
     from tanager.network import Network
     from tanager.sources import Source
 
-__all__ = ["Scoring", "match_input", "predict", "score"]
+MOST_CLASSES = 12  # up to which the confusion matrix is printed
 
 
 def predict(
     model: Model,
     data: Data,
+    reading: TableOptions,
     output: Annotated[
         str | None,
         typer.Option(
@@ -51,10 +41,8 @@ def predict(
         ),
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keep", help="A column of the input to keep; may be repeated. 'all': every one."
-        ),
+        Texts,
+        typer.Option(help="A column of the input to keep; may be repeated. 'all': every one."),
     ] = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Do not mind columns that the model lacks.")
@@ -62,11 +50,6 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
     ] = True,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
-    drop: Drop = None,
     jobs: Threads = 1,
     force: Force = False,
     as_json: Json = False,
@@ -77,7 +60,8 @@ def predict(
     table is streamed: it may be larger than memory. Columns are matched by name.
     An output without an ending is a folder: one Parquet file for each input file.
     """
-    from tanager.cli.output import check_ending, check_folder, ending
+    from tanager.classifiers.prediction import UnseenColumns
+    from tanager.cli.output import check_ending, check_folder, ending, write_rows
     from tanager.network import Network
 
     place = _place(output)
@@ -91,12 +75,29 @@ def predict(
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
-    table = open_data(data, na_values, encoding, decimal, drop, header)
+    table = reading.open(data)
     matched = match_input(network, table, _kept(table, keep or ()), ignore_extra=ignore_extra)
-    scoring = Scoring(network, probabilities=probabilities, jobs=jobs)
-    scoring.check(matched.kept)
-    rows = sum(_written(scoring, matched, place))
-    scoring.unseen.warn(matched)
+    labels = network.codebook.classes.tolist() if probabilities else []
+    names, unseen = ["prediction", *(f"p_{label}" for label in labels)], UnseenColumns(network)
+    clash = sorted(set(names) & set(matched.kept))
+    if clash:
+        raise ConfigurationError(
+            f"The kept column(s) {', '.join(map(repr, clash))} would be written twice. Rename them "
+            "in the input, or do not keep them."
+        )
+    rows = 0
+    with watching() as progress:
+        progress.start("predict", matched.source.n_rows)
+
+        def predictions(part: Source) -> Iterator[pa.RecordBatch]:
+            table = replace(matched, source=part)
+            return _predictions(network, table, names, jobs, unseen)
+
+        for n_rows in write_rows(matched.source, place, predictions):
+            progress.advance(n_rows)
+            rows += n_rows
+        progress.finish()
+    unseen.warn(matched)
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
@@ -115,55 +116,30 @@ def _place(output: str | None) -> Path | str | None:
     return (local_path(output) or output) if is_url(output) else Path(output)
 
 
-class Scoring:
-    """Turns a table into batches of predictions."""
+def _predictions(
+    network: Network, table: MatchedTable, names: list[str], jobs: int, unseen: UnseenColumns
+) -> Iterator[pa.RecordBatch]:
+    """Yield the kept columns, the label and, where `names` has them, all classes' probabilities."""
+    import numpy as np
+    import pyarrow as pa
 
-    def __init__(self, network: Network, *, probabilities: bool, jobs: int) -> None:
-        from tanager.classifiers.prediction import UnseenColumns
+    from tanager.classifiers.prediction import score_table
+    from tanager.engines import LocalEngine
+    from tanager.parameters import posterior
+    from tanager.sources.plain import plain_array
 
-        self.network = network
-        self.unseen = UnseenColumns(network)  # is told of all rows that were scored
-        self._jobs = jobs
-        self._labels = network.codebook.target.values
-        self.names = ["prediction"]
-        if probabilities:
-            self.names += [f"p_{label}" for label in network.codebook.classes.tolist()]
-
-    def check(self, kept: Sequence[str]) -> None:
-        """Refuse to keep columns that predictions are named as."""
-        clash = sorted(set(self.names) & set(kept))
-        if clash:
-            raise ConfigurationError(
-                f"The kept column(s) {', '.join(map(repr, clash))} would be written twice. "
-                "Rename them in the input, or do not keep them."
-            )
-
-    def scored(self, table: MatchedTable) -> Iterator[ScoredBatch]:
-        """Score the rows in order, several fragments at a time on the threads."""
-        from tanager.classifiers.prediction import score_table
-        from tanager.engines import LocalEngine
-
-        return score_table(self.network, table, LocalEngine(self._jobs), self.unseen)
-
-    def predictions(self, table: MatchedTable) -> Iterator[pa.RecordBatch]:
-        """Return the kept columns, the label and the probabilities of every class."""
-        import numpy as np
-        import pyarrow as pa
-
-        from tanager.parameters import posterior
-        from tanager.sources.plain import plain_array
-
-        for batch in self.scored(table):
-            best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
-            arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
-            if pa.types.is_string(self._labels.type):
-                arrays.append(pa.DictionaryArray.from_arrays(best, self._labels))
-            else:
-                arrays.append(self._labels.take(best))
-            if len(self.names) > 1:
-                columns = np.ascontiguousarray(posterior(batch.log_joint).T)
-                arrays += [plain_array(column, pa.float64()) for column in columns]
-            yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *self.names])
+    labels = network.codebook.target.values
+    for batch in score_table(network, table, LocalEngine(jobs), unseen):
+        best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
+        arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
+        if pa.types.is_string(labels.type):
+            arrays.append(pa.DictionaryArray.from_arrays(best, labels))
+        else:
+            arrays.append(labels.take(best))
+        if len(names) > 1:
+            columns = np.ascontiguousarray(posterior(batch.log_joint).T)
+            arrays += [plain_array(column, pa.float64()) for column in columns]
+        yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *names])
 
 
 def _kept(source: Source, keep: Sequence[str]) -> list[str]:
@@ -199,44 +175,14 @@ def match_input(
     )
 
 
-def _written(scoring: Scoring, table: MatchedTable, output: Path | str | None) -> Iterator[int]:
-    """Write all predictions; yield the rows of each batch."""
-    from tanager.cli.output import ending, open_output, write_parts
-
-    with watching() as progress:
-        progress.start("predict", table.source.n_rows)
-        if output is not None and not ending(output):
-
-            def predict_part(part: Source) -> Iterator[pa.RecordBatch]:
-                return scoring.predictions(replace(table, source=part))
-
-            for n_rows in write_parts(table.source, output, predict_part):
-                progress.advance(n_rows)
-                yield n_rows
-        else:
-            with open_output(output) as write:
-                for batch in scoring.predictions(table):
-                    write(batch)
-                    progress.advance(batch.num_rows)
-                    yield batch.num_rows
-        progress.finish()
-
-
-MOST_CLASSES = 12  # up to which the confusion matrix is printed
-
-
 def score(
     model: Model,
     data: Data,
+    reading: TableOptions,
     target: Annotated[
         str | None,
         typer.Option("--target", "-t", help="The column of true classes; else the model's."),
     ] = None,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
-    drop: Drop = None,
     jobs: Threads = 1,
     as_json: Json = False,
 ) -> None:
@@ -253,7 +199,7 @@ def score(
 
     network, facts = read_model(model)
     column = target if target is not None else network.codebook.target.name
-    table = open_data(data, na_values, encoding, decimal, drop, header)
+    table = reading.open(data)
     if column not in table.names:
         raise DataError(
             f"The table has no column {column!r} of true classes. Its columns: "
@@ -283,18 +229,19 @@ def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any
     """Return the probabilities and the class codes of all rows."""
     import numpy as np
 
+    from tanager.classifiers.prediction import UnseenColumns, score_table
+    from tanager.engines import LocalEngine
     from tanager.parameters import posterior
 
-    scoring = Scoring(network, probabilities=True, jobs=jobs)
-    parts, labels = [], []
+    parts, labels, unseen = [], [], UnseenColumns(network)
     with watching() as progress:
         progress.start("score", table.source.n_rows)
-        for batch in scoring.scored(table):
+        for batch in score_table(network, table, LocalEngine(jobs), unseen):
             labels.append(table.labels(batch.rows))
             parts.append(posterior(batch.log_joint))
             progress.advance(batch.rows.n_rows)
         progress.finish()
-    scoring.unseen.warn(table)
+    unseen.warn(table)
     if not parts:
         raise DataError("The table has no rows. Pass a table with at least one row.")
     return np.concatenate(parts), np.concatenate(labels).astype(np.int64)

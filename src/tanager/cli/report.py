@@ -10,23 +10,12 @@ import typer
 
 from tanager.atomic import replacing
 from tanager.cli.console import human_size
-from tanager.cli.options import (
-    Decimal,
-    Drop,
-    Encoding,
-    Header,
-    Model,
-    NaValues,
-    given_flags,
-    open_data,
-)
+from tanager.cli.options import Model, TableOptions, given_flags
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tanager.sources import Source
-
-__all__ = ["draw", "report", "save_figure"]
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -38,7 +27,7 @@ def draw(
         Path, typer.Option("--output", "-o", help="The picture: .svg, .png or .pdf.")
     ],
     table: Annotated[
-        str | None, typer.Option("--table", help="Draw this feature's probabilities instead.")
+        str | None, typer.Option(help="Draw this feature's probabilities instead.")
     ] = None,
     sort: Annotated[
         str, typer.Option(help="Order of the table's rows: context, parents or center.")
@@ -105,6 +94,7 @@ def report(
         Path,
         typer.Argument(metavar="MODEL", help="A model file; or the run file of `compare`."),
     ],
+    reading: TableOptions,
     data: Annotated[
         list[str] | None,
         typer.Argument(
@@ -123,9 +113,9 @@ def report(
     ] = Path("report.html"),
     card: Annotated[
         Path | None,
-        typer.Option("--card", help="Notes for the model card, in simple Markdown.", exists=True),
+        typer.Option(help="Notes for the model card, in simple Markdown.", exists=True),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Of the page.")] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
     folds: Annotated[
         int | None,
         typer.Option(
@@ -136,18 +126,11 @@ def report(
     ] = None,
     rows: Annotated[
         int,
-        typer.Option(
-            "--rows", help="Write so many rows of DATA into the page, to be loaded there."
-        ),
+        typer.Option(help="Write so many rows of DATA into the page, to be loaded there."),
     ] = 0,
     learning_curve: Annotated[
         bool, typer.Option("--learning-curve", help="Fit again on parts of DATA.")
     ] = False,
-    na_values: NaValues = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    header: Header = None,
-    drop: Drop = None,
     force: Force = False,
 ) -> None:
     """Write a page: of a model, to see it, ask it and trust it; or of a comparison.
@@ -185,7 +168,7 @@ def report(
                 f"{', '.join(strange)}: of DATA, which is not given. Give the rows too, or leave "
                 "the options out."
             )
-        table = open_data(data, na_values, encoding, decimal, drop, header) if data else None
+        table = reading.open(data) if data else None
         if table is not None and target is None:
             target = _own_target(subject, table)
         from tanager.report import write_report

@@ -13,8 +13,6 @@ import typer
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["Force", "check_output"]
-
 Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
 
 

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
-from tanager.cli.options import Json, Model, given_flags, read_class
+from tanager.cli.options import Json, Model, Texts, given_flags, read_class
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from tanager.codes.reading import Reading
     from tanager.network import Network
-
-__all__ = ["print_structure", "show"]
 
 BAR_WIDTH = 12
 MOST_VALUES = 16  # rows of an effect's curve; neighbours are joined
@@ -27,14 +25,12 @@ def show(
     context: typer.Context,
     model: Model,
     table: Annotated[
-        list[str] | None,
-        typer.Option("--table", help="Print a feature's probabilities; may be repeated. Or: all."),
+        Texts,
+        typer.Option(help="Print a feature's probabilities; may be repeated. Or: all."),
     ] = None,
     effect: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--effect", help="Print what each value of a feature says of a class; may be repeated."
-        ),
+        Texts,
+        typer.Option(help="Print what each value of a feature says of a class; may be repeated."),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--class", help="The class of --effect; else the last.")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tanager.evaluation import Experiment, Results
     from tanager.evaluation.summary import Summary
 
-__all__ = ["LiveTable", "live_progress", "print_comparison", "print_evaluation"]
-
 # The columns of the first table; every metric is in --details and --json.
 OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
 
