@@ -18,8 +18,6 @@ from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.results import Results
 from tanager.progress import Progress
 
-__all__ = ["Cell", "Experiment"]
-
 _KEEP = ("predictions", "info")
 _MAX_CELLS = 1_000_000
 

@@ -20,8 +20,6 @@ from tanager.evaluation.metrics import DEFAULT_METRICS
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.sources.text import TextStyle
 
-__all__ = ["read_experiment_file"]
-
 MAX_BYTES = 1 << 18  # a file of all 72 tables of the papers has 3 kB
 MAX_DEPTH = 4  # of arrays and tables inside one another; the deepest use is 3
 MAX_KEY_PARTS = 16  # of a.b.c: the parser's time grows with the square of this

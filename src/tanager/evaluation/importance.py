@@ -17,12 +17,6 @@ from tanager.parameters import Tables, log_posterior
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
 
-__all__ = [
-    "loss_without_edges",
-    "loss_without_features",
-    "losses_without_features",
-]
-
 Floats = NDArray[np.float64]
 
 # As `tanager.evaluation.metrics.log_loss`: no row is worse than this.

@@ -15,31 +15,6 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
 
-__all__ = [
-    "COSTS",
-    "DEFAULT_METRICS",
-    "METRICS",
-    "Metric",
-    "Reliability",
-    "accuracy",
-    "auc",
-    "auc_by_class",
-    "brier_score",
-    "calibration_error",
-    "conditional_relative_entropy",
-    "confusion",
-    "f1",
-    "log_loss",
-    "rank_error",
-    "ranked_probability_score",
-    "reliability",
-    "resolve_metrics",
-    "rmse_class_averaged",
-    "rmse_true_class",
-    "row_losses",
-    "zero_one_loss",
-]
-
 N_BINS = 15
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["CrossValidation", "LearningCurve", "Protocol", "Split"]
-
 _MAX_ROUNDS = 10_000
 _MAX_FOLDS = 10_000
 

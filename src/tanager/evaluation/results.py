@@ -15,8 +15,6 @@ from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
 from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
 
-__all__ = ["Results", "Scores"]
-
 ENDINGS = (".parquet", ".csv", ".tex")  # of the files that hold results
 
 

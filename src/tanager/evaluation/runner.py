@@ -39,16 +39,6 @@ from tanager.evaluation.results import Results
 from tanager.evaluation.runs import RunFile, check_cell
 from tanager.progress import Progress, one_of_many
 
-__all__ = [
-    "Bench",
-    "complete_probabilities",
-    "environment",
-    "identical_rows",
-    "pack_codes",
-    "run_experiment",
-    "unpack_codes",
-]
-
 # Rows of the untimed fit that loads compiled kernels before the first timed one.
 _WARM_UP_ROWS = 24
 

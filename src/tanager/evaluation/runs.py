@@ -17,8 +17,6 @@ from tanager.atomic import destination
 from tanager.errors import DataError
 from tanager.evaluation.metrics import N_BINS
 
-__all__ = ["FORMAT", "RunFile", "check_cell", "check_description", "check_metrics"]
-
 FORMAT = "tanager-run-1"
 _START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # of every run file
 

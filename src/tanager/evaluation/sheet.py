@@ -15,8 +15,6 @@ from tanager.evaluation.metrics import (
     reliability,
 )
 
-__all__ = ["SHEET_METRICS", "Sheet", "make_sheet"]
-
 SHEET_METRICS = ("accuracy", "log_loss", "auc", "f1", "brier_score", "calibration_error")
 
 

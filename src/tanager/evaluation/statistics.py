@@ -12,23 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import DataError
 
-__all__ = [
-    "FriedmanTest",
-    "Nemenyi",
-    "Outcome",
-    "WinDrawLoss",
-    "average_ranks",
-    "corrected_t",
-    "critical_difference",
-    "friedman",
-    "geometric_mean_ratio",
-    "nemenyi",
-    "paired_t",
-    "sign_test",
-    "wilcoxon",
-    "win_draw_loss",
-]
-
 Alternative = Literal["two-sided", "less", "greater"]
 
 

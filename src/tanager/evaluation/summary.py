@@ -25,19 +25,6 @@ from tanager.evaluation.statistics import (
     win_draw_loss,
 )
 
-__all__ = [
-    "ALPHA",
-    "Intervals",
-    "Pair",
-    "Summary",
-    "leading_metric",
-    "say_pooled",
-    "score_intervals",
-    "summarize",
-    "verdict",
-    "write_latex",
-]
-
 _SPECIAL = {
     **{char: f"\\{char}" for char in "&%$#_{}"},
     "~": r"\textasciitilde{}",

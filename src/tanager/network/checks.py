@@ -22,17 +22,6 @@ from tanager.network.history import ACTIONS, Edit
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-__all__ = [
-    "as_list",
-    "check_codebook",
-    "check_history",
-    "check_probabilities",
-    "check_structure",
-    "check_tables",
-    "need",
-    "refuse",
-]
-
 _VALUES = {"integer": int, "real": float, "boolean": bool, "text": str}
 
 

@@ -40,8 +40,6 @@ from tanager.network.checks import check_codebook, check_history, check_structur
 from tanager.network.network import Network
 from tanager.parameters.tables import DenseTable, GroupedTable
 
-__all__ = ["VERSIONS", "read_model", "write_model"]
-
 FORMAT = "tanager"
 # A file has the lowest version that holds it, so that older releases read what they can.
 PLAIN_VERSION, GROUPED_VERSION, LARGE_VERSION = "1", "3", "4"

@@ -27,8 +27,6 @@ from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.structure import Structure
 
-__all__ = ["Factor", "add_unknown_sums", "align", "eliminate", "multiply", "sum_out"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -25,8 +25,6 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Network", "network_of"]
-
 Floats = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from tanager.network.exports.recipe import Input, Recipe, make_recipe
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["to_c"]
-
 MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
 MAX_STEP_CELLS = 1 << 22  # terms of one sum, which take time alone
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 
     from tanager.network.network import Network
 
-__all__ = [
-    *("FORMAT", "VERSION", "describe", "describe_costs"),
-    *("scorer_source", "to_javascript", "to_json"),
-]
-
 FORMAT = "tanager-scorer"
 VERSION = 2
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here

@@ -40,8 +40,6 @@ from tanager.network.exports.sql_sums import group_column, message_stages, messa
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["to_sql"]
-
 _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
 _ROW = "tanager_row"  # what the statement calls a row of the table
