@@ -31,6 +31,10 @@ class Cell(NamedTuple):
     fold: int
     key: str  # digest of everything that decides the cell's numbers
 
+    def facts(self) -> dict[str, Any]:
+        """Return what a run file says of the cell before its numbers."""
+        return {"cell": self.key, **{k: v for k, v in self._asdict().items() if k != "key"}}
+
 
 @dataclass(frozen=True, eq=False)
 class Experiment:

@@ -68,7 +68,8 @@ class Scores(NamedTuple):
 
     def tolist(self) -> list[list[float]]:
         """Return the values as lists."""
-        return [[float(value) for value in row] for row in self.values]
+        values: list[list[float]] = self.values.tolist()
+        return values
 
 
 class Results:
