@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes import MatchedTable
+from tanager.codes import Codes, MatchedTable
 from tanager.codes.matching import CodedBatch
 from tanager.engines import Engine, resolve_engine
 from tanager.errors import ColumnWarning, DataError, listed
@@ -86,25 +86,25 @@ def lazy_for_dask(method: Method) -> Method:
     """
 
     @wraps(method)
-    def predict(self: Any, X: Any) -> Any:
+    def predict(self: Any, X: Any, **options: Any) -> Any:
         if not is_dask_frame(X):
-            return method(self, X)
+            return method(self, X, **options)
         check_fitted(self)
         plain = copy(self)
         plain.engine, plain.n_jobs, plain.verbose, plain._kept_counts = "local", None, 0, None
         # The result's type and number of columns, from one row without a known value.
         unknown = {name: [None] for name in self.network_.codebook.domain.names}
-        like = np.asarray(method(plain, unknown))[:0]
-        work = partial(_predict_partition, plain, method.__name__, like)
+        like = np.asarray(method(plain, unknown, **options))[:0]
+        work = partial(_predict_partition, plain, method.__name__, like, options)
         return X.map_partitions(work, meta=like)
 
     return predict  # type: ignore[return-value]
 
 
 def _predict_partition(
-    classifier: Any, method: str, empty: NDArray[Any], frame: Any
+    classifier: Any, method: str, empty: NDArray[Any], options: dict[str, Any], frame: Any
 ) -> NDArray[Any]:
-    found: NDArray[Any] = getattr(classifier, method)(frame) if len(frame) else empty
+    found: NDArray[Any] = getattr(classifier, method)(frame, **options) if len(frame) else empty
     return found
 
 
@@ -112,6 +112,7 @@ LEAST_ROWS = 20  # of which none is known, before a column is called strange
 LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
 
 Result = TypeVar("Result")
+Score = Callable[[Network, Codes], NDArray[np.float64]]
 
 
 class ScoredBatch(NamedTuple):
@@ -138,6 +139,7 @@ class FragmentScorer:
 
     network: Network
     table: MatchedTable
+    score: Score = Network.log_joint_of_codes
 
     def __call__(self, fragment: Fragment) -> list[ScoredBatch]:
         """Return the scores of all rows, some at a time."""
@@ -150,32 +152,40 @@ class FragmentScorer:
         known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
         for at in np.flatnonzero(~known):
             known[at] = (codes[at] < ends[at]).any()
-        return ScoredBatch(self.network.log_joint_of_codes(codes), known, batch)
+        return ScoredBatch(self.score(self.network, codes), known, batch)
 
 
 def predict_log_joint(
-    network: Network, X: Any, engine: str | Engine, n_jobs: int | None
+    network: Network,
+    X: Any,
+    engine: str | Engine,
+    n_jobs: int | None,
+    score: Score = Network.log_joint_of_codes,
 ) -> NDArray[np.float64]:
-    """Return log P(class, row) of every row of a table, shape (n_rows, n_classes)."""
+    """Return log P(class, row) of every row, (n_rows, n_classes), or another score of its codes."""
     few = network.codebook.encode_few(X)
     if few is not None:
-        return network.log_joint_of_codes(few)
+        return score(network, few)
     unseen = UnseenColumns(network)
     table = MatchedTable.of(network.codebook, as_table(X))
-    scored = score_table(network, table, resolve_engine(engine, n_jobs), unseen)
+    scored = score_table(network, table, resolve_engine(engine, n_jobs), unseen, score)
     parts = [batch.log_joint for batch in scored]
     unseen.warn(table)
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def score_table(
-    network: Network, table: MatchedTable, engine: Engine, unseen: UnseenColumns
+    network: Network,
+    table: MatchedTable,
+    engine: Engine,
+    unseen: UnseenColumns,
+    score: Score = Network.log_joint_of_codes,
 ) -> Iterator[ScoredBatch]:
     """Score all rows in order, a few fragments at a time: results stay bounded.
 
     `unseen` is told of every batch, and may warn when the last one is there.
     """
-    for batches in map_fragments(FragmentScorer(network, table), table, engine):
+    for batches in map_fragments(FragmentScorer(network, table, score), table, engine):
         for batch in batches:
             unseen.add(batch.rows.n_rows, batch.known)
             yield batch

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.classifiers.prediction import as_table, check_fitted, lazy_for_dask, predict_log_joint
-from tanager.codes import encode_rows
+from tanager.codes import Chunk, encode_rows
 from tanager.codes.targets import as_labels
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
@@ -19,6 +22,12 @@ from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation
 from tanager.network.decisions import Decides
 from tanager.network.propagation import require_probabilities
+from tanager.network.uncertainty import (
+    Calibration,
+    PredictionSets,
+    check_share,
+    interval_of_codes,
+)
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import log_posterior, posterior
 from tanager.sources.datasets import is_dask_frame
@@ -47,10 +56,121 @@ class NetworkPredictor(Classifier, Decides):
     memory_limit: str | int | None
 
     @lazy_for_dask
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each row."""
-        best = self.predict_joint_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
+    def predict(self, X: Any, *, abstain: float | None = None) -> NDArray[Any]:
+        """Return the most probable class of each row.
+
+        Parameters
+        ----------
+        X : table
+        abstain : float, optional
+            The least probability for which a class is named: where the most probable one has
+            less, the result is None (and an array of objects). See `predict_set` for sets that
+            promise a coverage.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X, y = [["a"], ["b"], ["c"], ["c"]] * 10, [0, 1, 0, 1] * 10
+        >>> clf = BayesNetClassifier("naive", "laplace").fit(X, y)
+        >>> clf.predict([["a"], ["c"]], abstain=0.8).tolist()
+        [0, None]
+        """
+        joint = self.predict_joint_log_proba(X)
+        best = joint.argmax(axis=1)
+        if abstain is None:
+            return self.classes_[best]
+        least = check_share("abstain", abstain)
+        found = self.classes_.astype(object)[best]
+        found[posterior(joint).max(axis=1, initial=0.0) < least] = None
+        return found
+
+    @lazy_for_dask
+    def predict_interval(self, X: Any, *, level: float = 0.9) -> Floats:
+        """Return an interval for each P(class | row), shape (n_rows, n_classes, 2).
+
+        With a probability of `level` it holds what the model would say if it knew its tables
+        exactly. It tells how much the number of training rows leaves open, not whether the
+        structure is right: rows unlike the training rows, or a dependency that the structure
+        lacks, aren't covered.
+
+        Parameters
+        ----------
+        X : table
+        level : float, default=0.9
+
+        Notes
+        -----
+        For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``
+        and ``"ml"``. Where inputs are unknown the interval is at least as wide as it should be.
+        `docs/measurements/intervals.md` has its coverage on known networks.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X, y = [["a"], ["b"], ["a"], ["b"], ["a"]], [0, 1, 0, 1, 1]
+        >>> few = BayesNetClassifier("naive", "hdp").fit(X * 5, y * 5)
+        >>> many = BayesNetClassifier("naive", "hdp").fit(X * 500, y * 500)
+        >>> [clf.predict_interval([["a"]])[0, 0].round(2).tolist() for clf in (few, many)]
+        [[0.38, 0.78], [0.65, 0.69]]
+        """
+        check_fitted(self)
+        score = partial(interval_of_codes, level=check_share("level", level))
+        return predict_log_joint(self.network_, X, self.engine, self.n_jobs, score)
+
+    def predict_set(
+        self, X: Any, *, coverage: float = 0.9, per_class: bool = False
+    ) -> PredictionSets:
+        """Return for each row the classes that it may have.
+
+        A set holds the row's class with a probability of at least `coverage`, whether or not the
+        model is right, as long as rows are like the training rows.
+
+        Parameters
+        ----------
+        X : table
+        coverage : float, default=0.9
+        per_class : bool, default=False
+            Whether the coverage holds among the rows of each class, too, and not only overall,
+            where a rare class may be missed.
+
+        Notes
+        -----
+        A class joins the set where it's at least as probable as the own class of that share of
+        held-out rows was: those of the folds in which ``"layered"`` makes its choices, or those
+        given to `calibrate`. With rows of its own (`calibrate`) the coverage is guaranteed; that
+        of the folds is `coverage` in practice, and at least ``2 * coverage - 1`` at worst.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from tanager import BayesNetClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> clf = BayesNetClassifier("naive", "hdp").fit(X[::2], y[::2]).calibrate(X[1::2], y[1::2])
+        >>> list(clf.predict_set(X[[0, 77, 133]], coverage=0.98))
+        [(0,), (1, 2), (1, 2)]
+        """
+        return PredictionSets(self._asked(), self.predict_proba(X), coverage, per_class=per_class)
+
+    def calibrate(self, X: Any, y: Any, sample_weight: ArrayLike | str | None = None) -> Self:
+        """Keep what the model says of rows it wasn't trained on, for `predict_set`.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`. A few hundred rows will do.
+
+        Returns
+        -------
+        self
+        """
+        found = [
+            (self.network_.log_joint_of_codes(chunk.codes), chunk.labels, weights)
+            for chunk, weights in self._labelled(X, y, sample_weight)
+        ]
+        joint, labels, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        calibration = Calibration.of(log_posterior(joint), labels, weights)
+        self.network_ = replace(self.network_, calibration=calibration)
+        return self
 
     @lazy_for_dask
     def predict_proba(self, X: Any) -> Floats:
@@ -150,6 +270,16 @@ class NetworkPredictor(Classifier, Decides):
             y = labels.dictionary_decode() if hasattr(labels, "dictionary") else labels
             y = y.to_numpy(zero_copy_only=False)
             return float(accuracy_score(y, found, sample_weight=sample_weight))
+        right = total = 0.0
+        for chunk, weights in self._labelled(X, y, sample_weight):
+            best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
+            right += float(weights[best == chunk.labels].sum())
+            total += float(weights.sum())
+        return right / total
+
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Chunk, Floats]]:
+        """Yield coded rows with their classes, and their weights."""
+        check_fitted(self)
         context = FitContext(
             resolve_engine(self.engine, self.n_jobs),
             memory_limit=read_memory_limit(self.memory_limit),
@@ -157,13 +287,8 @@ class NetworkPredictor(Classifier, Decides):
         rows = encode_rows(
             self.network_.codebook, as_table(X), y, sample_weight=sample_weight, context=context
         )
-        right = total = 0.0
         for chunk in rows.chunks():
-            best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
-            weights = np.ones(len(best)) if chunk.weights is None else chunk.weights
-            right += float(weights[best == chunk.labels].sum())
-            total += float(weights.sum())
-        return right / total
+            yield chunk, np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
 
     def explain(self, X: Any) -> Floats:
         """Return each feature's part of the joint, (n_rows, n_features, n_classes).

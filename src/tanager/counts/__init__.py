@@ -1,14 +1,6 @@
 """Sufficient statistics that add up."""
 
-from tanager.counts.families import (
-    Expectation,
-    Family,
-    FamilyCounts,
-    Trees,
-    build_trees,
-    count_expected,
-    most_cells,
-)
+from tanager.counts.families import Family, FamilyCounts, Trees, build_trees, most_cells
 from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import PairCells, PairCounts
 from tanager.counts.prior import PriorCounts
@@ -21,7 +13,6 @@ __all__ = [
     "ContextTree",
     "Contexts",
     "Counts",
-    "Expectation",
     "ExplainingAway",
     "Family",
     "FamilyCounts",
@@ -33,7 +24,6 @@ __all__ = [
     "PriorCounts",
     "Trees",
     "build_trees",
-    "count_expected",
     "fingerprint_counts",
     "most_cells",
     "tree_from_dense",

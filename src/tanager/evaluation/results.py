@@ -15,6 +15,8 @@ from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
 from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
 
+__all__ = ["Results", "Scores"]
+
 ENDINGS = (".parquet", ".csv", ".tex")  # of the files that hold results
 
 
@@ -68,8 +70,7 @@ class Scores(NamedTuple):
 
     def tolist(self) -> list[list[float]]:
         """Return the values as lists."""
-        values: list[list[float]] = self.values.tolist()
-        return values
+        return [[float(value) for value in row] for row in self.values]
 
 
 class Results:

@@ -10,11 +10,14 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 from tanager.atomic import destination
 from tanager.errors import DataError
 from tanager.evaluation.metrics import N_BINS
+
+__all__ = ["FORMAT", "RunFile", "check_cell", "check_description", "check_metrics"]
 
 FORMAT = "tanager-run-1"
 _START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # of every run file
@@ -58,7 +61,12 @@ class RunFile:
         self._cut_torn_line()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -103,8 +111,13 @@ class RunFile:
 
     def begin(self, description: dict[str, Any]) -> None:
         """Write the description of the experiment, unless the last one says the same."""
-        if self._descriptions()[-1:] != [description]:
-            self.append({"format": FORMAT, "experiment": description})
+        last = None
+        for record in self._records():
+            if "experiment" in record:
+                last = record
+        record = {"format": FORMAT, "experiment": description}
+        if last != record:
+            self.append(record)
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record, durably."""
@@ -117,13 +130,13 @@ class RunFile:
 
     def description(self) -> dict[str, Any]:
         """Return the last description of the experiment."""
-        found = self._descriptions()
-        if not found:
+        found: dict[str, Any] | None = None
+        for record in self._records():
+            if "experiment" in record:
+                found = record["experiment"]
+        if found is None:
             raise DataError(f"{self.path.name} describes no experiment: it is not a run file.")
-        return found[-1]
-
-    def _descriptions(self) -> list[Any]:
-        return [record["experiment"] for record in self._records() if "experiment" in record]
+        return found
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Iterate over the finished cells in the order of the file."""
@@ -147,6 +160,8 @@ class RunFile:
                     yield record
 
 
+Check = Callable[[Any], bool]
+
 MAX_COUNT = 2**53
 
 
@@ -154,17 +169,15 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
-
-
 def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < MAX_COUNT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
 
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a number that fits a float; missing counts as one."""
-    return value is None or type(value) is float or (type(value) is int and abs(value) < MAX_COUNT)
+    if value is None or isinstance(value, float):
+        return True
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MAX_COUNT
 
 
 def _is_named(value: Any) -> bool:
@@ -172,7 +185,11 @@ def _is_named(value: Any) -> bool:
     if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
         return False
     names = [item.get("name") for item in value]
-    return _is_texts(names) and len(set(names)) == len(names)
+    return all(map(_is_text, names)) and len(set(names)) == len(names)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
 
 
 def _is_protocol(value: Any) -> bool:
@@ -182,6 +199,13 @@ def _is_protocol(value: Any) -> bool:
     if sizes is not None:
         return isinstance(sizes, list) and all(map(_is_number, sizes))
     return _is_count(value.get("folds"))
+
+
+def _is_environment(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    versions = value.get("versions", {})
+    return isinstance(versions, dict) and all(map(_is_text, versions.values()))
 
 
 def _is_reliability(value: Any) -> bool:
@@ -194,10 +218,8 @@ def _is_reliability(value: Any) -> bool:
     )
 
 
-Checks = Mapping[str, tuple[Callable[[Any], bool], str]]  # of each key, and in words
-
-_TEXT = (_is_text, "a text")
-_DESCRIPTION: Checks = {
+_TEXT: tuple[Check, str] = (_is_text, "a text")
+_DESCRIPTION: Mapping[str, tuple[Check, str]] = {
     "name": _TEXT,
     "datasets": (_is_named, "a list of objects with different names"),
     "classifiers": (_is_named, "a list of objects with different names"),
@@ -205,7 +227,7 @@ _DESCRIPTION: Checks = {
     "metrics": (lambda value: _is_texts(value) and bool(value), "a list of texts"),
     "seed": (_is_number, "a number"),
 }
-_CELL: Checks = {
+_CELL: Mapping[str, tuple[Check, str]] = {
     "cell": _TEXT,
     "dataset": _TEXT,
     "classifier": _TEXT,
@@ -213,7 +235,7 @@ _CELL: Checks = {
     "fold": (_is_count, "a whole number"),
     "status": (lambda value: value in ("ok", "failed"), "'ok' or 'failed'"),
 }
-_FINISHED: Checks = {
+_FINISHED: Mapping[str, tuple[Check, str]] = {
     "n_train": (_is_count, "a whole number"),
     "n_test": (_is_count, "a whole number"),
     "reliability": (_is_reliability, f"three lists of {N_BINS} numbers"),
@@ -227,9 +249,7 @@ def check_description(found: Any, file: str) -> dict[str, Any]:
     _check(found, _DESCRIPTION, f"{file}: the experiment's")
     if not all(_is_text(one.get("use")) for one in found["classifiers"]):
         raise DataError(f"{file}: a classifier's 'use' is not a text. {_HINT}")
-    environment = found.get("environment", {})
-    versions = environment.get("versions", {}) if isinstance(environment, dict) else None
-    if not isinstance(versions, dict) or not _is_texts(list(versions.values())):
+    if not _is_environment(found.get("environment", {})):
         raise DataError(f"{file}: the experiment's 'environment' cannot be read. {_HINT}")
     return found
 
@@ -239,7 +259,10 @@ def check_cell(record: dict[str, Any], file: str) -> dict[str, Any]:
     where = f"{file}: a cell's"
     _check(record, _CELL, where)
     _check(record, {name: _TEXT for name in ("error", "version") if name in record}, where)
-    _check(record, {"error": _TEXT} if record["status"] == "failed" else _FINISHED, where)
+    if record["status"] == "failed":
+        _check(record, {"error": _TEXT}, where)
+        return record
+    _check(record, _FINISHED, where)
     return record
 
 
@@ -253,7 +276,7 @@ def check_metrics(record: dict[str, Any], names: tuple[str, ...], file: str) -> 
         _check(record, known, f"{file}: a cell's")
 
 
-def _check(found: dict[str, Any], wanted: Checks, where: str) -> None:
+def _check(found: dict[str, Any], wanted: Mapping[str, tuple[Check, str]], where: str) -> None:
     for name, (good, kind) in wanted.items():
         if name not in found or not good(found[name]):
             given = repr(found.get(name))

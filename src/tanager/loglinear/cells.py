@@ -55,6 +55,8 @@ class Terms:
     n_columns : int
         Columns of scores: one per class; a single one for two classes, the second's score
         less the first's.
+    blank : ndarray of int64
+        The cells of zero of families whose scores aren't smooth.
     joint : Joint
         The tables that rows read.
     steps : TableSteps or None
@@ -143,7 +145,7 @@ class Terms:
             start += len(seen) + 1
         self.n_cells = start
         self.depths, self.mass = np.concatenate(depths), np.concatenate(mass)
-        self._blank = np.array(blank, np.int64)
+        self.blank = np.array(blank, np.int64)
 
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None where its scores are free."""
@@ -185,6 +187,10 @@ class Terms:
         """Return the arities of a family's members."""
         return tuple(int(self.columns.arities[column]) for column in self.families[at])
 
+    def cells(self, at: int) -> Ints:
+        """Return the cell of each joint value of a family, (*arities)."""
+        return (self.starts[at] + self._places[at]).reshape(self.shape(at))
+
     def places(self, at: int) -> Ints:
         """Return the cell of each joint value of a family, counted from its start.
 
@@ -222,7 +228,7 @@ class Terms:
         slopes = self.joint.pull(slopes)
         for block in self._blocks:
             block.pull(slopes)
-        slopes[self._blank] = 0.0
+        slopes[self.blank] = 0.0
         return slopes
 
     def parameter_mass(self) -> Floats:

@@ -19,8 +19,20 @@ from tanager.codes.rows import MAX_ARITY, MAX_CELLS
 from tanager.counts import Contexts
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.history import ACTIONS, Edit
+from tanager.parameters.spread import LEVELS, at_levels, table_arrays
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
+
+__all__ = [
+    "as_list",
+    "check_codebook",
+    "check_history",
+    "check_probabilities",
+    "check_structure",
+    "check_tables",
+    "need",
+    "refuse",
+]
 
 _VALUES = {"integer": int, "real": float, "boolean": bool, "text": str}
 
@@ -195,7 +207,27 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
         need(kind in _KINDS, f"{what} is of the kind {kind!r}")
         tables.append(_KINDS[kind](stored))
     _check_sizes(tables, structure)
-    return Tables(log_prior, tuple(tables), normalized)
+    spread = _spread(data.get("spread"), tables, parts, domain.n_classes)
+    return Tables(log_prior, tuple(tables), normalized, spread)
+
+
+def _spread(
+    data: Any, tables: list[FamilyTable], parts: list[dict[str, NDArray[Any]]], n_classes: int
+) -> Tables | None:
+    """Return how sure the tables are, where the file says it."""
+    if data is None:
+        return None
+    prior = as_list(data, "the prior's levels")
+    known = [type(one) is int and 0 <= one < len(LEVELS) for one in prior]
+    need(len(prior) == n_classes and all(known), "the prior's levels are out of range")
+    families = []
+    for table, part in zip(tables, parts, strict=True):
+        codes = part.get("spread", np.zeros(0))
+        size = sum(array.size for array in table_arrays(table).values())
+        fits = codes.dtype == np.uint8 and codes.shape == (size,)
+        need(fits, "the levels of a table are not as many as its numbers")
+        families.append(at_levels(table, codes))
+    return Tables(LEVELS[prior], tuple(families), normalized=False)
 
 
 def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:

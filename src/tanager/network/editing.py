@@ -36,6 +36,8 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
+__all__ = ["edit_network", "with_edge", "with_table", "without_edge"]
+
 Floats = NDArray[np.float64]
 
 FLAGS = ("neutralise", "forbid")  # actions that are asked for by True
@@ -147,7 +149,10 @@ def _check_note(note: Edit) -> None:
 def _noted(edited: Network, before: Network, note: Edit) -> Network:
     """Return the edited network with the edit at the end of its history."""
     when = note.when or datetime.now(UTC).isoformat(timespec="seconds")
-    return replace(edited, history=(*before.history, replace(note, when=when)))
+    # How sure the tables were, and what held-out rows were told, is no longer so.
+    tables = replace(edited.tables, spread=None)
+    history = (*before.history, replace(note, when=when))
+    return replace(edited, tables=tables, history=history, calibration=None)
 
 
 def _check(network: Network, feature: str) -> None:

@@ -8,13 +8,15 @@ is one JSON text among the file's metadata::
                          tensor, since safetensors allows metadata of 100 MB
                sha256    over the header and every other tensor's name, type, shape and bytes
                header    {"tanager", "codebook", "structure", "tables", "history", "estimator",
-                          "info"}
+                          "info", "calibration"}
     tensors    log_prior (classes)
                family.3.log_prob (*parents, values, classes)        a dense family
                family.4.log_group (*parents' groups, groups, classes),
                        .log_within (values, classes),
                        .lookup (members' values)                    a family by groups
                family.5.node_child, .node_value, .cell_log_prob ...  a family as a tree
+               family.3.spread (numbers)                            how sure each of them is, by
+                       the levels of `tanager.parameters.spread`; older releases don't read it
 
 Reading checks everything before any of it is used (`tanager.network.checks`,
 `tanager.network.checks`).
@@ -38,7 +40,11 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.checks import check_codebook, check_history, check_structure, check_tables
 from tanager.network.network import Network
+from tanager.network.uncertainty import check_calibration
+from tanager.parameters.spread import level_codes, prior_levels
 from tanager.parameters.tables import DenseTable, GroupedTable
+
+__all__ = ["VERSIONS", "read_model", "write_model"]
 
 FORMAT = "tanager"
 # A file has the lowest version that holds it, so that older releases read what they can.
@@ -67,7 +73,7 @@ def write_model(
     """
     families, tensors = _take_apart(network)
     grouped = any(family["kind"] == "grouped" for family in families)
-    header = {
+    header: dict[str, Any] = {
         "tanager": __version__,
         "codebook": network.codebook.to_dict(),
         "structure": {
@@ -78,6 +84,10 @@ def write_model(
         "history": [edit.to_dict() for edit in network.history],
         **(facts or {}),
     }
+    if network.tables.spread is not None:
+        header["tables"]["spread"] = prior_levels(network.tables.spread)
+    if network.calibration is not None:
+        header["calibration"] = network.calibration.to_dict()
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     metadata = {
         "format": FORMAT,
@@ -114,7 +124,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
         with np.errstate(over="ignore"):  # of forged logarithms, which are then refused
             tables = check_tables(header["tables"], tensors, structure, codebook.domain)
             history = check_history(header.get("history", []), codebook.domain.names)
-            network = Network(codebook, structure, tables, history)
+            calibration = check_calibration(header.get("calibration"), len(codebook.classes))
+            network = Network(codebook, structure, tables, history, calibration)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     except ConfigurationError as error:
@@ -143,6 +154,9 @@ def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
     """Return a description of each family, and the arrays of all."""
     tensors: Tensors = {"log_prior": _floats(network.tables.log_prior)}
     families: list[dict[str, Any]] = []
+    if network.tables.spread is not None:
+        for at, table in enumerate(network.tables.spread.families):
+            tensors[f"family.{at}.spread"] = level_codes(table)
     for at, table in enumerate(network.tables.families):
         if isinstance(table, DenseTable):
             families.append({"kind": "dense"})

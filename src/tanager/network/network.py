@@ -25,6 +25,10 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tanager.network.uncertainty import Calibration
+
+__all__ = ["Network", "network_of"]
+
 Floats = NDArray[np.float64]
 
 
@@ -45,6 +49,8 @@ class Network(Decides):
         The class prior and each family's log-probabilities.
     history : tuple of Edit
         What was changed by hand, in order: see `edit`.
+    calibration : Calibration or None
+        What held-out rows of each class were told: `predict_set` reads it.
 
     Examples
     --------
@@ -68,6 +74,7 @@ class Network(Decides):
     structure: Structure
     tables: Tables
     history: tuple[Edit, ...] = ()
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         from tanager.network.checks import check_probabilities
@@ -248,6 +255,11 @@ class Network(Decides):
     @cached_property
     def _coarse(self) -> Coarse | None:
         return Coarse.of(self.tables, self.structure, self.codebook.domain.arities)
+
+    @cached_property
+    def reaches(self) -> dict[float, Any]:
+        """What `tanager.network.uncertainty` found for each level of an interval so far."""
+        return {}
 
     @cached_property
     def log_alone(self) -> list[Floats | None]:
@@ -455,14 +467,14 @@ class Network(Decides):
 
         return to_dot(self)
 
-    def to_json(self, *, unknowns: bool = True, costs: Any = None) -> str:
+    def to_json(self, *, unknowns: bool = True) -> str:
         """Return the network as JSON for scorers in other languages, exact in every one.
 
         See `tanager.network.exports.javascript`; the schema is in the documentation.
         """
         from tanager.network.exports.javascript import to_json
 
-        return to_json(self, unknowns=unknowns, costs=costs)
+        return to_json(self, unknowns=unknowns)
 
     def to_sql(
         self,
@@ -472,7 +484,6 @@ class Network(Decides):
         keep: str | Sequence[str] | None = None,
         contributions: bool = False,
         unknowns: bool = True,
-        costs: Any = None,
     ) -> str:
         """Return one SQL statement that scores every row of a table.
 
@@ -487,16 +498,13 @@ class Network(Decides):
             keep=keep,
             contributions=contributions,
             unknowns=unknowns,
-            costs=costs,
         )
 
-    def to_javascript(
-        self, *, kind: str = "script", unknowns: bool = True, costs: Any = None
-    ) -> str:
+    def to_javascript(self, *, kind: str = "script", unknowns: bool = True) -> str:
         """Return the model and its scorer as one JavaScript file, a script or a module."""
         from tanager.network.exports.javascript import to_javascript
 
-        return to_javascript(self, kind=kind, unknowns=unknowns, costs=costs)
+        return to_javascript(self, kind=kind, unknowns=unknowns)
 
     def to_onnx(
         self,
@@ -522,14 +530,14 @@ class Network(Decides):
             missing_text=missing_text,
         )
 
-    def to_c(self, *, name: str = "tanager", unknowns: bool = True, costs: Any = None) -> str:
+    def to_c(self, *, name: str = "tanager", unknowns: bool = True) -> str:
         """Return a C99 header with a scorer that allocates nothing.
 
         Parameters are those of `tanager.network.exports.c.to_c`.
         """
         from tanager.network.exports.c import to_c
 
-        return to_c(self, name=name, unknowns=unknowns, costs=costs)
+        return to_c(self, name=name, unknowns=unknowns)
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any

@@ -61,8 +61,6 @@ class ACLLParameters(CountLearner):
     array([[0.71, 0.29]])
     """
 
-    generative = False
-
     def __init__(
         self,
         assumption: str | JointSampler = "dirichlet",

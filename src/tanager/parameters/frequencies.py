@@ -15,6 +15,7 @@ from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters.learner import CountLearner
+from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import FitPlan, Structure
 
@@ -30,6 +31,12 @@ def additive_table(tree: ContextTree, added: float, *, backoff: bool) -> FamilyT
     log_escape = np.log(added / total)
     contexts = tree.without_counts()
     return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=backoff).compact()
+
+
+def additive_spread(tree: ContextTree, added: float, *, backoff: bool) -> FamilyTable | None:
+    """Return the variances where `added` rows of every value join those of a context."""
+    rows, total = tree.cell_count + added, tree.node_counts() + added * tree.arity
+    return count_spread(tree, rows, np.full(tree.n_nodes, added), total, backoff=backoff)
 
 
 class MaximumLikelihood(CountLearner):
@@ -68,6 +75,10 @@ class MaximumLikelihood(CountLearner):
         log_escape = np.log(self.epsilon) - log_sum
         return TreeTable(tree.without_counts(), log_prob, log_escape, inherit=False).compact()
 
+    def spread(self, tree: ContextTree) -> FamilyTable | None:
+        """Return the variances, those of half a row more of every value (Jeffreys)."""
+        return additive_spread(tree, 0.5, backoff=True)
+
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior likewise."""
         frequencies = np.maximum(class_counts / class_counts.sum(), self.epsilon)
@@ -99,6 +110,10 @@ class Laplace(CountLearner):
         """Estimate one family."""
         _check_positive("Laplace", "alpha", self.alpha)
         return additive_table(tree, self.alpha, backoff=False)
+
+    def spread(self, tree: ContextTree) -> FamilyTable | None:
+        """Return the variances of one family."""
+        return additive_spread(tree, self.alpha, backoff=False)
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior likewise."""
@@ -190,6 +205,10 @@ class MEstimate(CountLearner):
             )
         return additive_table(tree, max(self.m, self.least) / tree.arity, backoff=True)
 
+    def spread(self, tree: ContextTree) -> FamilyTable | None:
+        """Return the variances of one family."""
+        return additive_spread(tree, float(self.m) / tree.arity, backoff=True)
+
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior with m = 1."""
         added = class_counts + 1 / class_counts.shape[0]
@@ -252,6 +271,14 @@ class Friedman(CountLearner):
         log_prob[cells] = np.log(smoothed / total[tree.cell_nodes()[cells]])
         log_escape[full] = np.log(self.n0 / total[full])
         return TreeTable(tree.without_counts(), log_prob, log_escape, inherit=True).compact()
+
+    def spread(self, tree: ContextTree) -> FamilyTable | None:
+        """Return the variances of one family, the marginal taken as known."""
+        marginal = np.bincount(tree.cell_value[: tree.node_start[1]], minlength=tree.arity)
+        added = self.n0 * marginal / max(marginal.sum(), 1)
+        unseen = np.full(tree.n_nodes, self.n0 / tree.arity)
+        rows, total = tree.cell_count + added[tree.cell_value], tree.node_counts() + self.n0
+        return count_spread(tree, rows, unseen, total)
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Return the log frequencies of the classes."""

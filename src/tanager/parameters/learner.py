@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tanager.counts import ContextTree, Counts, Trees
 from tanager.engines import FitContext
 from tanager.estimator import Estimator
+from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import FitPlan, Structure
 
@@ -65,8 +66,6 @@ class CountLearner(ParameterLearner):
     Only these can go on learning by `partial_fit`.
     """
 
-    generative = True  # whether its tables say how likely unknown values are
-
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables from the structure's context trees."""
         learner = self.choose(structure, counts, plan)
@@ -89,12 +88,21 @@ class CountLearner(ParameterLearner):
         self, class_counts: NDArray[np.float64], trees: Sequence[ContextTree], context: FitContext
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
-        families = map_trees(self.family, trees, context)
-        return Tables(self.log_prior(class_counts), tuple(families))
+        found = map_trees(self._family_and_spread, trees, context)
+        families, spreads = [table for table, _ in found], [spread for _, spread in found]
+        spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
+        return Tables(self.log_prior(class_counts), tuple(families), spread=spread)
+
+    def _family_and_spread(self, tree: ContextTree) -> tuple[FamilyTable, FamilyTable | None]:
+        return self.family(tree), self.spread(tree)
 
     @abstractmethod
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family from its tree."""
+
+    def spread(self, tree: ContextTree) -> FamilyTable | None:  # noqa: ARG002
+        """Return the variance of a family's log-probabilities; None where it isn't known."""
+        return None
 
     @abstractmethod
     def log_prior(self, class_counts: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -272,6 +272,15 @@ FamilyTable = DenseTable | GroupedTable | TreeTable
 
 
 @dataclass(frozen=True, eq=False)
+class HeldOutRows(EqualByArrays):
+    """Training rows, with the posteriors of fits that never saw them."""
+
+    log_posteriors: Floats  # (n_rows, n_classes)
+    labels: NDArray[np.uint16]  # (n_rows,)
+    weights: Floats  # (n_rows,)
+
+
+@dataclass(frozen=True, eq=False)
 class Tables(EqualByArrays):
     """The numbers of a network: class prior and one table per selected feature.
 
@@ -283,11 +292,17 @@ class Tables(EqualByArrays):
     normalized : bool
         Whether each table sums to one over the feature's values. Where it is
         False the tables are scores with the right posterior, not a joint.
+    spread : Tables or None
+        The variance of each number, in the same form, where the learner knows it.
+    held_out : HeldOutRows or None
+        What the learner said of training rows by fits without them, where it has any.
     """
 
     log_prior: Floats
     families: tuple[FamilyTable, ...]
     normalized: bool = True
+    spread: Tables | None = None
+    held_out: HeldOutRows | None = None
 
     def log_joint(self, structure: Structure, codes: Codes, arities: Ints) -> Floats:
         """Return log P(y) + sum of log P(x | y, parents), shape (n_rows, n_classes).
@@ -367,7 +382,8 @@ def drop_unread(
     if tuple(parents) == structure.parent_indices:
         return structure, tables
     rest = replace(structure, parent_indices=tuple(parents))
-    return rest, replace(tables, families=tuple(families))
+    spread = tables.spread and drop_unread(structure, tables.spread, required)[1]
+    return rest, replace(tables, families=tuple(families), spread=spread)
 
 
 def _pack(tables: Tables, structure: Structure) -> Packed:

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
 
+__all__ = ["Family", "Input", "Recipe", "Step", "expected_columns", "make_recipe"]
+
 Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
 

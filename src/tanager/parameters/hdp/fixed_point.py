@@ -13,12 +13,14 @@ from scipy.special import digamma
 from tanager import native
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
-from tanager.parameters.tables import TreeTable
+from tanager.parameters.spread import count_spread
+from tanager.parameters.tables import FamilyTable, TreeTable
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TYINGS = ("level", "parent", "single")
+KNOWN = 1e12  # rows of a node whose estimate is taken as known
 
 
 class Prior(NamedTuple):
@@ -115,6 +117,25 @@ class Estimate:
     def table(self, tree: ContextTree) -> TreeTable:
         """Return the estimates as a table on the tree."""
         return TreeTable(tree.without_counts(), self.log_prob, self.log_escape, inherit=True)
+
+    def spread(self, tree: ContextTree, tying: str) -> FamilyTable | None:
+        """Return the variances of the estimates."""
+        if self.log_prob.shape != (tree.n_cells,):
+            tree = spell_unseen(tree)
+        node, flat = tree.cell_nodes(), tie(tree, tying)
+        phi, escape = np.exp(self.log_prob), np.exp(self.log_escape)
+        alpha = self.info["concentration"][flat.node_group]
+        total = alpha / escape  # the node's rows and its concentration
+        total[0] = KNOWN
+        above = phi[tree.cell_parent]
+        inside = np.bincount(node, above, minlength=tree.n_nodes)
+        n_rest = np.maximum(tree.node_start[1] - np.diff(tree.node_start), 1)
+        unseen = alpha * np.maximum(1.0 - inside, 0.0) / n_rest
+        shares = np.minimum(escape[node] * above / phi, 1.0)
+        # A concentration is known to about a factor of e: the estimate's derivative, squared.
+        doubt = (escape[node] * (above / phi - 1.0)) ** 2
+        rows = phi * total[node]
+        return count_spread(tree, rows, unseen, total, shares=shares, doubt=doubt)
 
 
 DENSE = 1024  # rows 0 .. DENSE are all kept

@@ -25,6 +25,7 @@ from tanager.parameters.hdp.fixed_point import (
 )
 from tanager.parameters.hdp.sampler import WINDOW, Budget, Pace, sample
 from tanager.parameters.learner import CountLearner
+from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, Tables
 
 Floats = NDArray[np.float64]
@@ -165,8 +166,10 @@ class HDP(CountLearner):
         learned = context.engine.map(
             partial(_estimate_at, self, trees), enumerate(streams), context.progress, "parameters"
         )
-        self._report([estimate for estimate, _ in learned], context)
-        return Tables(self.log_prior(class_counts), tuple(table for _, table in learned))
+        estimates, tables, spreads = zip(*learned, strict=True) if learned else ((), (), ())
+        self._report(estimates, context)
+        spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
+        return Tables(self.log_prior(class_counts), tables, spread=spread)
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family from its tree."""
@@ -264,9 +267,11 @@ class HDP(CountLearner):
 
 def _estimate_at(
     learner: HDP, trees: Sequence[ContextTree], item: tuple[int, np.random.Generator]
-) -> tuple[Estimate, FamilyTable]:
+) -> tuple[Estimate, FamilyTable, FamilyTable | None]:
     # By number: each tree is built when it is its turn, and then dropped. Of the
     # estimate only what is reported stays.
     at, generator = item
-    estimate, table = learner.estimate(trees[at], generator)
-    return replace(estimate, log_prob=np.empty(0), log_escape=np.empty(0)), table
+    tree = trees[at]
+    estimate, table = learner.estimate(tree, generator)
+    spread = estimate.spread(tree, learner.tying)
+    return replace(estimate, log_prob=np.empty(0), log_escape=np.empty(0)), table, spread

@@ -16,7 +16,7 @@ from tanager.loglinear import Settings
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial
 from tanager.parameters.layered.part import MAX_TABLE, Part
-from tanager.parameters.layered.pool import judge_pool, pool_members
+from tanager.parameters.layered.pool import held_out_rows, judge_pool, pool_members
 from tanager.parameters.learner import N_FOLDS, CountLearner, GroupedLearner
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
@@ -82,8 +82,7 @@ class Layered(GroupedLearner):
 
     P(x) keeps two parents per feature even where the scores read fewer: columns that
     repeat one another would otherwise count as independent evidence as soon as some
-    input is unknown. It's fitted to the rows' P(x), smoothed as leave-one-out says, and to the
-    class shares overall and per value. The posterior of a complete row doesn't depend on it.
+    input is unknown. The posterior of a complete row doesn't depend on it.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member, and `members`, what each of them reports.
@@ -136,11 +135,11 @@ class Layered(GroupedLearner):
         heard = shares > 0.0
         depths = [member.depth for member in members]
         part = part.shortened(_kept_parents(part, int(np.max(depths, where=heard, initial=0))))
-        tables = pool_members(
-            part, given, list(compress(members, heard)), shares[heard], context.progress
-        )
+        kept = list(compress(members, heard))
+        smooth = [one for one in (members[0], *kept) if isinstance(one, Smooth)][-1]
+        tables = pool_members(part, given, kept, shares[heard], context.progress, smooth)
         record["members"] = [member.record() for member in members]
-        return tables
+        return replace(tables, held_out=held_out_rows(members, shares, trial))
 
     def _check(self) -> CountLearner | None:
         """Return the generative learner; raise a ConfigurationError for what is not allowed."""

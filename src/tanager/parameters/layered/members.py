@@ -165,7 +165,7 @@ class Smooth(Member):
         for (feature, parents), layer in layers:
             at = position[feature]
             held = part.structure.parent_indices[at]
-            groups[at] = _add_layer(groups[at], layer, [held.index(parent) for parent in parents])
+            groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
         return MemberScores(by_class(cells[:1])[0], values, groups)
 
     def _fit(
@@ -176,12 +176,15 @@ class Smooth(Member):
         start: Floats | Fit | None,
         settings: Settings,
     ) -> Fit:
-        own = STRENGTHS[place]
-        layers = [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
-        terms = part.terms(self.depth)
+        layers, terms = self.layers(part, place), part.terms(self.depth)
         fit = fit_scores(terms, rows, layers, part.class_shares, start=start, settings=settings)
         self.passes += fit.passes
         return fit
+
+    def layers(self, part: Part, place: int | None = None) -> list[float]:
+        """Return the strength of each layer, with the one chosen or another for the last."""
+        own = STRENGTHS[self.place if place is None else place]
+        return [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
 
     def _apart(self, part: Part) -> bool:
         """Whether the tables with most parents have a strength of their own."""
@@ -222,6 +225,11 @@ class Generative(Member):
         groups = [np.maximum(table.to_dense().log_prob, FLOOR) for table in tables.families]
         return MemberScores(tables.log_prior, [np.zeros((1, 1)) for _ in groups], groups)
 
+    def variances(self, part: Part) -> tuple[Structure, Tables] | None:
+        """Return how sure the tables of a part's groups are, where that is known."""
+        structure, tables = self._tables(part)
+        return None if tables.spread is None else (structure, tables.spread)
+
     def _tables(self, part: Part) -> tuple[Structure, Tables]:
         """Learn the tables of a part."""
         structure = apart(part.structure.shortened(self.depth), part.signs)
@@ -241,7 +249,7 @@ def under_parents(scores: Floats, n_parents: int) -> Floats:
     return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
 
 
-def _add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
+def add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
     """Add a table (*groups, n_groups, n_classes) of the parents of some axes to scores."""
     n_parents = max(scores.ndim - 2, max(axes) + 1)
     shape = [1] * n_parents

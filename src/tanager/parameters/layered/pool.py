@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,10 +14,12 @@ from tanager.codes import Groups
 from tanager.loglinear.joining import weigh_joints
 from tanager.loglinear.offsets import fit_offsets
 from tanager.loglinear.optimiser import minimise
-from tanager.parameters.layered.members import FLOOR, Member, Trial, under_parents
+from tanager.parameters.layered.members import FLOOR, Member, Smooth, Trial, under_parents
 from tanager.parameters.layered.part import Part
-from tanager.parameters.proper_network import ClassShares, family_shares, fit_inputs
-from tanager.parameters.tables import FamilyTable, GroupedTable, Tables, log_posterior
+from tanager.parameters.layered.spread import SampledRows, fit_variances
+from tanager.parameters.proper_network import family_shares, fit_inputs
+from tanager.parameters.spread import spread_of_families
+from tanager.parameters.tables import FamilyTable, GroupedTable, HeldOutRows, Tables, log_posterior
 from tanager.progress import Progress
 from tanager.structure import Structure
 
@@ -25,7 +28,6 @@ Floats = NDArray[np.float64]
 PRECISION = 100.0  # of the prior around equal shares
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
-VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # by which P(x | parents) may be smoothed
 
 
 class HeldOut(NamedTuple):
@@ -40,10 +42,7 @@ class HeldOut(NamedTuple):
 
     def loss(self, shares: Floats) -> tuple[float, Floats]:
         """Return the pool's total log-loss, and its derivatives by the shares."""
-        # Sums by einsum, not by BLAS: the same whatever its number of threads.
-        pooled = np.einsum("mnc,m->nc", self.log_posteriors, shares)
-        pooled += (1.0 - shares.sum()) * self.log_shares
-        pooled = log_posterior(pooled)
+        pooled = self.pooled(shares)
         at = np.arange(self.labels.shape[0])
         residuals = np.exp(pooled)
         residuals[at, self.labels] -= 1.0
@@ -51,6 +50,12 @@ class HeldOut(NamedTuple):
         slopes = np.einsum("mnc,nc->m", self.log_posteriors, residuals)
         slopes -= np.einsum("nc,nc->", self.log_shares, residuals)
         return -float((self.weights * pooled[at, self.labels]).sum()), slopes
+
+    def pooled(self, shares: Floats) -> Floats:
+        """Return the pool's log-posteriors, (n_rows, n_classes)."""
+        # Sums by einsum, not by BLAS: the same whatever its number of threads.
+        pooled = np.einsum("mnc,m->nc", self.log_posteriors, shares)
+        return log_posterior(pooled + (1.0 - shares.sum()) * self.log_shares)
 
     def mean_loss(self, shares: Floats) -> float:
         """Return the pool's log-loss."""
@@ -94,27 +99,50 @@ def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, 
     """Return the shares, and the held-out loss of the pool and of each member."""
     if trial is None:
         return np.full(len(members), 1.0 / len(members)), None
-    logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
-    held_out = HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
+    held_out = _held_out(members, trial)
     shares = fit_shares(held_out)
     return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
 
 
+def _held_out(members: Sequence[Member], trial: Trial) -> HeldOut:
+    logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
+    return HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
+
+
+def held_out_rows(
+    members: Sequence[Member], shares: Floats, trial: Trial | None
+) -> HeldOutRows | None:
+    """Return what the pool says of rows by fits without their fold."""
+    if trial is None:
+        return None
+    pooled = _held_out(members, trial).pooled(shares)
+    return HeldOutRows(pooled, trial.labels, trial.weights)
+
+
 def pool_members(
-    part: Part, given: Structure, members: Sequence[Member], shares: Floats, progress: Progress
+    part: Part,
+    given: Structure,
+    members: Sequence[Member],
+    shares: Floats,
+    progress: Progress,
+    smooth: Smooth | None = None,
 ) -> Tables:
     """Return the geometric mean of members, as a network where the structure allows it.
 
-    Parents of the structure given that the part's structure lacks have one group.
+    Parents of the structure given that the part's structure lacks have one group. How sure the
+    scores are is told by the curvature of a `smooth` member's fit.
     """
     structure, n_classes = part.structure, part.rows.domain.n_classes
     wanted, log_prior = _input_shares(part), np.zeros(n_classes)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
     logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
+    sampled, said = None if smooth is None else SampledRows.of(part), []
     progress.start("pool", total=float(len(members)), unit="members")
     # One member after the other: the tables of all at a time would be many.
     for share, member in zip(shares, members, strict=True):
         found = member.scores(part)
+        if sampled is not None:
+            said.append(sampled.log_odds(found))
         log_prior += share * found.class_node
         for log, scores in zip(values, found.values, strict=True):
             log += share * scores
@@ -137,12 +165,21 @@ def pool_members(
     log_prior = log_prior + fit_offsets(part.rows, asked, part.class_counts, part.context)
     normalized = structure.is_moral()
     if normalized:
-        counts, total = part.grouped_counts, float(part.class_counts.sum())
-        values = [counts.values[one] / total for one in structure.selected]
-        known = structure, logs, log_prior, wanted, ClassShares(part.class_shares, values)
+        known = structure, logs, log_prior, wanted
         logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
     families = _under(part, given.parent_indices, logs, inside)
-    return Tables(log_prior, families, normalized=normalized)
+    tables = Tables(log_prior, families, normalized=normalized)
+    if sampled is None or smooth is None:
+        return tables
+    joint = tables.log_joint(given, sampled.codes, part.rows.domain.arities)
+    node, *entries = fit_variances(sampled, members, shares, said, smooth, joint)
+    wide = [
+        np.broadcast_to(under_parents(one, log.ndim - 2), log.shape)
+        for one, log in zip(entries[len(logs) :], logs, strict=True)
+    ]
+    inside = [(one, one) for one in entries[: len(logs)]]
+    spread = spread_of_families(node[0], _under(part, given.parent_indices, wide, inside))
+    return replace(tables, spread=spread)
 
 
 def _under(
@@ -195,42 +232,21 @@ def _input_shares(part: Part) -> list[Floats]:
     """Return each family's P(parents, x) of groups, whatever the class: frequencies, smoothed.
 
     Where the structure has no immoralities they are those of a network, so
-    that they agree where families overlap; elsewhere, P(x | parents).
+    that they agree where families overlap.
     """
     structure, n_features = part.structure, part.rows.domain.n_features
     pairs = zip(structure.selected, structure.parent_indices, strict=True)
     families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
     tables = [(family, (at,)) for at, family in enumerate(families)]
-    row = float(part.class_counts.sum()) / max(part.rows.n_rows, 1)
-    shares = [
-        _smoothed(weighed[tuple(slice(size - 1) for size in weighed.shape)], row)
-        for weighed in weigh_joints(tables, part.columns, part.rows, part.context)
-    ]
+    logs, joints = [], []
+    for weighed in weigh_joints(tables, part.columns, part.rows, part.context):
+        joint = weighed[tuple(slice(size - 1) for size in weighed.shape)]
+        n_groups = joint.shape[-1]
+        # One row's weight, shared as the feature's groups are.
+        own = joint.reshape(-1, n_groups).sum(axis=0) + 1.0 / n_groups
+        smoothed = joint + own / own.sum()
+        logs.append(_log_conditional(smoothed))
+        joints.append(smoothed / smoothed.sum())
     if not structure.is_moral():
-        return shares
-    logs = [_log_conditional(share) for share in shares]
+        return joints
     return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]
-
-
-def _smoothed(weighed: Floats, row: float) -> Floats:
-    """Return P(x | parents) from weights (*parents, x); `row` is the mean weight of a row.
-
-    Frequencies under some parents count beside so many rows of what is said under one parent
-    less: as many as make each row most probable by the others.
-    """
-    n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
-    shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups
-    shares /= shares.sum()
-    for depth in range(1, n_parents + 1):
-        held = weighed.sum(axis=tuple(range(depth, n_parents)))
-        total, above = held.sum(axis=-1, keepdims=True), np.expand_dims(shares, depth - 1)
-        seen = held > 0.0
-        own, known = held[seen], np.broadcast_to(above, held.shape)[seen]
-        others = np.maximum(np.broadcast_to(total, held.shape)[seen] - row, 0.0)
-        fits = [
-            float((own * np.log((np.maximum(own - row, 0.0) + n * known) / (others + n))).sum())
-            for n in row * VIRTUAL_ROWS
-        ]
-        n = row * VIRTUAL_ROWS[int(np.argmax(fits))]
-        shares = (held + n * above) / (total + n)
-    return shares

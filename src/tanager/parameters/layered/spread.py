@@ -1,0 +1,308 @@
+r"""How sure a pool of trained scores is, as variances of the final tables' entries.
+
+Around its optimum the penalised likelihood of smooth scores is about that of a normal variable
+whose precision is the curvature :math:`J^\top W J + \Lambda`, with W the posterior's variance in
+each row and :math:`\Lambda` the prior. Draws of it are solutions for random right-hand sides, by
+conjugate gradients on a sample of rows; averaged over the values of a smooth function, intervals
+of such a posterior cover as often as they say. The generative member knows its own variances.
+
+With :math:`V_s` and :math:`V_g` the variance of a row's log-odds by each, and :math:`a` the
+smooth members' part of the shares, the pool's is taken as
+
+.. math:: V_g + a^2 (V_s - V_g) + (\bar l - l_*)^2
+
+since an efficient estimate has its own variance as covariance with another one; the last term is
+how far the pool is from its best member, which others may have drawn it away from.
+
+What is kept is one variance per entry of the network's tables. They start as those of the entries
+themselves and are scaled until their sums over a row's entries, whose errors partly cancel, are
+those of the rows.
+
+References
+----------
+Nychka (1988), DOI 10.1080/01621459.1988.10478711: intervals of smooth functions. Hausman (1978),
+DOI 10.2307/1913827: covariance of an efficient estimate with another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codes
+from tanager.codes.groups import group_codes
+from tanager.codes.hashing import Sample, hash_bound
+from tanager.loglinear import Terms
+from tanager.loglinear.objective import CLASS_PRECISION
+from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
+from tanager.parameters.layered.part import Part
+from tanager.parameters.tables import log_posterior
+
+__all__ = ["SampledRows", "fit_variances"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KEY = 6_203  # names the random streams
+MOST_ROWS = 2_000  # whose log-odds are drawn
+DRAWS = 16  # in all classes together, but at least FEWEST of each
+FEWEST = 4
+STEPS = 12  # of conjugate gradients
+ROUNDS = 10  # of scaling
+LEAST = 1e-9  # variance
+WEAKER = 10.0**-0.25  # half a step of the search for strengths, which prefers the stronger of two
+STEADY = 8.0  # rows by which an entry keeps its variance
+
+
+class SampledRows(NamedTuple):
+    """Training rows, with weights that stand for all of them."""
+
+    part: Part
+    codes: Codes
+    weights: Floats
+
+    @classmethod
+    def of(cls, part: Part) -> SampledRows:
+        """Draw rows of a part."""
+        rows, kept, seed = part.rows, part.rows, part.context.row_seed(KEY)
+        if rows.n_rows > MOST_ROWS:
+            bound = hash_bound(rows, seed, MOST_ROWS, part.context)
+            kept = rows.subset(Sample(seed, bound))
+        chunk = kept.gather()
+        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        codes, rng = chunk.codes.copy(), part.context.generator(KEY, 1)
+        for values, arity in zip(codes, rows.domain.arities, strict=True):
+            unknown = values >= arity  # is taken for what another row has
+            if unknown.any():
+                known = np.append(values[~unknown], 0)
+                values[unknown] = known[rng.integers(max(len(known) - 1, 1), size=unknown.sum())]
+        return cls(part, codes, weights * (rows.total_weight / max(weights.sum(), LEAST)))
+
+    def log_odds(self, found: MemberScores) -> Floats:
+        """Return what a member says of each class against all others, (n_rows, n_classes)."""
+        arrays = [found.class_node[None], *found.values, *found.groups]
+        return _log_odds(log_posterior(_sums(arrays, self.places(arrays))))
+
+    def places(self, arrays: Sequence[Floats]) -> list[Ints]:
+        """Return each row's entry of arrays: the class node's, values', and groups' of features.
+
+        They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
+        """
+        codes, structure, groups = self.codes, self.part.structure, self.part.groups
+        out = [np.zeros(codes.shape[1], np.int64)]
+        families: list[tuple[tuple[int, ...], int]] = [((), one) for one in structure.selected]
+        families += list(zip(structure.parent_indices, structure.selected, strict=True))
+        n_values = len(structure.selected)
+        for at, ((parents, feature), array) in enumerate(zip(families, arrays[1:], strict=True)):
+            place = np.zeros(codes.shape[1], np.int64)
+            members = (*parents[: array.ndim - 2], feature)
+            for one, size in zip(members, array.shape[:-1], strict=True):
+                place *= size
+                if size > 1:
+                    place += codes[one] if at < n_values else groups[one][codes[one]]
+            out.append(place)
+        return out
+
+
+def fit_variances(
+    rows: SampledRows,
+    members: Sequence[Member],
+    shares: Floats,
+    said: Sequence[Floats],
+    smooth: Smooth,
+    log_joint: Floats,
+) -> list[Floats]:
+    """Return the variances of a pool's scores, in the arrays that `SampledRows.places` describes.
+
+    Parameters
+    ----------
+    rows
+    members, shares
+        Those that are heard.
+    said : sequence of ndarray, shape (n_rows, n_classes)
+        The log-odds that each of them gives the classes.
+    smooth : Smooth
+        Whose curvature is taken: the deepest member.
+    log_joint : ndarray of float64, shape (n_rows, n_classes)
+        Of the pool.
+    """
+    chances = np.exp(log_posterior(log_joint.copy()))
+    odds = _log_odds(log_posterior(log_joint.copy()))
+    wanted = np.zeros_like(odds)
+    if members:
+        wanted += (odds - said[int(np.argmin([one.loss for one in members]))]) ** 2
+    generative = next((one for one in members if isinstance(one, Generative)), None)
+    known = None if generative is None else generative.variances(rows.part)
+    smooth_shares = sum(s for s, m in zip(shares, members, strict=True) if isinstance(m, Smooth))
+    part = 1.0 if known is None else float(smooth_shares / shares.sum())
+    entries, drawn = _drawn(rows, smooth, chances)
+    wanted += part**2 * drawn
+    # A calibrated probability is a mean, nearer to a half than the middle of what is plausible.
+    wanted += (odds * (np.sqrt(1.0 + np.pi / 8.0 * wanted) - 1.0)) ** 2
+    wanted = _of_scores(wanted, chances)
+    entries = [part**2 * one for one in entries]
+    if known is not None:
+        structure, spread = known
+        codes = group_codes(rows.codes, rows.part.groups)
+        arities = np.array([int(one.max()) + 1 for one in rows.part.groups])
+        own = (1.0 - part**2) * spread.log_joint(structure, codes, arities)
+        wanted += own
+        entries[0] = entries[0] + (1.0 - part**2) * spread.log_prior
+        n = len(structure.selected)
+        for at, table in enumerate(spread.families):
+            layer = (1.0 - part**2) * table.to_dense().log_prob
+            axes = range(layer.ndim - 2)
+            entries[1 + n + at] = (
+                add_layer(entries[1 + n + at], layer, axes)
+                if layer.ndim > 2
+                else entries[1 + n + at] + layer
+            )
+    entries = [np.maximum(one, LEAST) for one in entries]
+    return _scaled(entries, rows.places(entries), wanted)
+
+
+def _log_odds(log_posteriors: Floats) -> Floats:
+    rest = np.exp(log_posteriors) @ (1.0 - np.eye(log_posteriors.shape[1]))
+    return log_posteriors - np.log(np.maximum(rest, 1e-150))
+
+
+def _sums(arrays: Sequence[Floats], places: Sequence[Ints]) -> Floats:
+    """Return the sum of each row's entries, (n_rows, n_classes)."""
+    n_classes = arrays[0].shape[-1]
+    out = np.zeros((len(places[0]), n_classes))
+    for array, place in zip(arrays, places, strict=True):
+        out += array.reshape(-1, array.shape[-1])[place]
+    return out
+
+
+def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Floats], Floats]:
+    """Return the variances of entries, as scores, and of the rows' log-odds, by the curvature."""
+    part, depth = rows.part, smooth.depth
+    rng, terms, n_classes = part.context.generator(KEY), part.terms(depth), chances.shape[1]
+    classes = [1] if n_classes == 2 else list(range(n_classes))
+    # The log-odds of a class are its score less the mean of the others': they have more room.
+    layers = np.array([CLASS_PRECISION, *(WEAKER * one for one in smooth.layers(part))])
+    precision = layers[terms.depths + 1] * (1.0 - 1.0 / n_classes)
+    n_draws = max(FEWEST, DRAWS // len(classes))
+    cells = _RowCells(terms, rows.codes)
+    found, drawn = [], []
+    for c in classes:
+        curvature = rows.weights * chances[:, c] * (1.0 - chances[:, c])
+        scores = terms.scores(cells.draw(curvature, precision, n_draws, rng))
+        drawn.append((cells.of(terms.joint.expand(scores)) ** 2).mean(axis=1))
+        found.append(_entries(part, depth, scores, precision))
+    copies = n_classes // len(classes)
+    entries = [np.stack(one * copies, axis=-1) / copies for one in zip(*found, strict=True)]
+    return entries, np.stack(drawn * copies, axis=-1)
+
+
+class _RowCells:
+    """Rows as sums of cells, J, and the posterior of parameters that it gives."""
+
+    def __init__(self, terms: Terms, codes: Codes) -> None:
+        from scipy.sparse import csr_array
+
+        cells, wide = terms.joint.places.locate(codes)
+        at = np.concatenate(
+            [np.zeros((len(cells), 1), np.int64), cells + terms.joint.starts, wide], axis=1
+        )
+        shape = len(at), terms.joint.n_cells
+        ends = np.arange(len(at) + 1) * at.shape[1]
+        self._terms = terms
+        self._matrix = csr_array((np.ones(at.size), at.ravel(), ends), shape=shape)
+        self._back = self._matrix.T.tocsr()
+
+    def of(self, tables: Floats) -> Floats:
+        """Return the sums of each row's cells."""
+        return np.asarray(self._matrix @ tables)
+
+    def draw(
+        self, curvature: Floats, precision: Floats, n_draws: int, rng: np.random.Generator
+    ) -> Floats:
+        """Draw parameters, (n_cells, n_draws), with mean zero."""
+        terms = self._terms
+        mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
+        scale = 1.0 / (terms.parameter_mass() * mean + precision)[:, None]
+
+        def back(rows: Floats) -> Floats:
+            return terms.pull(np.asarray(self._back @ rows))
+
+        def times(free: Floats) -> Floats:
+            rows = self.of(terms.expand(free)) * curvature[:, None]
+            return back(rows) + precision[:, None] * free
+
+        noise = rng.standard_normal((len(curvature), n_draws)) * np.sqrt(curvature)[:, None]
+        wanted = back(noise) + np.sqrt(precision)[:, None] * rng.standard_normal(
+            (terms.n_cells, n_draws)
+        )
+        wanted[terms.blank] = 0.0  # no parameters
+        out = np.zeros_like(wanted)
+        left, ahead = wanted, scale * wanted
+        size = np.einsum("ij,ij->j", left, ahead)
+        for _ in range(STEPS):
+            turned = times(ahead)
+            step = size / np.maximum(np.einsum("ij,ij->j", ahead, turned), 1e-300)
+            out += step * ahead
+            left = left - step * turned
+            scaled = scale * left
+            before, size = size, np.einsum("ij,ij->j", left, scaled)
+            ahead = scaled + size / np.maximum(before, 1e-300) * ahead
+        return out
+
+
+def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[Floats]:
+    """Return the mean squares of draws (n_cells, n_draws), as entries without the class axis.
+
+    Each family's draws have mean zero over its rows: levels are the class node's.
+    """
+    terms, drawn = part.terms(depth), []
+    for at in range(len(terms.families)):
+        cells = terms.cells(at)
+        mass, own = terms.mass[cells], scores[cells]
+        own = own - np.tensordot(mass, own, mass.ndim) / max(float(mass.sum()), LEAST)
+        # What no row has is as unsure as the prior.
+        unseen = np.isin(cells, terms.blank)
+        own[unseen] = 1.0 / np.sqrt(precision[cells[unseen]])[:, None]
+        drawn.append(own)
+    selected = part.structure.selected
+    position = {feature: at for at, feature in enumerate(selected)}
+    groups = [np.zeros((1, 1)) for _ in selected]
+    layers = zip(part.interactions(depth), drawn[len(selected) :], strict=True)
+    for (feature, parents), layer in layers:
+        at = position[feature]
+        held = part.structure.parent_indices[at]
+        groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
+    out = [scores[:1], *drawn[: len(selected)], *groups]
+    return [(one**2).mean(axis=-1) for one in out]
+
+
+def _of_scores(wanted: Floats, chances: Floats) -> Floats:
+    """Return variances of the classes' scores that give those of log-odds, (n_rows, n_classes)."""
+    others = 1.0 - np.eye(wanted.shape[1])
+    rest = np.maximum(chances @ others, 1e-150)
+    out = 0.5 * wanted
+    for _ in range(ROUNDS if wanted.shape[1] > 2 else 0):
+        now = out + (chances**2 * out) @ others / rest**2
+        out = out * np.sqrt(wanted / np.maximum(now, LEAST))
+    return out
+
+
+def _scaled(entries: list[Floats], places: list[Ints], wanted: Floats) -> list[Floats]:
+    """Scale entries until their sums over each row's places are about the variances wanted.
+
+    Steps that lower the Itakura-Saito divergence, which suits variances of few draws.
+    """
+    out = [array.copy() for array in entries]
+    for _ in range(ROUNDS):
+        total = np.maximum(_sums(out, places), LEAST)
+        up, down = wanted / total**2, 1.0 / total
+        for array, place in zip(out, places, strict=True):
+            flat = array.reshape(-1, array.shape[-1])
+            for c in range(flat.shape[1]):
+                steady = STEADY * float(down[:, c].mean())
+                more = np.bincount(place, up[:, c], len(flat)) + steady
+                flat[:, c] *= np.sqrt(more / (np.bincount(place, down[:, c], len(flat)) + steady))
+    return out

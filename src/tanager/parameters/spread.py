@@ -1,0 +1,163 @@
+r"""How sure each number of a table is, in the table's own form.
+
+Of counts, a context's probabilities are Dirichlet with as many rows as it has, those of the prior
+included. A probability p that a of M such rows speak for has the squared coefficient of variation
+
+.. math:: v = \frac{1 - p}{a + p}, \qquad p = a / M,
+
+about the variance of its logarithm where rows are many. With back-off, a share :math:`\rho` of an
+estimate is the parent context's, and passes on :math:`\rho^2` of its v. How far the logarithm may
+be off is told by a Gamma variable of shape 1 / v: it has that coefficient, and the long tail to
+the left of a probability that hardly a row speaks for (`reaches`).
+
+Each v is kept as one of 256 levels, a byte in a model file: neighbours differ by 8 %, so that a
+standard deviation is off by 2 % at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.counts import ContextTree
+from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
+
+__all__ = [
+    "LEVELS",
+    "at_levels",
+    "count_spread",
+    "level_codes",
+    "prior_levels",
+    "reaches",
+    "spread_of_families",
+    "table_arrays",
+]
+
+Floats = NDArray[np.float64]
+
+LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
+LEAST_ROWS = 0.02  # that any value is taken to be worth
+FURTHEST = 20.0  # that a logarithm may be off
+
+
+def count_spread(
+    tree: ContextTree,
+    cells: Floats,
+    unseen: Floats,
+    totals: Floats,
+    *,
+    backoff: bool = True,
+    shares: Floats | None = None,
+    doubt: Floats | float = 0.0,
+) -> FamilyTable | None:
+    """Return the variances of a family from the rows that each probability is worth.
+
+    Parameters
+    ----------
+    tree : ContextTree
+    cells : ndarray of float64, shape (n_cells,)
+    unseen : ndarray of float64, shape (n_nodes,)
+        Of a value without a cell in the node.
+    totals : ndarray of float64, shape (n_nodes,)
+        Of all values of the node.
+    backoff : bool
+        As in `TreeTable`. Without it there's no answer for a table that's too large to spell out.
+    shares : ndarray of float64, shape (n_cells,), or None
+        The parent's share of each estimate where contexts lean on the one above. The root's
+        own variation is left out: it's the same for all classes.
+    doubt : ndarray of float64, shape (n_cells,)
+        What else is unknown of each estimate, a variance of its logarithm.
+    """
+    own, escape = _variation(cells, totals[tree.cell_nodes()]), _variation(unseen, totals)
+    own += doubt
+    if shares is not None:
+        own[: tree.level_cell[1]] = 0.0
+        for depth in range(2, tree.depth + 1):
+            at = slice(int(tree.level_cell[depth]), int(tree.level_cell[depth + 1]))
+            own[at] += shares[at] ** 2 * own[tree.cell_parent[at]]
+    contexts = tree.without_counts()
+    table = TreeTable(contexts, own, escape, inherit=shares is not None, backoff=backoff)
+    found = from_root(table).compact()
+    if not isinstance(found, TreeTable):
+        return found
+    return table if backoff else None
+
+
+def from_root(table: TreeTable) -> TreeTable:
+    """Return a tree whose sums start from zero, where a table of logarithms has the uniform."""
+    escape = table.node_log_escape.copy()
+    escape[0] += np.log(table.contexts.arity) if table.inherit else 0.0
+    return replace(table, node_log_escape=escape)
+
+
+def _variation(rows: Floats, total: Floats) -> Floats:
+    rows = np.maximum(rows, LEAST_ROWS)
+    share = np.minimum(rows / np.maximum(total, rows), 1.0)
+    return np.asarray((1.0 - share) / (rows + share))
+
+
+def reaches(spread: Tables, level: float) -> tuple[Tables, Tables]:
+    """Return how far below and above each logarithm may be, squared, in the form of the tables."""
+    from scipy.special import gammaincinv
+
+    shape = 1.0 / LEVELS
+    tails = np.array([[0.5 - 0.5 * level], [0.5 + 0.5 * level]])
+    ends = np.log(np.maximum(gammaincinv(shape, tails), np.finfo(float).tiny)) - np.log(shape)
+    below, above = np.minimum(ends**2, FURTHEST**2)
+    return _mapped(spread, below), _mapped(spread, above)
+
+
+def _mapped(spread: Tables, values: Floats) -> Tables:
+    """Return the tables with each level replaced by a value, (256,)."""
+    families = []
+    for table in spread.families:
+        found = at_levels(table, level_codes(table), values)
+        families.append(from_root(found) if isinstance(found, TreeTable) else found)
+    return Tables(values[_nearest(spread.log_prior)], tuple(families), normalized=False)
+
+
+def spread_of_families(prior: Floats, families: Sequence[FamilyTable | None]) -> Tables | None:
+    """Return the variances of a network, at the nearest levels; None where any is unknown."""
+    known = [family for family in families if family is not None]
+    if len(known) < len(families):
+        return None
+    found = [at_levels(family, level_codes(family)) for family in known]
+    return Tables(LEVELS[_nearest(prior)], tuple(found), normalized=False)
+
+
+def level_codes(table: FamilyTable) -> NDArray[np.uint8]:
+    """Return the levels of a family's variances as one list."""
+    return np.concatenate([_nearest(array).ravel() for array in table_arrays(table).values()])
+
+
+def prior_levels(spread: Tables) -> list[int]:
+    """Return the levels of the class prior's variances."""
+    return [int(level) for level in _nearest(spread.log_prior)]
+
+
+def at_levels(like: FamilyTable, codes: NDArray[np.uint8], values: Floats = LEVELS) -> FamilyTable:
+    """Return the values of a list of levels, in the form of a table."""
+    arrays = table_arrays(like)
+    ends = np.cumsum([array.size for array in arrays.values()])[:-1]
+    parts = zip(arrays.items(), np.split(values[codes], ends), strict=True)
+    found: dict[str, Any] = {name: part.reshape(array.shape) for (name, array), part in parts}
+    return replace(like, **found)
+
+
+def table_arrays(table: FamilyTable) -> dict[str, Floats]:
+    """Return a table's numbers by their names."""
+    names = {
+        DenseTable: ("log_prob",),
+        GroupedTable: ("log_group", "log_within"),
+        TreeTable: ("cell_log_prob", "node_log_escape"),
+    }
+    return {name: getattr(table, name) for name in names[type(table)]}
+
+
+def _nearest(variances: Floats) -> NDArray[np.uint8]:
+    steps = np.log(np.maximum(variances, LEVELS[0]) / LEVELS[0]) / 0.08
+    return np.minimum(np.rint(steps), len(LEVELS) - 1).astype(np.uint8)
