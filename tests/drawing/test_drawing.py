@@ -7,8 +7,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from tanager.drawing import DrawnGraph, draw_svg, lay_out, plan_drawing, route
-from tanager.drawing.layout import HEIGHT, MAX_WIDTH, text_width
+from tanager.drawing import DrawnGraph, draw_svg, lay_out, plan_drawing
+from tanager.drawing.layout import HEIGHT, text_width
 from tanager.drawing.legend import legend_rows
 
 
@@ -152,33 +152,54 @@ def test_a_drawing_of_sixty_features_is_no_wider_than_a_screen(name):
     assert layout.width <= 1200
     rows = legend_rows(plan, max(340, layout.width), text_width)
     assert all(row[-1].end <= max(340, layout.width) for row in rows)
-    for arrow in plan.arrows:
-        assert all(-1 <= x <= layout.width for x, _ in route(layout, arrow).points)
+    for way in [*layout.routes, *layout.class_routes]:
+        assert all(-1 <= x <= layout.width for x, _ in way)
 
 
-def test_deep_trees_are_drawn_top_to_bottom():
-    chain = lay_out(plan_drawing(GRAPHS["chain"]))
-    assert chain.is_list
-    assert len(set(chain.x)) == 1  # each below its parent, none indented
-    assert chain.y == sorted(chain.y)
-    assert chain.width < 390
-    deep = lay_out(plan_drawing(GRAPHS["deep"], fold=False))
-    assert deep.is_list
-    assert (max(deep.x) - min(deep.x)) / 30 <= np.log2(60)
-    assert not lay_out(plan_drawing(GRAPHS["small"])).is_list
-    assert MAX_WIDTH < 1200
-
-
-@pytest.mark.parametrize("name", ["tree", "chain"])
-def test_arrows_lead_from_box_to_box(name):
-    plan = plan_drawing(GRAPHS[name])
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("fold", [True, False])
+def test_features_stand_below_their_parents_and_the_class_above_all(name, fold):
+    plan = plan_drawing(GRAPHS[name], fold=fold)
     layout = lay_out(plan)
-    for arrow in plan.arrows:
-        way = route(layout, arrow)
-        for (x, y), at in ((way.points[0], arrow.parent), (way.points[-1], arrow.child)):
-            assert layout.x[at] - 3 <= x <= layout.x[at] + layout.widths[at] + 3
-            assert abs(y - layout.y[at]) <= HEIGHT / 2 + 3
-        assert (len(way.points) - 1) % 3 == 0
+    assert all(layout.y[arrow.parent] + HEIGHT < layout.y[arrow.child] for arrow in plan.arrows)
+    assert layout.target[1] + HEIGHT < min(layout.y)
+    reached = {arrow.child for arrow in plan.arrows}
+    assert len(layout.class_routes) == len(plan.boxes) - len(reached)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("fold", [True, False])
+def test_arrows_lead_from_box_to_box_and_behind_no_other(name, fold):
+    plan = plan_drawing(GRAPHS[name], fold=fold)
+    layout = lay_out(plan)
+    left, right = np.array(layout.x), np.add(layout.x, layout.widths)
+    for arrow, way in zip(plan.arrows, layout.routes, strict=True):
+        for (x, y), at, side in ((way[0], arrow.parent, 1), (way[-1], arrow.child, -1)):
+            assert left[at] <= x <= right[at]
+            assert y == pytest.approx(layout.y[at] + side * HEIGHT / 2)
+        points = np.array([bezier(way[i : i + 4], t) for i in range(0, len(way) - 1, 3)
+                           for t in np.linspace(0, 1, 9)])  # fmt: skip
+        inside = (
+            (np.abs(points[:, 1, None] - np.array(layout.y)) < HEIGHT / 2 - 1)
+            & (points[:, 0, None] > left + 1)
+            & (points[:, 0, None] < right - 1)
+        )
+        assert not inside.any()
+
+
+def bezier(points, t):
+    (a, b, c, d), s = np.array(points), 1 - t
+    return s**3 * a + 3 * s * s * t * b + 3 * s * t * t * c + t**3 * d
+
+
+def test_a_tree_is_drawn_without_crossings():
+    plan = plan_drawing(GRAPHS["tree"])
+    layout = lay_out(plan)
+    ends = [(way[0][0], way[-1][0], way[0][1], way[-1][1]) for way in layout.routes]
+    for a0, a1, top, bottom in ends:
+        for b0, b1, other_top, other_bottom in ends:
+            if (top, bottom) == (other_top, other_bottom):
+                assert (a0 - b0) * (a1 - b1) >= 0
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -4,7 +4,7 @@
 by matplotlib (`tanager.report.plot_network`) follow the same plan and layout.
 """
 
-from tanager.drawing.layout import GraphLayout, Route, lay_out, route, shorten
+from tanager.drawing.layout import GraphLayout, lay_out, shorten
 from tanager.drawing.plan import Arrow, Box, DrawingPlan, DrawnGraph, Legend, plan_drawing
 from tanager.drawing.svg import draw_svg
 
@@ -15,10 +15,8 @@ __all__ = [
     "DrawnGraph",
     "GraphLayout",
     "Legend",
-    "Route",
     "draw_svg",
     "lay_out",
     "plan_drawing",
-    "route",
     "shorten",
 ]

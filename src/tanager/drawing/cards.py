@@ -55,7 +55,9 @@ _STYLE = """<style>
  min-width:calc(var(--w)*.75)}
 .tanager .edge{fill:none;stroke:color-mix(in srgb,currentColor 38%,var(--t-ground))}
 .tanager .edge .tip{fill:color-mix(in srgb,currentColor 60%,var(--t-ground));stroke:none}
-.tanager .further{stroke-dasharray:5 4;opacity:.75}.tanager .class-edges{display:none}
+.tanager .further{stroke-dasharray:5 4;opacity:.75}
+.tanager .class-edges path{fill:none;stroke:color-mix(in srgb,#009E73 55%,var(--t-ground))}
+.tanager .class-edges .tip{fill:color-mix(in srgb,#009E73 55%,var(--t-ground));stroke:none}
 .tanager svg text{fill:currentColor}.tanager .class-node text{font-weight:600}
 .tanager svg text.legend{font-size:11.5px;opacity:.75}
 .tanager .class-node rect{fill:var(--t-ground);stroke:#009E73;stroke-width:1.5}

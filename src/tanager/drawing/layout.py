@@ -1,50 +1,50 @@
-"""Where the boxes of a drawing stand, and the way of its arrows.
+r"""Where the boxes of a drawing stand, and the way of its arrows.
 
-A network that is not too deep is drawn left to right::
+The drawing has layers, after Sugiyama, Tagawa and Toda (1981): parents stand above their
+children, arrows that pass a layer have a place of their own between its boxes, the order
+within layers is sought that has few crossings, and places are then moved towards their
+neighbours above and below::
 
-    sky ──► wet ──► slippery
-       └──► cold
+            class
+              |
+             sky
+            /   \
+         cold    wet
+            \   /  |
+          slippery umbrella
 
-A deep one would be wider than any screen, and is drawn top to bottom. The child
-with the most descendants stands below its parent, the others are indented. Each
-step of indentation halves the number of descendants at least, so even 1,000
-features are at most ten steps deep::
-
-    sky
-     ├─► cold
-     ▼
-    wet
-     ▼
-    slippery
-
-Lengths are pixels of a drawing whose letters are 13 pixels high; matplotlib
-draws in the same units.
+Lengths are pixels of a drawing whose letters are 13 pixels high; matplotlib draws in the
+same units.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from typing import NamedTuple
+from itertools import pairwise
 
-from tanager.drawing.plan import Arrow, DrawingPlan
+import numpy as np
+
+from tanager.drawing.plan import DrawingPlan
 from tanager.escaping import visible
 
-__all__ = ["FONT", "HEIGHT", "MARGIN", "PAD", "GraphLayout", "Route", "lay_out", "route", "shorten"]
-
-FONT, ROW, HEIGHT, GAP, PAD, MARGIN = 13, 36, 27, 58, 11, 14
-INDENT = 30  # of a list, a step
-STEM = 13  # where arrows leave the bottom of a box, from its left end
-ARCS = 70  # room at the right of a list for the arrows of further parents
+FONT, HEIGHT, PAD, MARGIN = 13, 27, 11, 14
+LAYER = 62.0  # from the middle of one layer to the next
+APART = 16.0  # between boxes
+LANE = 6.0  # width of the place where an arrow passes a layer
 MAX_NAME = 24
-MAX_WIDTH = 1040  # of a drawing left to right, unless asked otherwise
+MAX_WIDTH = 1040  # of a layer, unless asked otherwise: more boxes go to the next
+MANY = 100  # boxes
+SWEEPS = 12
+
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class GraphLayout:
-    """Where every box stands.
+    """Where everything stands.
 
     Attributes
     ----------
@@ -55,8 +55,10 @@ class GraphLayout:
         Of the whole drawing.
     target : tuple of float
         Left end, middle and width of the box of the class.
-    is_list : bool
-        Whether it is drawn top to bottom.
+    routes : list of list of (x, y)
+        Of each arrow of the plan: a start, then three points for every cubic curve.
+    class_routes : list of list of (x, y)
+        From the class to each box that no arrow leads to.
     """
 
     x: list[float]
@@ -65,22 +67,8 @@ class GraphLayout:
     width: float
     height: float
     target: tuple[float, float, float]
-    is_list: bool
-
-
-class Route(NamedTuple):
-    """The way of an arrow.
-
-    Attributes
-    ----------
-    points : list of (x, y)
-        A start, then three points for every cubic curve.
-    heading : {"right", "down", "left"}
-        Where the arrow points at its end.
-    """
-
-    points: list[tuple[float, float]]
-    heading: str
+    routes: list[list[Point]]
+    class_routes: list[list[Point]]
 
 
 def shorten(name: str, most: int = MAX_NAME) -> str:
@@ -107,7 +95,7 @@ def text_width(text: str) -> float:
 def lay_out(
     plan: DrawingPlan, measure: Callable[[str], float] = text_width, max_width: float = MAX_WIDTH
 ) -> GraphLayout:
-    """Place the boxes of a plan.
+    """Place the boxes and arrows of a plan.
 
     Parameters
     ----------
@@ -115,161 +103,281 @@ def lay_out(
     measure : callable
         The width of a text.
     max_width : float
-        A drawing left to right that is wider, the class not counted, is drawn top to bottom.
+        About how wide the drawing may become before boxes move to further layers.
     """
     widths = [measure(shorten(box.label)) + 2 * PAD for box in plan.boxes]
+    arrows = [(arrow.parent, arrow.child) for arrow in plan.arrows]
+    parts = _components(len(widths), arrows)
+    placed = [_narrow_enough(part, widths, arrows, max_width) for part in parts]
+    shift, width, height = _pack(placed, max_width)
     target = measure(shorten(plan.graph.target)) + 2 * PAD
-    children: list[list[int]] = [[] for _ in plan.boxes]
-    for at, box in enumerate(plan.boxes):
-        if box.parent is not None:
-            children[box.parent].append(at)
-    roots = [at for at, box in enumerate(plan.boxes) if box.parent is None]
-    trees = sorted((_branch_order(at, children) for at in roots), key=len, reverse=True)
-    across = _left_to_right(trees, children, widths, target)
-    if across.width <= max_width + target + GAP:
-        return across
-    return _top_to_bottom(trees, children, widths, target)
-
-
-def _left_to_right(
-    trees: list[list[int]], children: list[list[int]], widths: list[float], target: float
-) -> GraphLayout:
-    """Give every leaf a row of its own and every parent the middle of its children.
-
-    Trees stand one below the other, in as many columns as make a drawing that
-    is not much higher than wide.
-    """
-    leaves = [sum(not children[at] for at in tree) for tree in trees]
-    longest = max([12, round(2.0 * sqrt(sum(leaves))), *leaves])
+    width = max(width, target + 2 * MARGIN)
+    top = MARGIN + HEIGHT / 2
     x, y = [0.0] * len(widths), [0.0] * len(widths)
-    left, row, widest, lowest = MARGIN + target + GAP, 0, 0.0, 0
-    for tree, n_leaves in zip(trees, leaves, strict=True):
-        if row and row + n_leaves > longest:
-            left, row, widest = left + widest + GAP / 2, 0, 0.0
-        x[tree[0]], y[tree[0]] = left, float(row)
-        widest = max(widest, _place_tree(tree, children, widths, x, y) - left)
-        row += n_leaves
-        lowest = max(lowest, row)
-    height = max(lowest, 2) * ROW + 2.0 * MARGIN
-    middle = [MARGIN + ROW * (at + 0.5) for at in y]
-    return GraphLayout(
-        x, middle, widths, left + widest + MARGIN, height, (MARGIN, height / 2, target), False
-    )
+    ways: dict[tuple[int, int], list[Point]] = {}
+    for part, (right, down) in zip(placed, shift, strict=True):
+        right, down = right + MARGIN, down + top + LAYER
+        for box in part.boxes:
+            x[box] = part.center[box] - widths[box] / 2 + right
+            y[box] = part.layer[box] * LAYER + down
+        for edge, points in part.ways().items():
+            ways[edge] = [(a + right, b + down) for a, b in points]
+    below = {child for _, child in arrows}
+    tops = [x[at] + widths[at] / 2 for at in range(len(widths)) if at not in below]
+    over = min(max(float(np.mean(tops)) - target / 2, MARGIN), width - target - MARGIN)
+    class_routes = [
+        _curve(
+            [(over + target / 2, top + HEIGHT / 2), (x[at] + widths[at] / 2, y[at] - HEIGHT / 2)]
+        )
+        for at in range(len(widths))
+        if at not in below
+    ]
+    routes = [_curve(ways[edge]) for edge in arrows]
+    whole = height + top + LAYER + MARGIN
+    return GraphLayout(x, y, widths, width, whole, (over, top, target), routes, class_routes)
 
 
-def _place_tree(
-    tree: list[int],
-    children: Sequence[Sequence[int]],
+def _components(n_boxes: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the boxes that arrows join, part by part, and in one part all that are alone."""
+    part = list(range(n_boxes))
+
+    def find(at: int) -> int:
+        while part[at] != at:
+            part[at] = at = part[part[at]]
+        return at
+
+    for parent, child in arrows:
+        part[find(child)] = find(parent)
+    joined: dict[int, list[int]] = {}
+    for at in range(n_boxes):
+        joined.setdefault(find(at), []).append(at)
+    alone = [boxes[0] for boxes in joined.values() if len(boxes) == 1]
+    parts = sorted((boxes for boxes in joined.values() if len(boxes) > 1), key=len, reverse=True)
+    return [*parts, alone] if alone else parts
+
+
+def _narrow_enough(
+    boxes: list[int], widths: Sequence[float], arrows: Sequence[tuple[int, int]], max_width: float
+) -> _Layered:
+    """Return boxes in layers, fewer boxes in each while the arrows that pass need more room.
+
+    A drawing of very many boxes is wider than a screen in any case.
+    """
+    for share in (1.0, 0.8, 0.6, 0.45) if len(boxes) <= MANY else (1.0,):
+        part = _Layered(boxes, widths, arrows, max_width, share * max_width)
+        if part.width <= max_width:
+            break
+    return part
+
+
+def _pack(parts: Sequence[_Layered], max_width: float) -> tuple[list[Point], float, float]:
+    """Return how far each part is moved, parts side by side in rows; also width and height."""
+    shift, left, top, lowest, widest = [], 0.0, 0.0, 0.0, 0.0
+    for part in parts:
+        if left and left + part.width > max_width:
+            left, top = 0.0, lowest + LAYER
+        shift.append((left, top))
+        left += part.width + 2 * APART
+        lowest = max(lowest, top + (part.n_layers - 1) * LAYER + HEIGHT / 2)
+        widest = max(widest, left - 2 * APART)
+    return shift, widest + 2 * MARGIN, lowest
+
+
+class _Layered:
+    """Boxes that arrows join, in layers; places of arrows are numbered after the boxes.
+
+    Attributes
+    ----------
+    layer : dict of int to int
+    center : dict of int to float
+        From the left end of the part.
+    """
+
+    def __init__(
+        self,
+        boxes: list[int],
+        widths: Sequence[float],
+        arrows: Sequence[tuple[int, int]],
+        max_width: float,
+        room: float,
+    ) -> None:
+        self.boxes = boxes
+        inside = set(boxes)
+        self.arrows = [edge for edge in arrows if edge[0] in inside]
+        self.layer = _layers(boxes, widths, self.arrows, room)
+        self.n_layers = max(self.layer.values()) + 1
+        self.wide = {box: widths[box] for box in boxes}
+        self.chains = {edge: self._chain(edge, len(widths)) for edge in self.arrows}
+        rows: list[list[int]] = [[] for _ in range(self.n_layers)]
+        for at, layer in self.layer.items():
+            rows[layer].append(at)
+        joined = [pair for chain in self.chains.values() for pair in pairwise(chain)]
+        self.up: dict[int, list[int]] = {at: [] for at in self.layer}
+        self.down: dict[int, list[int]] = {at: [] for at in self.layer}
+        for upper, lower in joined:
+            self.up[lower].append(upper)
+            self.down[upper].append(lower)
+        self.rows = _with_few_crossings(rows, self.up, self.down)
+        self.center = self._centers(max_width)
+        self.width = max(self.center[at] + self.wide[at] / 2 for at in self.layer)
+
+    def _chain(self, edge: tuple[int, int], n_boxes: int) -> list[int]:
+        """Return an arrow's places: its parent, one in each layer that it passes, its child."""
+        first, last = self.layer[edge[0]], self.layer[edge[1]]
+        chain = [edge[0]]
+        for layer in range(first + 1, last):
+            place = n_boxes + len(self.wide)
+            self.layer[place], self.wide[place] = layer, LANE
+            chain.append(place)
+        return [*chain, edge[1]]
+
+    def _centers(self, max_width: float) -> dict[int, float]:
+        """Return the middle of each place: near those that it is joined with, none overlapping."""
+        center: dict[int, float] = {}
+        for row in self.rows:
+            left = 0.0
+            for at in row:
+                center[at] = left + self.wide[at] / 2
+                left += self.wide[at] + APART
+        for sweep in range(2 * SWEEPS):
+            for row in self.rows if sweep % 2 else reversed(self.rows):
+                wanted = [
+                    float(np.mean([center[one] for one in near])) if near else center[at]
+                    for at in row
+                    for near in [self.up[at] + self.down[at]]
+                ]
+                gaps = [
+                    (self.wide[a] + self.wide[b]) / 2 + min(APART, self.wide[a], self.wide[b])
+                    for a, b in pairwise(row)
+                ]
+                ends = self.wide[row[0]] / 2, max_width - self.wide[row[-1]] / 2
+                center.update(zip(row, _kept_apart(wanted, gaps, ends), strict=True))
+        left = min(center[at] - self.wide[at] / 2 for at in center)
+        return {at: middle - left for at, middle in center.items()}
+
+    def ways(self) -> dict[tuple[int, int], list[Point]]:
+        """Return the points that each arrow passes, from the bottom of a box to a top."""
+        starts = {at: self._ports(at, self.down[at]) for at in self.boxes}
+        ends = {at: self._ports(at, self.up[at]) for at in self.boxes}
+        out = {}
+        for (parent, child), (_, *lanes, _) in self.chains.items():
+            first, last = (lanes[0], lanes[-1]) if lanes else (child, parent)
+            points = [(starts[parent][first], self.layer[parent] * LAYER + HEIGHT / 2)]
+            for lane in lanes:
+                y = self.layer[lane] * LAYER
+                points += [(self.center[lane], y - HEIGHT / 2), (self.center[lane], y + HEIGHT / 2)]
+            out[parent, child] = [
+                *points, (ends[child][last], self.layer[child] * LAYER - HEIGHT / 2)
+            ]  # fmt: skip
+        return out
+
+    def _ports(self, box: int, joined: Sequence[int]) -> dict[int, float]:
+        """Return where arrows leave or reach a box, in the order of their other ends."""
+        order = sorted(joined, key=lambda at: self.center[at])
+        room = min(self.wide[box] - 2 * PAD, 22.0 * (len(order) - 1))
+        step = room / (len(order) - 1) if len(order) > 1 else 0.0
+        return {at: self.center[box] - room / 2 + step * i for i, at in enumerate(order)}
+
+
+def _layers(
+    boxes: Sequence[int],
     widths: Sequence[float],
-    x: list[float],
-    row: list[float],
-) -> float:
-    """Fill in the places of one tree, from ``x[root]`` and ``row[root]`` on; returns its right end.
-
-    Generations stand in columns.
-    """
-    left, next_row = x[tree[0]], row[tree[0]]
-    depth = {tree[0]: 0}
-    for at in tree:
+    arrows: Sequence[tuple[int, int]],
+    max_width: float,
+) -> dict[int, int]:
+    """Return each box's layer: below all its parents, and no layer much wider than allowed."""
+    children: dict[int, list[int]] = {at: [] for at in boxes}
+    waiting = dict.fromkeys(boxes, 0)
+    for parent, child in arrows:
+        children[parent].append(child)
+        waiting[child] += 1
+    order = [at for at in boxes if not waiting[at]]
+    for at in order:  # grows: parents first
         for child in children[at]:
-            depth[child] = depth[at] + 1
-    columns = [0.0] * (max(depth.values()) + 1)
-    for at in tree:
-        columns[depth[at]] = max(columns[depth[at]], widths[at])
-    starts = [left]
-    for width in columns:
-        starts.append(starts[-1] + width + GAP)
-    for at in tree:
-        x[at] = starts[depth[at]]
-        if not children[at]:
-            row[at] = next_row
-            next_row += 1.0
-    for at in reversed(tree):
-        if children[at]:
-            row[at] = sum(row[child] for child in children[at]) / len(children[at])
-    return starts[-1] - GAP
+            waiting[child] -= 1
+            if not waiting[child]:
+                order.append(child)
+    depth = dict.fromkeys(boxes, 0)  # of what hangs below
+    for at in reversed(order):
+        depth[at] = max((depth[child] + 1 for child in children[at]), default=0)
+    layer = dict.fromkeys(boxes, 0)
+    room: dict[int, float] = {}
+    # What has most below it goes first; the others wait for a layer with room.
+    for at in sorted(order, key=lambda at: -depth[at]):
+        taken = layer[at]
+        while room.get(taken, 0.0) > 0 and room[taken] + widths[at] > max_width:
+            taken += 1
+        layer[at] = taken
+        room[taken] = room.get(taken, 0.0) + widths[at] + APART
+        for child in children[at]:
+            layer[child] = max(layer[child], taken + 1)
+    return layer
 
 
-def _top_to_bottom(
-    trees: list[list[int]], children: list[list[int]], widths: list[float], target: float
-) -> GraphLayout:
-    """Give every box a row of its own; columns of trees stand side by side, below the class."""
-    x, y = [0.0] * len(widths), [0.0] * len(widths)
-    longest = max([16, -(-len(widths) // 3), *map(len, trees)])
-    left, row, widest, lowest = float(MARGIN), 1, target, 1
-    for tree in trees:
-        if row > 1 and row + len(tree) - 1 > longest:
-            left, row, widest = left + widest + ARCS, 1, 0.0
-        for at, (box, step) in enumerate(_list_order(tree, children)):
-            x[box], y[box] = left + INDENT * (step + 1), MARGIN + ROW * (row + at + 0.5)
-            widest = max(widest, x[box] + widths[box] - left)
-        row += len(tree)
-        lowest = max(lowest, row)
-    height = ROW * lowest + 2.0 * MARGIN
-    width = left + widest + ARCS + MARGIN
-    return GraphLayout(x, y, widths, width, height, (MARGIN, MARGIN + ROW / 2, target), True)
+def _with_few_crossings(
+    rows: list[list[int]], up: dict[int, list[int]], down: dict[int, list[int]]
+) -> list[list[int]]:
+    """Return the rows in an order of few crossings: each place in the middle of its neighbours."""
+    best, fewest = rows, _crossings(rows, down)
+    for sweep in range(2 * SWEEPS):
+        if fewest == 0:
+            break
+        rows = [list(row) for row in rows]
+        near, numbers = (up, range(1, len(rows))) if sweep % 2 == 0 else (
+            down, range(len(rows) - 2, -1, -1)
+        )  # fmt: skip
+        for number in numbers:
+            beside = rows[number - 1 if near is up else number + 1]
+            place = {at: float(i) for i, at in enumerate(beside)}
+            own = {at: float(i) for i, at in enumerate(rows[number])}
+            middle = {
+                at: float(np.mean([place[one] for one in near[at]])) if near[at] else own[at]
+                for at in own
+            }
+            rows[number] = sorted(own, key=lambda at: (middle[at], own[at]))
+        found = _crossings(rows, down)
+        if found < fewest:
+            best, fewest = rows, found
+    return best
 
 
-def _branch_order(root: int, children: Sequence[Sequence[int]]) -> list[int]:
-    """Return the boxes below a root, parents first, each branch together."""
-    order, stack = [], [root]
-    while stack:
-        at = stack.pop()
-        order.append(at)
-        stack.extend(reversed(children[at]))
-    return order
+def _crossings(rows: Sequence[Sequence[int]], down: dict[int, list[int]]) -> int:
+    """Return how many arrows cross between neighbouring rows."""
+    total = 0
+    for upper, lower in pairwise(rows):
+        place = {at: i for i, at in enumerate(lower)}
+        seen: list[int] = []
+        for at in upper:
+            ends = sorted(place[one] for one in down[at])
+            total += sum(len(seen) - bisect_right(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
+    return total
 
 
-def _list_order(tree: list[int], children: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return the boxes of a tree from top to bottom, each with its steps of indentation.
+def _kept_apart(wanted: Sequence[float], gaps: Sequence[float], ends: Point) -> list[float]:
+    """Return the places nearest to those wanted (least squares) that keep order and gaps.
 
-    The child with the most descendants comes last and is not indented, unless it is one
-    leaf of several.
+    They stay between the ends, or begin at the first where the gaps leave no room.
     """
-    size: dict[int, int] = {}
-    for at in reversed(tree):
-        size[at] = 1 + sum(size[child] for child in children[at])
-    order, stack = [], [(tree[0], 0)]
-    while stack:
-        at, step = stack.pop()
-        order.append((at, step))
-        below = sorted(children[at], key=lambda child: size[child])
-        straight = below[-1] if below and (len(below) == 1 or size[below[-1]] > 1) else None
-        stack += [(child, step + (child != straight)) for child in reversed(below)]
-    return order
+    offsets = np.concatenate([[0.0], np.cumsum(gaps)])
+    blocks: list[tuple[float, int]] = []  # means that must not fall, and how many places share each
+    for value in np.asarray(wanted) - offsets:
+        mean, size = float(value), 1
+        while blocks and blocks[-1][0] > mean:
+            before, count = blocks.pop()
+            mean = (mean * size + before * count) / (size + count)
+            size += count
+        blocks.append((mean, size))
+    level = np.concatenate([np.full(size, mean) for mean, size in blocks])
+    level = np.clip(level, ends[0], max(ends[0], ends[1] - offsets[-1]))
+    return [float(place) for place in level + offsets]
 
 
-def route(layout: GraphLayout, arrow: Arrow) -> Route:
-    """Return the way of an arrow between two boxes."""
-    if not layout.is_list:
-        return Route(_curve(layout, arrow.parent, arrow.child), "right")
-    x0, y0 = layout.x[arrow.parent], layout.y[arrow.parent]
-    x1, y1 = layout.x[arrow.child], layout.y[arrow.child]
-    if not arrow.main:
-        return _arc(layout, arrow)
-    start = (x0 + STEM, y0 + HEIGHT / 2)
-    if x1 <= x0:
-        end = (x0 + STEM, y1 - HEIGHT / 2 - 2)
-        return Route([start, start, end, end], "down")
-    corner, turn, end = (start[0], y1 - 10), (start[0], y1), (x1 - 2, y1)
-    return Route([start, start, corner, corner, turn, turn, end], "right")
-
-
-def _curve(layout: GraphLayout, parent: int, child: int) -> list[tuple[float, float]]:
-    """Go rightwards, or around the left where the child is not right."""
-    x0, y0 = layout.x[parent] + layout.widths[parent], layout.y[parent]
-    x1, y1 = layout.x[child] - 2, layout.y[child]
-    if x1 <= x0:
-        x0 = layout.x[parent]
-        far = min(x0, x1) - 18 - 0.12 * abs(y1 - y0)
-        return [(x0, y0), (far, y0), (far, y1), (x1, y1)]
-    bend = max(22.0, (x1 - x0) / 2)
-    return [(x0, y0), (x0 + bend, y0), (x1 - bend, y1), (x1, y1)]
-
-
-def _arc(layout: GraphLayout, arrow: Arrow) -> Route:
-    """Go from right end to right end, the farther the wider, within the room for arcs."""
-    x0, y0 = layout.x[arrow.parent] + layout.widths[arrow.parent], layout.y[arrow.parent]
-    x1, y1 = layout.x[arrow.child] + layout.widths[arrow.child] + 2, layout.y[arrow.child]
-    far = max(x0, x1) + 16 + min(1.0, abs(y1 - y0) / (16 * ROW)) * (ARCS - 8)
-    return Route([(x0, y0), (far, y0), (far, y1), (x1, y1)], "left")
+def _curve(points: Sequence[Point]) -> list[Point]:
+    """Return cubic curves through points that leave and reach each of them vertically."""
+    out = [points[0]]
+    for (x0, y0), (x1, y1) in pairwise(points):
+        half = (y0 + y1) / 2
+        out += [(x0, half), (x1, half), (x1, y1)]
+    return out

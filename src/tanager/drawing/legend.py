@@ -52,9 +52,11 @@ def legend_rows(
         samples = [LegendItem("width", f"{bits:g}", share) for bits, share in legend.widths]
         groups.append([LegendItem("text", f"arrow: {plan.graph.arrow_text}"), *samples])
     if legend.further:
-        groups.append([LegendItem("further", "further parent", 0.25)])
+        groups.append([LegendItem("further", "from a weaker parent", 0.25)])
     if legend.folded:
         groups.append([LegendItem("text", "+n: folded, parents of none")])
+    if groups and plan.arrows:
+        groups.append([LegendItem("text", f"every feature depends on {target} too")])
     rows: list[list[LegendItem]] = []
     at = width
     for group in groups:

@@ -9,11 +9,9 @@ from tanager.drawing.layout import (
     HEIGHT,
     MARGIN,
     PAD,
-    STEM,
     GraphLayout,
-    Route,
+    Point,
     lay_out,
-    route,
     shorten,
     text_width,
 )
@@ -58,7 +56,7 @@ def draw_svg(
         f'font-size="{FONT}" style="--w:{width:.0f}px">',
         _class_arrows(layout),
         '<g class="edges" aria-hidden="true">',
-        *(_edge(plan, layout, arrow) for arrow in plan.arrows),
+        *(_edge(plan, *pair) for pair in zip(plan.arrows, layout.routes, strict=True)),
         "</g>",
         _class_box(layout, plan.graph.target),
         *(_node(plan, layout, at, interactive=interactive) for at in range(len(plan.boxes))),
@@ -69,9 +67,8 @@ def draw_svg(
     return "".join(parts)
 
 
-def _edge(plan: DrawingPlan, layout: GraphLayout, arrow: Arrow) -> str:
+def _edge(plan: DrawingPlan, arrow: Arrow, way: list[Point]) -> str:
     width = THIN + (THICK - THIN) * arrow.width
-    way = route(layout, arrow)
     parent, child = (plan.boxes[at].members[0] for at in (arrow.parent, arrow.child))
     kind = "edge" if arrow.main else "edge further"
     return (
@@ -80,35 +77,25 @@ def _edge(plan: DrawingPlan, layout: GraphLayout, arrow: Arrow) -> str:
     )
 
 
-def _path(way: Route) -> str:
-    start, *rest = (f"{x:.1f} {y:.1f}" for x, y in way.points)
+def _path(way: list[Point]) -> str:
+    start, *rest = (f"{x:.1f} {y:.1f}" for x, y in way)
     return f"M{start}C{' '.join(rest)}"
 
 
-def _head(way: Route, width: float) -> str:
-    """Return the tip of an arrow; the line ends inside it."""
-    (x, y), size = way.points[-1], 4 + 0.55 * width
-    turn = {"right": 0, "down": 90, "left": 180}[way.heading]
-    turned = f" rotate({turn})" if turn else ""
+def _head(way: list[Point], width: float) -> str:
+    """Return the tip of an arrow, which points down; the line ends inside it."""
+    (x, y), size = way[-1], 4 + 0.55 * width
+    high = 1.6 * size
     return (
-        f'<path class="tip" transform="translate({x:.1f} {y:.1f}){turned}" '
-        f'd="M2 0 {-1.6 * size:.1f} {size:.1f} {-1.6 * size:.1f} {-size:.1f}z"/>'
+        f'<path class="tip" d="M{x:.1f} {y + 1:.1f} {x - size:.1f} {y - high:.1f} '
+        f'{x + size:.1f} {y - high:.1f}z"/>'
     )
 
 
 def _class_arrows(layout: GraphLayout) -> str:
-    left, middle, wide = layout.target
-    paths = []
-    for x, y in zip(layout.x, layout.y, strict=True):
-        if layout.is_list:
-            x0, y0 = left + STEM / 2, middle + HEIGHT / 2
-            paths.append(f"M{x0:.0f} {y0:.0f}L{x0:.0f} {y:.0f}L{x - 2:.0f} {y:.0f}")
-            continue
-        x0 = left + wide
-        bend = max(24.0, (x - x0) * 0.5)
-        bent = f"{x0 + bend:.0f} {middle:.0f} {x - bend:.0f} {y:.0f}"
-        paths.append(f"M{x0:.0f} {middle:.0f}C{bent} {x - 2:.0f} {y:.0f}")
-    return f'<g class="class-edges" aria-hidden="true"><path d="{"".join(paths)}"/></g>'
+    paths = "".join(map(_path, layout.class_routes))
+    tips = "".join(_head(way, 0.5) for way in layout.class_routes)
+    return f'<g class="class-edges" aria-hidden="true"><path d="{paths}"/>{tips}</g>'
 
 
 def _class_box(layout: GraphLayout, target: str) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tanager.drawing import (
+    Arrow,
     DrawingPlan,
     DrawnGraph,
     GraphLayout,
     lay_out,
     plan_drawing,
-    route,
     shorten,
 )
-from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD
+from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD, Point
 from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
 from tanager.network.graph import network_graph
 from tanager.network.network import network_of
@@ -42,8 +42,7 @@ def plot_network(
         Whether, of 25 features and more, many leaves of one parent share a box
         ("+12 leaves").
     max_width : float, default=1040
-        In pixels of letters 13 high. A network that would be wider from left to right is
-        drawn from top to bottom.
+        In pixels of letters 13 high. Boxes of a layer that would be wider go to the next.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure as large as the network needs.
 
@@ -55,10 +54,10 @@ def plot_network(
     -----
     A box is the darker, the more bits its feature says about the class; an arrow is the
     wider, the more bits the parent says about the feature beyond the class. The legend
-    has samples of both. A feature stands after the parent that says most about it;
-    dashed arrows come from its further parents. The class is a parent of every feature,
-    and its arrows are not drawn. A `Structure` knows no bits. Of an `EdgeConfidence` the averaged
-    structure is drawn, and an arrow is the wider, the more structures have it.
+    has samples of both. Features stand below their parents; dashed arrows come from parents
+    other than the one that says most. The class is a parent of every feature; its arrows are
+    drawn to those that have no other. A `Structure` knows no bits. Of an `EdgeConfidence` the
+    averaged structure is drawn, and an arrow is the wider, the more structures have it.
 
     Examples
     --------
@@ -128,8 +127,10 @@ def _text_width(text: str) -> float:
 
 
 def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> None:
-    for arrow in plan.arrows:
-        _draw_arrow(ax, layout, arrow, point)
+    for way in layout.class_routes:
+        _draw_line(ax, way, color=CYCLE[2], lw=0.8 * point, alpha=0.3, zorder=0.5)
+    for arrow, way in zip(plan.arrows, layout.routes, strict=True):
+        _draw_arrow(ax, arrow, way, point)
     left, middle, wide = layout.target
     _draw_box(ax, (left, middle, wide, HEIGHT), fill="white", edge=CYCLE[2], round_by=5)
     name = plain_text(shorten(plan.graph.target))
@@ -141,29 +142,26 @@ def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> Non
         ax.text(layout.x[at] + PAD, layout.y[at], plain_text(shorten(box.label)), **style)
 
 
-def _draw_arrow(ax: Axes, layout: GraphLayout, arrow: Any, point: float) -> None:
-    from matplotlib.patches import PathPatch, Polygon
+def _draw_line(ax: Axes, way: list[Point], **style: Any) -> Any:
+    from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    way = route(layout, arrow)
+    codes = [Path.MOVETO, *[Path.CURVE4] * (len(way) - 1)]
+    return ax.add_patch(PathPatch(Path(way, codes), fill=False, **style))
+
+
+def _draw_arrow(ax: Axes, arrow: Arrow, way: list[Point], point: float) -> None:
+    from matplotlib.patches import Polygon
+
     width = 1 + 4 * arrow.width
-    codes = [Path.MOVETO, *[Path.CURVE4] * (len(way.points) - 1)]
-    style: dict[str, Any] = {"zorder": 2, "color": MUTED}
-    line = PathPatch(Path(way.points, codes), fill=False, lw=width * point, **style)
+    line = _draw_line(ax, way, color=MUTED, lw=width * point, zorder=2 if arrow.main else 1)
     line.set_gid(f"arrow-{arrow.parent}-{arrow.child}")
     line.set_alpha(0.85 if arrow.main else 0.6)
     if not arrow.main:
         line.set_linestyle((0, (4 / width, 3 / width)))
-        line.set_zorder(1)
-    ax.add_patch(line)
-    (x, y), size = way.points[-1], 4 + 0.55 * width
-    tip = [(2.0, 0.0), (-1.6 * size, size), (-1.6 * size, -size)]
-    turned = {
-        "right": [(x + a, y + b) for a, b in tip],
-        "down": [(x - b, y + a) for a, b in tip],
-        "left": [(x - a, y - b) for a, b in tip],
-    }[way.heading]
-    ax.add_patch(Polygon(turned, closed=True, lw=0, **style))
+    (x, y), size = way[-1], 4 + 0.55 * width
+    tip = [(x, y + 1), (x - size, y - 1.6 * size), (x + size, y - 1.6 * size)]
+    ax.add_patch(Polygon(tip, closed=True, lw=0, zorder=2, color=MUTED))
 
 
 def _draw_box(

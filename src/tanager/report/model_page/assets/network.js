@@ -23,10 +23,9 @@ function startNetwork() {
     canvas.classList.toggle("whole", at === whole && drawings.length > 1);
     canvas.classList.toggle("fits", at.natural[1] < 700);
     setZoom(Math.max(0.8, Math.min(1, (canvas.clientWidth - 4) / at.natural[0])));
-    /* A drawing from top to bottom starts at its top, another has the class at its middle. */
-    const high = at.natural[1] > at.natural[0];
-    canvas.scrollTop = high ? 0 : Math.max(0, (at.natural[1] * zoom - canvas.clientHeight) / 2);
-    canvas.scrollLeft = 0;
+    const target = at.svg.querySelector(".class-node rect");  /* the class is at the top */
+    canvas.scrollTop = 0;
+    canvas.scrollLeft = +target.getAttribute("x") * zoom - canvas.clientWidth / 2;
   };
   const reveal = (node) => {
     const box = node.getBoundingClientRect(), frame = canvas.getBoundingClientRect();
@@ -95,17 +94,12 @@ function startNetwork() {
     if (event.ctrlKey) { event.preventDefault(); setZoom(zoom * Math.exp(-event.deltaY / 300)); }
   }, { passive: false });
 
-  const showArrows = () => drawings.forEach((drawing) => drawing.svg.classList.toggle("with-class", arrows.checked));
-  const arrows = el("input", { type: "checkbox", onchange: showArrows });
-  arrows.checked = DATA.edges.length === 0;
-  showArrows();
   const tools = $("network-tools");
   if (whole.nodes.length > 12) tools.append(el("label", {}, "Find ", finder((i) => choose(i))));
   tools.append(
     el("span", {}, el("button", { type: "button", "aria-label": "Smaller", onclick: () => setZoom(zoom / 1.3) }, "−"), " ",
       el("button", { type: "button", "aria-label": "Larger", onclick: () => setZoom(zoom * 1.3) }, "+"), " ",
-      el("button", { type: "button", onclick: fit }, "All")),
-    el("label", {}, arrows, "Arrows of ", short(DATA.target)));
+      el("button", { type: "button", onclick: fit }, "All")));
   if (drawings.length > 1) tools.append(el("label", {}, leaves, "All leaves"));
   start();
   const seen = DATA.order.find((i) => at.single.has(i));
