@@ -78,8 +78,14 @@ def _edge(plan: DrawingPlan, arrow: Arrow, way: list[Point]) -> str:
 
 
 def _path(way: list[Point]) -> str:
-    start, *rest = (f"{x:.1f} {y:.1f}" for x, y in way)
-    return f"M{start}C{' '.join(rest)}"
+    """Return the way in whole pixels; straight parts as such, for they are many."""
+    text = f"M{way[0][0]:.0f} {way[0][1]:.0f}"
+    for at in range(1, len(way), 3):
+        x, y = way[at + 2]
+        straight = round(x) == round(way[at][0])
+        curve = " ".join(f"{a:.0f} {b:.0f}" for a, b in way[at : at + 3])
+        text += f"V{y:.0f}" if straight else f"C{curve}"
+    return text
 
 
 def _head(way: list[Point], width: float) -> str:
@@ -87,8 +93,8 @@ def _head(way: list[Point], width: float) -> str:
     (x, y), size = way[-1], 4 + 0.55 * width
     high = 1.6 * size
     return (
-        f'<path class="tip" d="M{x:.1f} {y + 1:.1f} {x - size:.1f} {y - high:.1f} '
-        f'{x + size:.1f} {y - high:.1f}z"/>'
+        f'<path class="tip" d="M{x:.0f} {y + 1:.0f} {x - size:.1f} {y - high:.0f} '
+        f'{x + size:.1f} {y - high:.0f}z"/>'
     )
 
 
