@@ -26,6 +26,8 @@
     K(add_misses)                                                                             \
     /* network.c */                                                                           \
     K(add_forest_sums) K(draw_values)                                                         \
+    /* unknown.c */                                                                           \
+    K(sum_unknown)                                                                            \
     /* structure.c */                                                                         \
     K(score_acll) K(sum_groups) K(score_class_information) K(score_explaining_away)           \
     K(find_arborescence) K(draw_ktree) K(go_back_ktree)                                       \

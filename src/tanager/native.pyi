@@ -344,6 +344,22 @@ def add_forest_sums(
 ) -> int: ...
 def draw_values(contexts: Ints, cumulative: Floats, numbers: Floats, out: Shorts) -> int: ...
 
+# unknown.c
+def sum_unknown(
+    arities: Ints,
+    variable_start: Ints,
+    members: Ints,
+    member_start: Ints,
+    factor_start: Ints,
+    cell_start: Ints,
+    factors: Floats,
+    numbers: Floats,
+    max_cells: int,
+    marginals: int,
+    log_sums: Floats,
+    draws: Shorts,
+) -> int: ...
+
 # structure.c
 def score_acll(joint: Floats, beta: float, pseudo_count: float, out: Floats) -> int: ...
 def sum_groups(

@@ -133,7 +133,8 @@ def run_page(page: Path, folder: Path) -> list[str]:
                 elif language == "python":
                     exec(compile(code, f"{page.name}:{line + 2}", "exec"), names)
                 elif language == "toml":
-                    Path("experiment.toml").write_text(code)
+                    named = re.match(r"# (\S+\.toml)\n", code)
+                    Path(named[1] if named else "experiment.toml").write_text(code)
                 elif language == "":
                     run_lines(code)
         except BaseException:

@@ -123,28 +123,6 @@ def test_published_z_and_p_are_one_sided():
     assert_allclose(scipy.stats.norm.sf([7.08, 3.52]), [7.21e-13, 2.15e-4], rtol=0.01)
 
 
-@given(st.integers(0, 2**32))
-def test_paired_t_agrees_with_scipy(seed):
-    rng = np.random.default_rng(seed)
-    a, b = rng.random(20), rng.random(20)
-    result, reference = (
-        stats.paired_t(a, b, "less"),
-        scipy.stats.ttest_rel(a, b, alternative="less"),
-    )
-    assert_allclose(result, (reference.statistic, reference.pvalue))
-
-
-def test_paired_t_of_equal_losses():
-    assert stats.paired_t([0.1, 0.2], [0.1, 0.2]) == (0.0, 1.0)
-
-
-@pytest.mark.parametrize(("alternative", "p"), [("two-sided", 0), ("less", 1), ("greater", 0)])
-def test_paired_t_of_one_difference_knows_the_side(alternative, p):
-    assert stats.paired_t([0.5, 0.75], [0.25, 0.5], alternative) == (np.inf, p)
-    other = {"less": "greater", "greater": "less"}.get(alternative, alternative)
-    assert stats.paired_t([0.25, 0.5], [0.5, 0.75], other) == (-np.inf, p)
-
-
 def test_win_draw_loss_with_rounding():
     a, b = [0.10, 0.2001, 0.4], [0.20, 0.2002, 0.3]
     assert stats.win_draw_loss(a, b) == (2, 0, 1)

@@ -216,6 +216,28 @@ def draw_values(rng):
     yield [rng.integers(0, 5, 400), weights.cumsum(axis=1), numbers, np.zeros(400, np.uint16)]
 
 
+# unknown.c
+
+
+@cases("sum_unknown")
+def sum_unknown(rng):
+    scopes = [[[0], [0, 1], [2, 1]], [[0, 1], [1, 2], [2, 3], [0, 3], [1]], [[0]], [[1, 0, 2]]]
+    sizes = [[2, 3, 2], [2, 2, 3, 2], [4], [2, 3, 2]]
+    starts = [np.cumsum([0, *map(len, one)]) for one in (sizes, scopes)]
+    shapes = [[sizes[r][v] for v in scope] for r, row in enumerate(scopes) for scope in row]
+    flat = [scope for row in scopes for scope in row]
+    cell_start = np.cumsum([0, *map(np.prod, shapes)])
+    member_start = np.cumsum([0, *map(len, flat)])
+    variables = np.concatenate(sizes), starts[0], np.concatenate(flat)
+    for n_classes, n_draws, marginals, max_cells in [(3, 0, 0, 99), (1, 5, 1, 99), (2, 0, 1, 20)]:
+        yield [
+            *(*variables, member_start, starts[1], cell_start),
+            *(rng.normal(size=(cell_start[-1], n_classes)), rng.random((4, n_draws))),
+            *(max_cells, marginals, np.zeros((4, n_classes))),
+            np.zeros((starts[0][-1], n_draws), np.uint16),
+        ]
+
+
 # structure.c
 
 

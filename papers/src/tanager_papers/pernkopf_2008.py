@@ -10,7 +10,6 @@ import numpy as np
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.results import Results, Scores
-from tanager.evaluation.statistics import paired_t
 from tanager_papers.duels import record_text
 from tanager_papers.findings import Block, Claim, Findings
 from tanager_papers.pernkopf_claims import (
@@ -18,6 +17,7 @@ from tanager_papers.pernkopf_claims import (
     TABLE_1,
     mnist_claim,
     order_claim,
+    paired_t,
     tree_claims,
     two_tree_claim,
 )

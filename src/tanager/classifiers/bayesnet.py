@@ -269,7 +269,8 @@ class BayesNetClassifier(NetworkPredictor):
             rows = encode_rows(codebook, table, y, sample_weight=sample_weight, context=context)
             structure = self.network_.structure
             with context.stage("parameters"):
-                kept = self._kept_counts.add(rows, structure, context)
+                sum_out = codebook.missing == "marginalize"
+                kept = self._kept_counts.add(rows, structure, context, sum_out=sum_out)
                 tables = kept.tables(context)
         shares = class_shares(self.class_prior, codebook.classes, kept.classes)
         tables = set_class_shares(tables, shares, kept.classes, counted=True)

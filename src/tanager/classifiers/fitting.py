@@ -13,6 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
+from tanager.classifiers.gaps import (
+    MOST_DRAWS,
+    add_expected,
+    complete_rows,
+    expect_and_maximise,
+)
 from tanager.classifiers.priors import (
     check_class_weight,
     class_shares,
@@ -34,11 +40,11 @@ from tanager.errors import ConfigurationError
 from tanager.network import Network
 from tanager.network.uncertainty import Calibration
 from tanager.options import identify_option
-from tanager.parameters import CountLearner, GroupedLearner, ParameterLearner, Tables
+from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearner, Tables
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.parameters.tables import drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
-from tanager.structure import Constraints, FitPlan, Fixed, Structure
+from tanager.structure import Constraints, FitPlan, Fixed, SelectiveKDB, Structure
 from tanager.structure.constraints import Limits
 
 # How a fit is run is no property of its model: equal models have equal files,
@@ -121,9 +127,15 @@ class KeptCounts:
                     "back, or fit on all rows."
                 )
 
-    def add(self, rows: Rows, structure: Structure, context: FitContext) -> KeptCounts:
-        """Return the counts with more rows."""
+    def add(
+        self, rows: Rows, structure: Structure, context: FitContext, *, sum_out: bool
+    ) -> KeptCounts:
+        """Return the counts with more rows; with `sum_out` as the tables so far expect gaps."""
         counts = Counts(rows, context)
+        if sum_out and counts.has_gaps:
+            by = self.learner if self.learner.generative else HDP()
+            tables = by.from_counts(self.classes, Trees(self.families), context)
+            counts = add_expected(counts, structure, tables)[0]
         added = counts.trees(structure).counts
         families = [old.plus(new) for old, new in zip(self.families, added, strict=True)]
         return replace(self, classes=self.classes + counts.classes, families=families)
@@ -187,28 +199,35 @@ def learn_network(
     check_class_weight(class_weight, codebook.classes)
     learner, plan = _plan(codebook, options, context)
     counts, store = Counts(rows, context), None
+    filled = _filled(counts, codebook, plan)
     if checkpoint is not None:
         data = fingerprint_rows(codebook, rows, context)
         store = FitCheckpoint(checkpoint, options, data, context)
     with context.stage("structure") as record:
-        structure, plan = _learn_structure(learner, counts, codebook, plan, store)
-        informed = zip(codebook.domain.names, counts.mi().tolist(), strict=True)
+        structure, plan = _learn_structure(learner, filled, codebook, plan, store)
+        informed = zip(codebook.domain.names, filled.mi().tolist(), strict=True)
         record["mutual_information"] = dict(informed)
-    known = context.record("codes")
-    known["rows"] = rows.n_rows
+    facts = context.record("codes")
+    facts["rows"] = rows.n_rows
     if not rows.weighted:  # the counts of weighted rows tell of the weights, too
-        known["fingerprint"] = fingerprint_counts(counts.classes, counts.values)
+        facts["fingerprint"] = fingerprint_counts(counts.classes, counts.values)
     if store is not None:
         # With counts and a plan of its own, this stage has the same passes whether the one
         # before it was run or read.
         store.begin("parameters")
-        counts, plan = Counts(rows, context), replace(plan)
-    with context.stage("parameters"):
+        has_gaps, plan = filled is not counts, replace(plan)
+        counts = Counts(rows, context)
+        filled = Counts(filled.rows, context) if has_gaps else counts
+    with context.stage("parameters") as record:
         if plan.prior is not None and not reads_prior_counts(learner):
-            more = with_prior_rows(structure, counts, plan.prior)
-            counts, plan = Counts(more, context), replace(plan, prior=None)
-        learner = learner.choose(structure, counts, plan)
-        tables = learner.learn(structure, counts, plan)
+            more = with_prior_rows(structure, filled, plan.prior)
+            counts = filled = Counts(more, context)
+            plan = replace(plan, prior=None)
+        learner = learner.choose(structure, filled, plan)
+        if filled is not counts and isinstance(learner, CountLearner):
+            tables, counts, record["em"] = expect_and_maximise(learner, structure, counts, plan)
+        else:
+            tables = learner.learn(structure, filled, plan)
         required = None if plan.limits is None else plan.limits.required
         structure, tables = drop_unread(structure, tables, required)
     shares = class_shares(options["class_prior"], codebook.classes, counts.classes)
@@ -238,7 +257,17 @@ def find_structure(
 ) -> Structure:
     """Learn the structure alone, as `learn_network` does first."""
     learner, plan = _plan(codebook, options, context)
-    return _learn_structure(learner, Counts(rows, context), codebook, plan, None)[0]
+    filled = _filled(Counts(rows, context), codebook, plan)
+    return _learn_structure(learner, filled, codebook, plan, None)[0]
+
+
+def _filled(counts: Counts, codebook: Codebook, plan: FitPlan) -> Counts:
+    """Return the counts, or where unknown values are summed out those of completed rows."""
+    if codebook.missing != "marginalize" or not counts.has_gaps:
+        return counts
+    # Copies of a row would let its own values speak for it where it is left out.
+    one = isinstance(plan.structure_learner, SelectiveKDB)
+    return Counts(complete_rows(counts, plan, 1 if one else MOST_DRAWS), counts.context)
 
 
 def _plan(

@@ -35,6 +35,10 @@ COMMANDS = {
     ),
     "fit": ("fit:fit", "Learn a classifier from a table and write it to a model file."),
     "predict": ("predict:predict", "Classify the rows of a table."),
+    "decide": (
+        "predict:decide",
+        "Choose the action of least expected cost for each row of a table.",
+    ),
     "score": ("predict:score", "Score a model on rows whose classes are known."),
     "show": (
         "show:show",

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.cli.options import Data, Json, Model, TableOptions, Texts, read_class
+from tanager.cli.options import Data, Json, Model, TableOptions, Texts, read_class, read_costs_file
 from tanager.cli.output import check_ending, open_output
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 
 if TYPE_CHECKING:
     from tanager.codes import Column
-    from tanager.network import Answer, Network
+    from tanager.network import Answer, Change, Network
     from tanager.network.explanation import Explanation
     from tanager.sources import Source
 
@@ -45,17 +46,55 @@ def ask(
         int | None,
         typer.Option("--best", min=1, help="Instead, the so many most probable completions."),
     ] = None,
+    next_: Annotated[
+        int | None,
+        typer.Option(
+            "--next", min=1, help="Instead, what to find out next: a plan of so many questions."
+        ),
+    ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(
+            help="--next: a TOML file as for tanager decide, with [prices] of questions; else "
+            "questions are worth the bits that they give."
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="--next: the most that the plan may cost.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="--next: compare all sets of so many questions.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Ask a model's network about any features and the class, given any others.
 
-    Everything that is neither given nor asked about is summed out exactly.
+    Everything that is neither given nor asked about is summed out exactly. With --next, the
+    features named are those that can be asked about.
     """
     from tanager.network import Network
     from tanager.network.evidence import class_name
 
     network = Network.load(model)
     evidence = read_given(network, given or [])
+    if next_ is not None:
+        table, prices = (None, {}) if costs is None else read_costs_file(network, costs)
+        questions = network.next_question(
+            evidence,
+            table,
+            prices=prices,
+            budget=budget,
+            among=targets or None,
+            n=next_,
+            method="exact" if exact else "greedy",
+        )
+        if as_json:
+            print_json(questions.to_dict())
+        else:
+            console().print(str(questions), markup=False, highlight=False, soft_wrap=True)
+        return
+    if costs is not None or budget is not None or exact:
+        raise ConfigurationError("--costs, --budget and --exact are for --next: give it too.")
     if best is not None:
         completions = network.most_probable(evidence, best, of=targets or None)
         found = [{"values": c.values, "probability": c.probability} for c in completions]
@@ -199,6 +238,20 @@ def explain(
     against: Annotated[
         str | None, typer.Option(help="The other class; else the next most probable.")
     ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead, the smallest changes that lead to this class, or action of --costs; "
+            "'any': to any other."
+        ),
+    ] = None,
+    fixed: Annotated[
+        Texts, typer.Option(help="--to: a feature that can't change; may be repeated.")
+    ] = None,
+    changes: Annotated[int, typer.Option(min=0, help="--to: how many features may change.")] = 3,
+    costs: Annotated[
+        str | None, typer.Option(help="--to: a TOML file as for tanager decide.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Draw it: .svg, .png or .pdf.")
     ] = None,
@@ -219,7 +272,17 @@ def explain(
         for role, (text, option) in named.items()
         if text is not None
     }
-    explanation = explain_row(network, _read_row(network, reading.open(data), row), **classes)
+    one = _read_row(network, reading.open(data), row)
+    if to is not None:
+        if classes or output is not None:
+            raise ConfigurationError("--class, --against and --output don't go with --to.")
+        table = None if costs is None else read_costs_file(network, costs)[0]
+        known = map(str, labels if table is None else table.actions)
+        wanted = None if to == "any" and to not in known else to
+        found = network.nearest(one, wanted, fixed=fixed or (), costs=table, max_changes=changes)
+        _print_changes(found, changes, as_json=as_json)
+        return
+    explanation = explain_row(network, one, **classes)
     if output is not None:
         from tanager.cli.report import save_figure
         from tanager.report import plot_explanation
@@ -229,6 +292,23 @@ def explain(
         print_json(explanation.to_dict())
     else:
         print_explanation(explanation)
+
+
+def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
+    """Print the ways to another decision, each with how usual the changed row is."""
+    if as_json:
+        print_json([asdict(change) for change in found])
+        return
+    lines = []
+    for change in found:
+        lines.append(f"{change.before} -> {change.after}")
+        lines += [f"  {name}: {old} -> {new}" for name, (old, new) in change.changes.items()]
+        lines.append(f"  P(changed row) / P(row) = {change.ratio:.3g}")
+    if not found:
+        lines.append(f"No change of up to {most} features leads there.")
+    elif not found[0].exact:
+        lines.append("Not all combinations were tried: smaller changes may exist.")
+    console().print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 
 def _read_row(network: Network, source: Source, row: int) -> Any:

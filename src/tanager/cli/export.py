@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tanager.cli.console import human_size, print_json
-from tanager.cli.options import Json, Model, Texts
+from tanager.cli.options import Json, Model, Texts, read_costs_file
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 from tanager.plugins import load_plugin, plugin_names
@@ -41,21 +41,25 @@ _FORMATS = {
     "dot": _Format((".dot", ".gv"), (), lambda network, _: network.to_dot()),
     "sql": _Format(
         (".sql",),
-        ("dialect", "table", "keep", "contributions", "unknowns"),
+        ("dialect", "table", "keep", "contributions", "unknowns", "costs"),
         lambda network, options: network.to_sql(**options),
     ),
     "onnx": _Format(
         (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text"), _onnx
     ),
-    "json": _Format((".json",), ("unknowns",), lambda network, options: network.to_json(**options)),
-    "javascript": _Format((".js", ".cjs"), ("unknowns",), _javascript),
+    "json": _Format(
+        (".json",), ("unknowns", "costs"), lambda network, options: network.to_json(**options)
+    ),
+    "javascript": _Format((".js", ".cjs"), ("unknowns", "costs"), _javascript),
     "module": _Format(
         (".mjs",),
-        ("unknowns",),
+        ("unknowns", "costs"),
         lambda network, options: network.to_javascript(kind="module", **options),
     ),
     "c": _Format(
-        (".h", ".c"), ("name", "unknowns"), lambda network, options: network.to_c(**options)
+        (".h", ".c"),
+        ("name", "unknowns", "costs"),
+        lambda network, options: network.to_c(**options),
     ),
 }
 
@@ -106,6 +110,10 @@ def export(
         str | None,
         typer.Option(help="ONNX: the text for missing; empty by default."),
     ] = None,
+    costs: Annotated[
+        str | None,
+        typer.Option(help="SQL, JSON, JavaScript, C: also decide, as tanager decide does."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="C: what every name starts with.")] = None,
     force: Force = False,
 ) -> None:
@@ -116,7 +124,7 @@ def export(
     """
     kind = _choose(output, format_)
     check_output(output, [model], force=force)
-    given = {
+    given: dict[str, Any] = {
         "dialect": dialect,
         "table": table.split(".") if table else None,
         "keep": keep or None,
@@ -126,12 +134,15 @@ def export(
         "opset": opset,
         "missing_text": missing_text,
         "name": name,
+        "costs": costs,
     }
     options = {option: value for option, value in given.items() if value is not None}
     _check_options(kind, options)
     from tanager.network import Network
 
     network = Network.load(model)
+    if costs is not None:
+        options["costs"] = read_costs_file(network, costs)[0]
     written = _format(kind).write(network, options)
     _write(output, written)
     print(f"{output}: {human_size(output.stat().st_size)}")

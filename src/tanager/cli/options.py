@@ -14,7 +14,7 @@ import typer
 from tanager.errors import ConfigurationError, DataError, TanagerError, listed, nearest
 
 if TYPE_CHECKING:
-    from tanager.network import Network
+    from tanager.network import Costs, Network
     from tanager.sources import Source
 
 # The boxes in which a command's help has its options.
@@ -223,6 +223,26 @@ def read_class(network: Network, text: str, option: str) -> int:
         raise ConfigurationError(
             f"{option} {text!r} is not one of the classes {listed(known)}.{nearest(text, known)}"
         ) from error
+
+
+def read_costs_file(network: Network, path: str) -> tuple[Costs, dict[str, float]]:
+    """Return what actions cost, and the prices of questions: the tables of a TOML file."""
+    import tomllib
+
+    from tanager.network.decisions import read_costs
+
+    if path in ("absolute", "squared"):
+        return read_costs(network, path), {}
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"--costs {path} is no TOML file: {error}.") from error
+    if "costs" not in tables or set(tables) - {"costs", "prices"}:
+        raise ConfigurationError(
+            f"--costs {path} has the tables {listed(tables)}. Needed: [costs], one line per action "
+            "as treat = {sick = 0, well = 20}; allowed: [prices] of questions."
+        )
+    return read_costs(network, tables["costs"]), tables.get("prices", {})
 
 
 def read_bins(text: str) -> str | int:

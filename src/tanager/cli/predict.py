@@ -1,18 +1,18 @@
-"""``tanager predict`` and ``tanager score``: rows classified a batch at a time, and measured."""
+"""``tanager predict``, ``decide`` and ``score``: rows scored a batch at a time, and measured."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json, watching
-from tanager.cli.options import Data, Json, Model, TableOptions, Texts, Threads
+from tanager.cli.options import Data, Json, Model, TableOptions, Texts, Threads, read_costs_file
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError, DataError
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from tanager.classifiers.prediction import UnseenColumns
     from tanager.codes import MatchedTable
     from tanager.evaluation.sheet import Sheet
-    from tanager.network import Network
+    from tanager.network import Costs, Network
     from tanager.sources import Source
 
 MOST_CLASSES = 12  # up to which the confusion matrix is printed
 
 
-def predict(
-    model: Model,
-    data: Data,
-    reading: TableOptions,
+@dataclass(frozen=True)
+class WritingOptions:
+    """How the answers to a table's rows are written."""
+
     output: Annotated[
         str | None,
         typer.Option(
@@ -39,20 +39,27 @@ def predict(
             "-o",
             help=".parquet, .arrow, .csv; a folder; a URL; else (or -) CSV to the terminal.",
         ),
-    ] = None,
+    ] = None
     keep: Annotated[
         Texts,
         typer.Option(help="A column of the input to keep; may be repeated. 'all': every one."),
-    ] = None,
+    ] = None
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra", help="Do not mind columns that the model lacks.")
-    ] = False,
+    ] = False
+    jobs: Threads = 1
+    force: Force = False
+    as_json: Json = False
+
+
+def predict(
+    model: Model,
+    data: Data,
+    reading: TableOptions,
+    writing: WritingOptions,
     probabilities: Annotated[
         bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
     ] = True,
-    jobs: Threads = 1,
-    force: Force = False,
-    as_json: Json = False,
 ) -> None:
     """Classify the rows of a table.
 
@@ -60,25 +67,66 @@ def predict(
     table is streamed: it may be larger than memory. Columns are matched by name.
     An output without an ending is a folder: one Parquet file for each input file.
     """
+    _write_answers(model, data, reading, writing, probabilities=probabilities)
+
+
+def decide(
+    model: Model,
+    data: Data,
+    reading: TableOptions,
+    writing: WritingOptions,
+    costs: Annotated[
+        str,
+        typer.Option(
+            help="A TOML file with what each action costs under each class; of ordered classes "
+            "also 'absolute' or 'squared'."
+        ),
+    ],
+) -> None:
+    """Choose the action of least expected cost for each row of a table.
+
+    Writes the columns decision, margin (how much more the second-best action costs) and
+    cost_ACTION, the expected cost of each action. The costs stand in the table costs of a
+    TOML file, one line per action: treat = {sick = 0, well = 20}, or one number for all
+    classes: "ask a person" = 4.
+    """
+    _write_answers(model, data, reading, writing, costs=costs)
+
+
+def _write_answers(
+    model: Path,
+    data: list[str],
+    reading: TableOptions,
+    writing: WritingOptions,
+    *,
+    probabilities: bool = False,
+    costs: str | None = None,
+) -> None:
+    """Write what the model says of each row: its class, or its decision under costs."""
     from tanager.classifiers.prediction import UnseenColumns
     from tanager.cli.output import check_ending, check_folder, ending, write_rows
     from tanager.network import Network
 
+    output, as_json = writing.output, writing.as_json
     place = _place(output)
     if place is not None and not ending(place):
         check_folder(place)
     else:
         check_ending(place)
         inputs: list[str | Path] = [model, *data]
-        check_output(place, inputs, force=force)
+        check_output(place, inputs, force=writing.force)
     if place is None and as_json:
         raise ConfigurationError("--json tells about the file that was written: give --output.")
     start = time.perf_counter()
     network = Network.load(model)
+    priced = None if costs is None else read_costs_file(network, costs)[0]
     table = reading.open(data)
-    matched = match_input(network, table, _kept(table, keep or ()), ignore_extra=ignore_extra)
+    kept = _kept(table, writing.keep or ())
+    matched = match_input(network, table, kept, ignore_extra=writing.ignore_extra)
     labels = network.codebook.classes.tolist() if probabilities else []
     names, unseen = ["prediction", *(f"p_{label}" for label in labels)], UnseenColumns(network)
+    if priced is not None:
+        names = ["decision", "margin", *(f"cost_{name}" for name in priced.names)]
     clash = sorted(set(names) & set(matched.kept))
     if clash:
         raise ConfigurationError(
@@ -91,7 +139,7 @@ def predict(
 
         def predictions(part: Source) -> Iterator[pa.RecordBatch]:
             table = replace(matched, source=part)
-            return _predictions(network, table, names, jobs, unseen)
+            return _answers(network, table, names, priced, writing.jobs, unseen)
 
         for n_rows in write_rows(matched.source, place, predictions):
             progress.advance(n_rows)
@@ -116,10 +164,15 @@ def _place(output: str | None) -> Path | str | None:
     return (local_path(output) or output) if is_url(output) else Path(output)
 
 
-def _predictions(
-    network: Network, table: MatchedTable, names: list[str], jobs: int, unseen: UnseenColumns
+def _answers(
+    network: Network,
+    table: MatchedTable,
+    names: list[str],
+    costs: Costs | None,
+    jobs: int,
+    unseen: UnseenColumns,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the kept columns, the label and, where `names` has them, all classes' probabilities."""
+    """Yield the kept columns and, as `names` has them, label and probabilities, or decisions."""
     import numpy as np
     import pyarrow as pa
 
@@ -130,8 +183,14 @@ def _predictions(
 
     labels = network.codebook.target.values
     for batch in score_table(network, table, LocalEngine(jobs), unseen):
-        best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
         arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
+        if costs is not None:
+            found = costs.decisions(batch.log_joint)
+            numbers = [found.margin, *np.ascontiguousarray(found.expected_costs.T)]
+            arrays += [pa.array(found.actions), *(plain_array(n, pa.float64()) for n in numbers)]
+            yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *names])
+            continue
+        best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
         if pa.types.is_string(labels.type):
             arrays.append(pa.DictionaryArray.from_arrays(best, labels))
         else:

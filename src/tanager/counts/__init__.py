@@ -1,6 +1,14 @@
 """Sufficient statistics that add up."""
 
-from tanager.counts.families import Family, FamilyCounts, Trees, build_trees, most_cells
+from tanager.counts.families import (
+    Expectation,
+    Family,
+    FamilyCounts,
+    Trees,
+    build_trees,
+    count_expected,
+    most_cells,
+)
 from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import PairCells, PairCounts
 from tanager.counts.prior import PriorCounts
@@ -13,6 +21,7 @@ __all__ = [
     "ContextTree",
     "Contexts",
     "Counts",
+    "Expectation",
     "ExplainingAway",
     "Family",
     "FamilyCounts",
@@ -24,6 +33,7 @@ __all__ = [
     "PriorCounts",
     "Trees",
     "build_trees",
+    "count_expected",
     "fingerprint_counts",
     "most_cells",
     "tree_from_dense",

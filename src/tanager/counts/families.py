@@ -5,19 +5,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple, cast, overload
+from typing import Any, NamedTuple, Protocol, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Chunk, Domain, Rows
+from tanager.codes import Chunk, Codes, Domain, Rows
+from tanager.codes.rows import exact_weights
 from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
 
-__all__ = ["Family", "FamilyCounts", "Trees", "build_trees", "count_families", "most_cells"]
+__all__ = [
+    "Expectation",
+    "Expected",
+    "Family",
+    "FamilyCounts",
+    "Trees",
+    "build_trees",
+    "count_expected",
+    "count_families",
+    "most_cells",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,6 +40,7 @@ TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
 RUN_BYTES = 48  # of a cell in sorted runs that are being merged
 SMALL_TREE = 1 << 10  # cells of a tree that is kept once it is built
 LEAST_CELLS = 1 << 16  # what one family may always have
+LEAST_LOG = -1000.0  # log-likelihood of a row; less counts as this
 
 
 class FamilyCounts(NamedTuple):
@@ -295,14 +307,7 @@ class FamilyPass:
     def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
         """Add a chunk."""
         for radix, counts in zip(self.radices, state, strict=True):
-            keys, weights = radix.encode(chunk)
-            if isinstance(counts, RunStack):
-                run = collapse(keys, weights)
-                if len(counts.radix.members) < len(radix.members):
-                    run = recode(radix, counts.radix, *run)
-                counts.add(*run)
-            else:
-                native.count_keys(keys[0], weights, counts)
+            _add_keys(radix, counts, *radix.encode(chunk))
         return state
 
     def merge(
@@ -326,6 +331,107 @@ class FamilyPass:
             else:
                 found.append(FamilyCounts.from_dense(counts.reshape(radix.arities)))
         return found
+
+
+def _add_keys(radix: Radix, counts: Floats | RunStack, keys: Ints, weights: Floats) -> None:
+    """Add rows' keys to the counts of a family."""
+    if isinstance(counts, RunStack):
+        run = collapse(keys, weights)
+        if len(counts.radix.members) < len(radix.members):
+            run = recode(radix, counts.radix, *run)
+        counts.add(*run)
+    else:
+        native.count_keys(keys[0], weights, counts)
+
+
+class Expectation(Protocol):
+    """What a network expects of rows' unknown features."""
+
+    def expected(
+        self, codes: Codes, labels: NDArray[np.integer]
+    ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
+        """Yield a family's place, rows' places, codes of its members, and their probabilities."""
+
+    def log_likelihood(self, chunk: Chunk) -> Floats:
+        """Return log P(known features, class) of each row; NaN where it can't be had."""
+
+
+class Expected(NamedTuple):
+    """What rows with unknown members add to families, and how likely all rows are.
+
+    Attributes
+    ----------
+    families : list of FamilyCounts
+    log_likelihood : float
+    n_left_out : int
+        Rows whose unknown features hang together too closely; no part of either.
+    """
+
+    families: list[FamilyCounts]
+    log_likelihood: float
+    n_left_out: int
+
+
+def count_expected(
+    rows: Rows, families: Sequence[Family], expectation: Expectation, context: FitContext
+) -> Expected:
+    """Count what the rows with an unknown member are expected to add to the given families."""
+    domain = rows.domain
+    radices = [_radix(domain, domain.arities, family) for family in families]
+    found = Expected([], 0.0, 0)
+    for group in _groups(radices, rows.n_rows, context):
+        first = len(found.families)
+        gather = _ExpectedPass(
+            group, most_cells(len(families)), first, expectation, rows.total_weight
+        )
+        one = context.engine.run(gather, rows, context.progress, "expected counts")
+        found = one._replace(families=found.families + one.families)
+    return found
+
+
+class _ExpectedPass(FamilyPass):
+    """Counts expected members; the last state is the log-likelihood and rows left out.
+
+    Shares of a row and log-likelihoods are rounded to a grid on which every sum is exact.
+    """
+
+    def __init__(
+        self,
+        radices: Sequence[Radix],
+        max_cells: int,
+        first: int,
+        expectation: Expectation,
+        total_weight: float,
+    ) -> None:
+        super().__init__(radices, max_cells)
+        self.first = first
+        self.expectation = expectation
+        self.total_weight = total_weight
+
+    def zero(self) -> list[Floats | RunStack]:
+        return [*super().zero(), np.zeros(2)]
+
+    def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
+        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        for place, rows, codes, shares in self.expectation.expected(chunk.codes, chunk.labels):
+            at = place - self.first
+            if 0 <= at < len(self.radices):
+                radix = self.radices[at]
+                counted = exact_weights(shares * weights[rows], self.total_weight)
+                own = Radix(radix.arities, tuple(range(len(codes))))
+                part = Chunk(codes, chunk.labels[rows], counted, 0)
+                _add_keys(radix, state[at], *own.encode(part))
+        logs = self.expectation.log_likelihood(chunk)
+        told = ~np.isnan(logs)
+        terms = weights[told] * np.maximum(logs[told], LEAST_LOG)
+        total = cast(Floats, state[-1])
+        total[0] += exact_weights(terms, -LEAST_LOG * self.total_weight).sum()
+        total[1] += len(logs) - told.sum()
+        return state
+
+    def finish(self, state: list[Floats | RunStack]) -> Expected:  # type: ignore[override]
+        total = cast(Floats, state[-1])
+        return Expected(super().finish(state[:-1]), float(total[0]), int(total[1]))
 
 
 def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:

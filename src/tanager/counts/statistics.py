@@ -86,6 +86,22 @@ class Counts:
         view._left_out = fold
         return view
 
+    def with_expected(self, structure: Families, added: Sequence[FamilyCounts]) -> Counts:
+        """Return the counts with what rows with unknown members add to a structure's families."""
+        families = list(zip(structure.selected, structure.parent_indices, strict=True))
+        known = self._gathered.families(families)
+        view = Counts(self._gathered.rows, self.context, self.folds)
+        view._gathered.__dict__["singles"] = self._gathered.singles
+        for family, mine, more in zip(families, known, added, strict=True):
+            view._gathered._families[family] = mine.plus(more)
+        return view
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether some row has an unknown value."""
+        n_rows = self.classes.sum()
+        return any(values.sum() < n_rows for values in self.values)
+
     @property
     def domain(self) -> Domain:
         """What the codes range over."""

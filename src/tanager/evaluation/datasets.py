@@ -21,8 +21,6 @@ from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
 from tanager.sources.text import TextStyle
 
-__all__ = ["DATA_VARIABLE", "Dataset", "Loaded", "data_folder", "find_dataset", "shipped_names"]
-
 DATA_VARIABLE = "TANAGER_DATA"
 _MAX_ENTRIES = 100_000  # of a folder that holds one table
 

@@ -18,8 +18,6 @@ from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.results import Results
 from tanager.progress import Progress
 
-__all__ = ["Cell", "Experiment"]
-
 _KEEP = ("predictions", "info")
 _MAX_CELLS = 1_000_000
 
@@ -32,6 +30,10 @@ class Cell(NamedTuple):
     round: int  # place in the protocol
     fold: int
     key: str  # digest of everything that decides the cell's numbers
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a run file says of the cell before its numbers."""
+        return {"cell": self.key, **{k: v for k, v in self._asdict().items() if k != "key"}}
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,6 @@ from tanager.evaluation.metrics import DEFAULT_METRICS
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.sources.text import TextStyle
 
-__all__ = ["read_experiment_file"]
-
 MAX_BYTES = 1 << 18  # a file of all 72 tables of the papers has 3 kB
 MAX_DEPTH = 4  # of arrays and tables inside one another; the deepest use is 3
 MAX_KEY_PARTS = 16  # of a.b.c: the parser's time grows with the square of this
@@ -36,18 +34,7 @@ _SCALARS = {"text": str, "a whole number": int, "a number": float, "true or fals
 def read_experiment_file(
     path: str | Path, data: str | Path | None = None, *, allow_imports: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments of `Experiment` that a TOML file declares.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    data : path, optional
-        Folder of the datasets that are given by name alone.
-    allow_imports : bool
-        Whether classifiers may be given by import path, which runs the code of
-        the module they name.
-    """
+    """Return the arguments of `Experiment` that a TOML file declares, as its `from_toml`."""
     file = Path(path)
     content = _Keys(_parse(file), file.name)
     content.refuse_unknown(
@@ -60,11 +47,11 @@ def read_experiment_file(
         "datasets": _datasets(content, file, data),
         "classifiers": _contenders(content, allow_imports=allow_imports),
         "protocol": _protocol(content.table("protocol")),
-        "metrics": content.texts("metrics", tuple(DEFAULT_METRICS)),
+        "metrics": content.array("metrics", tuple(DEFAULT_METRICS)),
         "seed": content.scalar("seed", "a whole number", 0),
         "bins": bins,
         "name": content.scalar("name", "text", file.stem),
-        "keep": content.texts("keep", ()),
+        "keep": content.array("keep"),
     }
 
 
@@ -88,16 +75,19 @@ def _parse(file: Path) -> dict[str, Any]:
                 f"{file.name}: a key has more than {MAX_KEY_PARTS} parts joined by dots. "
                 f"The keys of an experiment file have up to {MAX_DEPTH}."
             )
-        content = tomllib.loads(text)
+        content: dict[str, Any] = tomllib.loads(text)
+        if _depth(content) > MAX_DEPTH:
+            raise RecursionError
+        return content
     except ConfigurationError:
         raise
     except RecursionError as error:
-        raise _too_deep(file.name) from error
+        raise ConfigurationError(
+            f"{file.name}: arrays or tables stand more than {MAX_DEPTH} deep inside one another. "
+            "No key of an experiment file needs that."
+        ) from error
     except ValueError as error:  # also from a number of too many digits
         raise ConfigurationError(f"{file.name} is not TOML: {error}.") from error
-    if _depth(content) > MAX_DEPTH:
-        raise _too_deep(file.name)
-    return content
 
 
 def _depth(content: Any) -> int:
@@ -110,13 +100,6 @@ def _depth(content: Any) -> int:
             inside = value.values() if isinstance(value, dict) else value
             waiting += [(item, depth + 1) for item in inside]
     return deepest
-
-
-def _too_deep(name: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"{name}: arrays or tables stand more than {MAX_DEPTH} deep inside one another. "
-        "No key of an experiment file needs that."
-    )
 
 
 class _Keys:
@@ -152,18 +135,12 @@ class _Keys:
             self.refuse(key, value, kind)
         return value
 
-    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        return self._array(key, str, "a list of texts", default)
-
-    def numbers(self, key: str) -> tuple[int, ...]:
-        return self._array(key, int, "a list of whole numbers", ())
-
-    def _array(self, key: str, kind: type, allowed: str, default: tuple[Any, ...]) -> Any:
-        if key not in self.values:
-            return default
-        value = self.values[key]
+    def array(self, key: str, default: tuple[Any, ...] = (), kind: type = str) -> tuple[Any, ...]:
+        """Return a list of texts, or of whole numbers."""
+        value = self.values.get(key, list(default))
         if not isinstance(value, list) or any(type(item) is not kind for item in value):
-            self.refuse(key, value, allowed)
+            allowed = "texts" if kind is str else "whole numbers"
+            self.refuse(key, value, f"a list of {allowed}")
         return tuple(value)
 
     def table(self, key: str) -> _Keys:
@@ -182,7 +159,7 @@ class _Keys:
                 f"{self.where}: {key} has {len(value):,} entries. Allowed: {MAX_ENTRIES:,}."
             )
         if isinstance(value, list):
-            return self.texts(key, ())
+            return self.array(key)
         return self.table(key)
 
 
@@ -205,21 +182,21 @@ def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Da
         base = find_dataset(name, data_folder(data))
     else:
         base = Dataset(name, file.parent / path)
+    said: dict[str, Any] = {
+        key: facts.array(key) for key in ("categorical", "dates", "ordered", "monotonic")
+    }
     return replace(
         base,
         target=facts.scalar("target", "text", base.target),
-        drop=facts.texts("drop", base.drop),
+        drop=facts.array("drop", base.drop),
         train_rows=facts.scalar("train_rows", "a whole number", base.train_rows),
         style=TextStyle(
-            facts.texts("na_values", ()),
+            facts.array("na_values"),
             facts.scalar("encoding", "text", "utf-8"),
             facts.scalar("decimal", "text", "."),
             facts.scalar("header", "true or false", None),
         ),
-        categorical=facts.texts("categorical", ()),
-        dates=facts.texts("dates", ()),
-        ordered=facts.texts("ordered", ()),
-        monotonic=facts.texts("monotonic", ()),
+        **said,
     )
 
 
@@ -227,7 +204,7 @@ def _protocol(entry: _Keys) -> Protocol:
     if "sizes" in entry.values:
         entry.refuse_unknown("sizes", "rounds", "test_share")
         return LearningCurve(
-            entry.numbers("sizes"),
+            entry.array("sizes", kind=int),
             entry.scalar("rounds", "a whole number", LearningCurve.rounds),
             entry.scalar("test_share", "a number", LearningCurve.test_share),
         )

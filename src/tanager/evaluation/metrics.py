@@ -15,52 +15,30 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
 
-__all__ = [
-    "COSTS",
-    "DEFAULT_METRICS",
-    "METRICS",
-    "Metric",
-    "Reliability",
-    "accuracy",
-    "auc",
-    "auc_by_class",
-    "brier_score",
-    "calibration_error",
-    "conditional_relative_entropy",
-    "confusion",
-    "f1",
-    "log_loss",
-    "rank_error",
-    "ranked_probability_score",
-    "reliability",
-    "resolve_metrics",
-    "rmse_class_averaged",
-    "rmse_true_class",
-    "row_losses",
-    "zero_one_loss",
-]
-
 N_BINS = 15
 
+Floats = NDArray[np.float64]
+Labels = NDArray[np.integer]
 
-def zero_one_loss(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+
+def zero_one_loss(probabilities: Floats, labels: Labels) -> float:
     """Share of rows whose most probable class is wrong; the first class wins a tie."""
     return float(np.mean(probabilities.argmax(axis=1) != labels))
 
 
-def accuracy(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def accuracy(probabilities: Floats, labels: Labels) -> float:
     """Share of rows whose most probable class is right."""
     return 1.0 - zero_one_loss(probabilities, labels)
 
 
-def confusion(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> NDArray[np.int64]:
+def confusion(probabilities: Floats, labels: Labels) -> NDArray[np.int64]:
     """Count the rows of each true class (down) by predicted class (across)."""
     n_classes = probabilities.shape[1]
     cells = labels.astype(np.int64) * n_classes + probabilities.argmax(axis=1)
     return np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
 
 
-def f1(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def f1(probabilities: Floats, labels: Labels) -> float:
     """Return the mean over classes of 2 TP / (2 TP + FP + FN).
 
     Classes that are neither in the rows nor predicted are left out, as in
@@ -72,7 +50,7 @@ def f1(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float
     return float(np.mean(2.0 * np.diag(table)[seen] / both[seen]))
 
 
-def auc(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def auc(probabilities: Floats, labels: Labels) -> float:
     """Return the area under the ROC curve, with more than two classes the mean of one-against-rest.
 
     The chance that a row of the class has a higher probability of it than
@@ -86,9 +64,7 @@ def auc(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> floa
     return float(areas[known].mean()) if known.any() else float("nan")
 
 
-def auc_by_class(
-    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def auc_by_class(probabilities: Floats, labels: Labels) -> Floats:
     """Return the area under the ROC curve of each class against the rest, NaN where undefined."""
     n_rows, n_classes = probabilities.shape
     areas = np.full(n_classes, np.nan)
@@ -105,7 +81,7 @@ def auc_by_class(
     return areas
 
 
-def rmse_true_class(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def rmse_true_class(probabilities: Floats, labels: Labels) -> float:
     r"""Root mean squared error of the true class, :math:`\sqrt{E (1 - p_y)^2}`.
 
     The RMSE of selective kDB (Martínez et al., 2016).
@@ -114,7 +90,7 @@ def rmse_true_class(probabilities: NDArray[np.float64], labels: NDArray[np.integ
     return float(np.sqrt(np.mean(missed * missed)))
 
 
-def rmse_class_averaged(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def rmse_class_averaged(probabilities: Floats, labels: Labels) -> float:
     r"""Root mean squared error over rows and classes, :math:`\sqrt{E (p_c - 1[y=c])^2}`.
 
     The RMSE of Zaidi et al. (2017), and of Weka.
@@ -122,13 +98,13 @@ def rmse_class_averaged(probabilities: NDArray[np.float64], labels: NDArray[np.i
     return float(np.sqrt(brier_score(probabilities, labels) / probabilities.shape[1]))
 
 
-def brier_score(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def brier_score(probabilities: Floats, labels: Labels) -> float:
     r"""Brier's score, the mean over rows of :math:`\sum_c (p_c - 1[y=c])^2`, between 0 and 2."""
     squares = np.einsum("ij,ij->i", probabilities, probabilities)
     return float(np.mean(squares - 2.0 * _of_true_class(probabilities, labels) + 1.0))
 
 
-def log_loss(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def log_loss(probabilities: Floats, labels: Labels) -> float:
     r"""Mean of :math:`-\log p_y` in nats.
 
     Probabilities below 2.2e-16 count as that much, as in scikit-learn, so that
@@ -137,9 +113,7 @@ def log_loss(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) ->
     return float(np.mean(row_losses(probabilities, labels)))
 
 
-def row_losses(
-    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def row_losses(probabilities: Floats, labels: Labels) -> Floats:
     """Return the log-loss of each row; see `log_loss`."""
     floor = np.finfo(np.float64).eps
     # Taken from zero: the negative of a zero would be written as -0.0.
@@ -158,9 +132,7 @@ class Reliability(NamedTuple):
         return float(np.abs(self.confidence - self.correct).sum() / max(1, self.rows.sum()))
 
 
-def reliability(
-    probabilities: NDArray[np.float64], labels: NDArray[np.integer], n_bins: int = N_BINS
-) -> Reliability:
+def reliability(probabilities: Floats, labels: Labels, n_bins: int = N_BINS) -> Reliability:
     """Bin rows by the probability of the predicted class, into equal widths of [0, 1]."""
     confidence = probabilities.max(axis=1)
     correct = probabilities.argmax(axis=1) == labels
@@ -172,25 +144,17 @@ def reliability(
     )
 
 
-def calibration_error(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def calibration_error(probabilities: Floats, labels: Labels) -> float:
     """Return the expected calibration error of the predicted class, over 15 equal bins.
 
     Of few rows it is mostly noise: a bin of one row is off by its whole confidence. So
-    `Results.mean` adds up the bins of a round's folds before it takes the distance.
-
-    References
-    ----------
-    Guo, C., Pleiss, G., Sun, Y. and Weinberger, K. Q. (2017). On calibration of
-    modern neural networks. ICML, equation 5.
+    `Results.mean` adds up the bins of a round's folds before it takes the distance (Guo et al.,
+    2017, "On calibration of modern neural networks", equation 5).
     """
     return reliability(probabilities, labels).error()
 
 
-def conditional_relative_entropy(
-    probabilities: NDArray[np.float64],
-    labels: NDArray[np.integer],
-    groups: NDArray[np.integer],
-) -> float:
+def conditional_relative_entropy(probabilities: Floats, labels: Labels, groups: Labels) -> float:
     r"""Divergence of the model's P(y|x) from the rows' own frequencies, in nats.
 
     :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss less
@@ -198,19 +162,9 @@ def conditional_relative_entropy(
     the log-loss that no model can avoid. Where no two rows are alike it is the
     log-loss.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_rows, n_classes)
-    labels : ndarray of shape (n_rows,)
-    groups : ndarray of shape (n_rows,), codes
-        Rows with the same code have the same features.
+    `groups` (n_rows,) has one code for rows with the same features (Carvalho, Adão and Mateus,
+    2013, Entropy 15, equation 29).
 
-    References
-    ----------
-    Carvalho, Adão and Mateus (2013), Entropy 15, equation 29.
-
-    Examples
-    --------
     >>> p = np.array([[0.5, 0.5]] * 4)
     >>> round(conditional_relative_entropy(p, np.array([0, 1, 0, 1]), np.zeros(4, int)), 12)
     0.0
@@ -222,9 +176,7 @@ def conditional_relative_entropy(
     return log_loss(probabilities, labels) + float((joint * logs).sum() / len(labels))
 
 
-def ranked_probability_score(
-    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
-) -> float:
+def ranked_probability_score(probabilities: Floats, labels: Labels) -> float:
     r"""Mean over rows of :math:`\sum_k (P(c \le k) - 1[y \le k])^2`, for ordered classes.
 
     The classes stand in the order of their codes.
@@ -234,15 +186,13 @@ def ranked_probability_score(
     return float(np.mean((gaps * gaps).sum(axis=1)))
 
 
-def rank_error(probabilities: NDArray[np.float64], labels: NDArray[np.integer]) -> float:
+def rank_error(probabilities: Floats, labels: Labels) -> float:
     """Return by how many classes the median class is off on average, for ordered classes."""
     median = (np.cumsum(probabilities, axis=1) < 0.5 - 1e-12).sum(axis=1)
     return float(np.mean(np.abs(median - labels)))
 
 
-def _of_true_class(
-    probabilities: NDArray[np.float64], labels: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def _of_true_class(probabilities: Floats, labels: Labels) -> Floats:
     return np.asarray(probabilities[np.arange(len(labels)), labels])
 
 

@@ -1,18 +1,20 @@
-"""Which rows train and which test, decided by a seed and nothing else."""
+"""Which rows train and which test: a protocol's places, and the rows of each.
+
+The rows of a place depend on the seed and the place alone, so that more rounds later leave the
+earlier ones as they are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, NamedTuple
-from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
-
-__all__ = ["CrossValidation", "LearningCurve", "Protocol", "Split"]
 
 _MAX_ROUNDS = 10_000
 _MAX_FOLDS = 10_000
@@ -25,34 +27,6 @@ class Split(NamedTuple):
     fold: int
     train: NDArray[np.int64]  # row indices, ascending
     test: NDArray[np.int64]
-
-
-class Protocol(Interface):
-    """A way to divide rows: places in rounds, and the rows of each place.
-
-    The rows of a place depend on the seed and the place alone, so that more
-    rounds later leave the earlier ones as they are.
-    """
-
-    @property
-    def rounds(self) -> int:
-        """How often the rows are shuffled again."""
-
-    @property
-    def n_places(self) -> int:
-        """How many pairs (round, fold) there are."""
-
-    def places(self) -> Iterator[tuple[int, int]]:
-        """Iterate over (round, fold)."""
-
-    def check(self, n_rows: int) -> None:
-        """Refuse a table of too few rows."""
-
-    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
-        """Divide the rows for one place."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the description for reports and run files."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +74,7 @@ class CrossValidation:
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over (round, fold)."""
-        for round_ in range(self.rounds):
-            for fold in range(self.folds):
-                yield round_, fold
+        return product(range(self.rounds), range(self.folds))
 
     def check(self, n_rows: int) -> None:
         """Refuse a table of too few rows."""
@@ -169,27 +141,26 @@ class LearningCurve:
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Iterate over (round, index of the size)."""
-        for round_ in range(self.rounds):
-            for size in range(len(self.sizes)):
-                yield round_, size
+        return product(range(self.rounds), range(len(self.sizes)))
 
     def check(self, n_rows: int) -> None:
         """Refuse a table of too few rows for the least size; of the others each place tells."""
-        n_test = max(1, round(n_rows * self.test_share))
-        self._check_size(min(self.sizes), n_rows, n_test)
+        self._n_test(min(self.sizes), n_rows)
 
-    def _check_size(self, size: int, n_rows: int, n_test: int) -> None:
+    def _n_test(self, size: int, n_rows: int) -> int:
+        """Return how many rows test; an error where fewer than `size` are left to train."""
+        n_test = max(1, round(n_rows * self.test_share))
         if size > n_rows - n_test:
             raise ConfigurationError(
                 f"sizes has {size}, but only {n_rows - n_test} of {n_rows} rows are "
                 "left to train. Use smaller sizes or a smaller test_share."
             )
+        return n_test
 
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
         """Take the first rows of a shuffle to train and the last to test."""
         n_rows = len(labels)
-        n_test = max(1, round(n_rows * self.test_share))
-        self._check_size(self.sizes[fold], n_rows, n_test)
+        n_test = self._n_test(self.sizes[fold], n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
         train, test = order[: self.sizes[fold]], order[n_rows - n_test :]
         return Split(round_, fold, np.sort(train), np.sort(test))
@@ -206,3 +177,6 @@ def _check_whole(name: str, value: Any, low: int, high: int, hint: str = "") -> 
             f"{name}={value!r}. Allowed: whole numbers from {low} to {high:,}.{hint}",
             parameter=name,
         )
+
+
+Protocol = CrossValidation | LearningCurve

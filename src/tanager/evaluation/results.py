@@ -15,8 +15,6 @@ from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
 from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
 
-__all__ = ["Results", "Scores"]
-
 ENDINGS = (".parquet", ".csv", ".tex")  # of the files that hold results
 
 
@@ -70,7 +68,8 @@ class Scores(NamedTuple):
 
     def tolist(self) -> list[list[float]]:
         """Return the values as lists."""
-        return [[float(value) for value in row] for row in self.values]
+        values: list[list[float]] = self.values.tolist()
+        return values
 
 
 class Results:

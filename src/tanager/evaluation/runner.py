@@ -12,10 +12,10 @@ import time
 import traceback
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -38,16 +38,6 @@ from tanager.evaluation.protocol import Split
 from tanager.evaluation.results import Results
 from tanager.evaluation.runs import RunFile, check_cell
 from tanager.progress import Progress, one_of_many
-
-__all__ = [
-    "Bench",
-    "complete_probabilities",
-    "environment",
-    "identical_rows",
-    "pack_codes",
-    "run_experiment",
-    "unpack_codes",
-]
 
 # Rows of the untimed fit that loads compiled kernels before the first timed one.
 _WARM_UP_ROWS = 24
@@ -75,19 +65,11 @@ class Bench:
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """Compute a cell; a failure becomes its record."""
-        record: dict[str, Any] = {
-            "cell": cell.key,
-            "dataset": cell.dataset,
-            "classifier": cell.classifier,
-            "round": cell.round,
-            "fold": cell.fold,
-        }
         try:
-            record.update(self._measure(cell))
+            return {**cell.facts(), **self._measure(cell)}
         except Exception as error:  # whatever a classifier may throw is data here
-            lines = traceback.format_exception_only(error)
-            record.update(status="failed", error="".join(lines).strip()[:2000])
-        return record
+            text = "".join(traceback.format_exception_only(error)).strip()[:2000]
+            return {**cell.facts(), "status": "failed", "error": text}
 
     def load(self, name: str) -> Loaded:
         """Return a dataset by name, read once while its cells last."""
@@ -285,28 +267,12 @@ def run_experiment(
     retry_failed: bool = False,
     until: float | None = None,
 ) -> Results:
-    """Run an experiment, or finish one.
+    """Run an experiment, or finish one; return its cells in the order of its grid.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    path : path, optional
-        Run file. Cells that it has already are not computed again; a run that
-        was killed goes on where it was. Without it nothing is kept.
-    n_jobs : int
-        Processes; -1 is one a core. Numbers do not depend on it.
-    progress : Progress, optional
-        Hears of every finished cell.
-    retry_failed : bool
-        Whether cells recorded as failed are tried again.
-    until : float, optional
-        Time of `time.monotonic` after which no further cell is begun; what is
-        missing then is missing in the results too.
-
-    Returns
-    -------
-    Results
-        Of the cells of this experiment, in the order of its grid.
+    Cells that the run file `path` has already are not computed again, unless they failed and
+    `retry_failed` says so; without a file nothing is kept. Numbers do not depend on `n_jobs`,
+    the number of processes (-1: one per core). After the time `until` of `time.monotonic` no
+    further cell is begun; what is missing then is missing in the results too.
     """
     if path is None:
         with TemporaryDirectory() as folder:
@@ -350,24 +316,16 @@ def run_experiment(
 @cache
 def environment() -> dict[str, Any]:
     """Describe what the numbers were computed with: versions and processor."""
-    names = ("numpy", "scipy", "scikit-learn", "pyarrow", "xgboost")
     versions = {"tanager": __version__, "python": platform.python_version()}
-    for name in names:
-        try:
+    for name in ("numpy", "scipy", "scikit-learn", "pyarrow", "xgboost"):
+        with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return {"versions": versions, "machine": _processor(), "cores": os.cpu_count()}
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.machine()
+    processor = platform.machine()
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        named = next(line for line in lines if line.startswith("model name"))
+        processor = named.split(":", 1)[1].strip()
+    return {"versions": versions, "machine": processor, "cores": os.cpu_count()}
 
 
 def _headline(record: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
@@ -416,13 +374,9 @@ def _in_pool(
         waiting = {pool.submit(_work, cell) for cell in islice(queue, 2 * n_processes)}
         while waiting:
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            records = _collect(finished)
+            records = [future.result() for future in finished]
             waiting |= {pool.submit(_work, cell) for cell in islice(queue, len(finished))}
             yield from records
-
-
-def _collect(finished: set[Future[dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [future.result() for future in finished]
 
 
 def _alone(experiment: Experiment, cell: Cell) -> dict[str, Any]:
@@ -430,15 +384,8 @@ def _alone(experiment: Experiment, cell: Cell) -> dict[str, Any]:
         with _pool(experiment, 1) as pool:
             return pool.submit(_work, cell).result()
     except BrokenProcessPool:
-        return {
-            "cell": cell.key,
-            "dataset": cell.dataset,
-            "classifier": cell.classifier,
-            "round": cell.round,
-            "fold": cell.fold,
-            "status": "failed",
-            "error": "the worker process died, probably for want of memory",
-        }
+        error = "the worker process died, probably for want of memory"
+        return {**cell.facts(), "status": "failed", "error": error}
 
 
 def _pool(experiment: Experiment, n_processes: int) -> ProcessPoolExecutor:
@@ -456,12 +403,12 @@ def _start_worker(experiment: Experiment) -> None:
     _bench = Bench(experiment)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_leave_with, args=(parent.join,), daemon=True).start()
 
+        def leave() -> None:
+            parent.join()
+            os._exit(1)
 
-def _leave_with(join: Callable[[], None]) -> None:
-    join()
-    os._exit(1)
+        threading.Thread(target=leave, daemon=True).start()
 
 
 def _work(cell: Cell) -> dict[str, Any]:

@@ -10,14 +10,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from tanager.atomic import destination
 from tanager.errors import DataError
 from tanager.evaluation.metrics import N_BINS
-
-__all__ = ["FORMAT", "RunFile", "check_cell", "check_description", "check_metrics"]
 
 FORMAT = "tanager-run-1"
 _START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # of every run file
@@ -61,12 +58,7 @@ class RunFile:
         self._cut_torn_line()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -111,13 +103,8 @@ class RunFile:
 
     def begin(self, description: dict[str, Any]) -> None:
         """Write the description of the experiment, unless the last one says the same."""
-        last = None
-        for record in self._records():
-            if "experiment" in record:
-                last = record
-        record = {"format": FORMAT, "experiment": description}
-        if last != record:
-            self.append(record)
+        if self._descriptions()[-1:] != [description]:
+            self.append({"format": FORMAT, "experiment": description})
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record, durably."""
@@ -130,13 +117,13 @@ class RunFile:
 
     def description(self) -> dict[str, Any]:
         """Return the last description of the experiment."""
-        found: dict[str, Any] | None = None
-        for record in self._records():
-            if "experiment" in record:
-                found = record["experiment"]
-        if found is None:
+        found = self._descriptions()
+        if not found:
             raise DataError(f"{self.path.name} describes no experiment: it is not a run file.")
-        return found
+        return found[-1]
+
+    def _descriptions(self) -> list[Any]:
+        return [record["experiment"] for record in self._records() if "experiment" in record]
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Iterate over the finished cells in the order of the file."""
@@ -160,8 +147,6 @@ class RunFile:
                     yield record
 
 
-Check = Callable[[Any], bool]
-
 MAX_COUNT = 2**53
 
 
@@ -169,15 +154,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
+    return type(value) is int and 0 <= value < MAX_COUNT
 
 
 def _is_number(value: Any) -> bool:
     """Whether a value is a number that fits a float; missing counts as one."""
-    if value is None or isinstance(value, float):
-        return True
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < MAX_COUNT
+    return value is None or type(value) is float or (type(value) is int and abs(value) < MAX_COUNT)
 
 
 def _is_named(value: Any) -> bool:
@@ -185,11 +172,7 @@ def _is_named(value: Any) -> bool:
     if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
         return False
     names = [item.get("name") for item in value]
-    return all(map(_is_text, names)) and len(set(names)) == len(names)
-
-
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+    return _is_texts(names) and len(set(names)) == len(names)
 
 
 def _is_protocol(value: Any) -> bool:
@@ -199,13 +182,6 @@ def _is_protocol(value: Any) -> bool:
     if sizes is not None:
         return isinstance(sizes, list) and all(map(_is_number, sizes))
     return _is_count(value.get("folds"))
-
-
-def _is_environment(value: Any) -> bool:
-    if not isinstance(value, dict):
-        return False
-    versions = value.get("versions", {})
-    return isinstance(versions, dict) and all(map(_is_text, versions.values()))
 
 
 def _is_reliability(value: Any) -> bool:
@@ -218,8 +194,10 @@ def _is_reliability(value: Any) -> bool:
     )
 
 
-_TEXT: tuple[Check, str] = (_is_text, "a text")
-_DESCRIPTION: Mapping[str, tuple[Check, str]] = {
+Checks = Mapping[str, tuple[Callable[[Any], bool], str]]  # of each key, and in words
+
+_TEXT = (_is_text, "a text")
+_DESCRIPTION: Checks = {
     "name": _TEXT,
     "datasets": (_is_named, "a list of objects with different names"),
     "classifiers": (_is_named, "a list of objects with different names"),
@@ -227,7 +205,7 @@ _DESCRIPTION: Mapping[str, tuple[Check, str]] = {
     "metrics": (lambda value: _is_texts(value) and bool(value), "a list of texts"),
     "seed": (_is_number, "a number"),
 }
-_CELL: Mapping[str, tuple[Check, str]] = {
+_CELL: Checks = {
     "cell": _TEXT,
     "dataset": _TEXT,
     "classifier": _TEXT,
@@ -235,7 +213,7 @@ _CELL: Mapping[str, tuple[Check, str]] = {
     "fold": (_is_count, "a whole number"),
     "status": (lambda value: value in ("ok", "failed"), "'ok' or 'failed'"),
 }
-_FINISHED: Mapping[str, tuple[Check, str]] = {
+_FINISHED: Checks = {
     "n_train": (_is_count, "a whole number"),
     "n_test": (_is_count, "a whole number"),
     "reliability": (_is_reliability, f"three lists of {N_BINS} numbers"),
@@ -249,7 +227,9 @@ def check_description(found: Any, file: str) -> dict[str, Any]:
     _check(found, _DESCRIPTION, f"{file}: the experiment's")
     if not all(_is_text(one.get("use")) for one in found["classifiers"]):
         raise DataError(f"{file}: a classifier's 'use' is not a text. {_HINT}")
-    if not _is_environment(found.get("environment", {})):
+    environment = found.get("environment", {})
+    versions = environment.get("versions", {}) if isinstance(environment, dict) else None
+    if not isinstance(versions, dict) or not _is_texts(list(versions.values())):
         raise DataError(f"{file}: the experiment's 'environment' cannot be read. {_HINT}")
     return found
 
@@ -259,10 +239,7 @@ def check_cell(record: dict[str, Any], file: str) -> dict[str, Any]:
     where = f"{file}: a cell's"
     _check(record, _CELL, where)
     _check(record, {name: _TEXT for name in ("error", "version") if name in record}, where)
-    if record["status"] == "failed":
-        _check(record, {"error": _TEXT}, where)
-        return record
-    _check(record, _FINISHED, where)
+    _check(record, {"error": _TEXT} if record["status"] == "failed" else _FINISHED, where)
     return record
 
 
@@ -276,7 +253,7 @@ def check_metrics(record: dict[str, Any], names: tuple[str, ...], file: str) -> 
         _check(record, known, f"{file}: a cell's")
 
 
-def _check(found: dict[str, Any], wanted: Mapping[str, tuple[Check, str]], where: str) -> None:
+def _check(found: dict[str, Any], wanted: Checks, where: str) -> None:
     for name, (good, kind) in wanted.items():
         if name not in found or not good(found[name]):
             given = repr(found.get(name))

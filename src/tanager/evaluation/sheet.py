@@ -15,8 +15,6 @@ from tanager.evaluation.metrics import (
     reliability,
 )
 
-__all__ = ["SHEET_METRICS", "Sheet", "make_sheet"]
-
 SHEET_METRICS = ("accuracy", "log_loss", "auc", "f1", "brier_score", "calibration_error")
 
 
@@ -73,17 +71,8 @@ class Sheet(NamedTuple):
 def make_sheet(
     probabilities: NDArray[np.float64], labels: NDArray[np.integer], classes: tuple[str, ...]
 ) -> Sheet:
-    """Score predicted probabilities.
+    """Score predicted probabilities (n_rows, n_classes) against true classes as codes.
 
-    Parameters
-    ----------
-    probabilities : ndarray of float64, shape (n_rows, n_classes)
-    labels : ndarray of int, shape (n_rows,)
-        True classes as codes.
-    classes : tuple of str
-
-    Examples
-    --------
     >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     >>> sheet = make_sheet(p, np.array([0, 1, 1]), ("no", "yes"))
     >>> round(sheet.metrics["accuracy"], 3), sheet.confusion.tolist()

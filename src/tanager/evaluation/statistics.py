@@ -12,23 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import DataError
 
-__all__ = [
-    "FriedmanTest",
-    "Nemenyi",
-    "Outcome",
-    "WinDrawLoss",
-    "average_ranks",
-    "corrected_t",
-    "critical_difference",
-    "friedman",
-    "geometric_mean_ratio",
-    "nemenyi",
-    "paired_t",
-    "sign_test",
-    "wilcoxon",
-    "win_draw_loss",
-]
-
 Alternative = Literal["two-sided", "less", "greater"]
 
 
@@ -58,16 +41,8 @@ class WinDrawLoss(NamedTuple):
 def win_draw_loss(a: ArrayLike, b: ArrayLike, decimals: int | None = None) -> WinDrawLoss:
     """Count the datasets on which `a` loses less than, as much as, and more than `b`.
 
-    Parameters
-    ----------
-    a, b : array-like of shape (n_datasets,)
-        Losses of two classifiers.
-    decimals : int, optional
-        Digits to which both are rounded first, where a draw should mean "no
-        difference to speak of"; by default a draw is equality.
+    Where a draw should mean "no difference to speak of", both are rounded to `decimals` first.
 
-    Examples
-    --------
     >>> result = win_draw_loss([0.1, 0.2, 0.3], [0.2, 0.2, 0.4])
     >>> print(result, result.p_value)
     2–1–0 0.5
@@ -81,8 +56,6 @@ def win_draw_loss(a: ArrayLike, b: ArrayLike, decimals: int | None = None) -> Wi
 def sign_test(wins: int, losses: int) -> float:
     """Two-tailed binomial test that a win is as likely as a loss; draws are left out.
 
-    Examples
-    --------
     The first line of table 4 in Zaidi et al. (2017), 45/4/23:
 
     >>> round(sign_test(45, 23), 3)
@@ -96,14 +69,10 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
-    """Mean rank of each classifier over datasets, 1 the best; ties share their mean.
+    """Mean rank of each classifier (datasets × classifiers), 1 the best; ties share their mean."""
+    from scipy.stats import rankdata
 
-    Parameters
-    ----------
-    scores : array-like of shape (n_datasets, n_classifiers)
-        Losses.
-    """
-    return np.asarray(_ranks(scores).mean(axis=0))
+    return np.asarray(rankdata(_matrix(scores), axis=1).mean(axis=0), np.float64)
 
 
 class FriedmanTest(NamedTuple):
@@ -116,23 +85,11 @@ class FriedmanTest(NamedTuple):
 
 
 def friedman(scores: ArrayLike) -> FriedmanTest:
-    r"""Test whether all classifiers rank alike.
+    r"""Test whether three classifiers or more (datasets × classifiers) rank alike.
 
-    Parameters
-    ----------
-    scores : array-like of shape (n_datasets, n_classifiers)
-        Losses; three classifiers at least.
-
-    Notes
-    -----
     :math:`\chi^2_F = \frac{12N}{k(k+1)}[\sum_j R_j^2 - \frac{k(k+1)^2}{4}]`, divided
     by the correction for ties as in SciPy, and
-    :math:`F = (N-1)\chi^2_F / (N(k-1) - \chi^2_F)`.
-
-    References
-    ----------
-    Demšar, J. (2006). Statistical comparisons of classifiers over multiple data
-    sets. JMLR 7, section 3.2.2.
+    :math:`F = (N-1)\chi^2_F / (N(k-1) - \chi^2_F)` (Demšar, 2006, JMLR 7, section 3.2.2).
     """
     from scipy.stats import f as f_distribution
     from scipy.stats import friedmanchisquare
@@ -157,10 +114,7 @@ def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05
 
     :math:`q_\alpha\sqrt{k(k+1)/6N}`, with :math:`q_\alpha` the studentised range
     for infinite degrees of freedom over :math:`\sqrt 2` (Demšar, 2006, section 3.2.2).
-
-    Examples
-    --------
-    Zaidi et al. (2017), appendix C:
+    In Zaidi et al. (2017), appendix C:
 
     >>> round(critical_difference(3, 72), 2)
     0.39
@@ -183,15 +137,7 @@ class Nemenyi(NamedTuple):
 
 
 def nemenyi(scores: ArrayLike, alpha: float = 0.05) -> Nemenyi:
-    """Compare all pairs of classifiers by average rank.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_datasets, n_classifiers)
-        Losses.
-    alpha : float
-        Level of significance.
-    """
+    """Compare all pairs of classifiers (datasets × classifiers) by average rank."""
     from scipy.stats import studentized_range
 
     values = _matrix(scores)
@@ -234,47 +180,16 @@ def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided")
     return Outcome(-float(sided.zstatistic), float(found.pvalue))
 
 
-def paired_t(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Outcome:
-    """Student's t over paired losses, as used by Pernkopf and Bilmes (2008), table 2."""
-    from scipy import stats
-
-    x, y = _pair(a, b)
-    if len(x) < 2:
-        raise DataError(f"a paired t-test needs 2 pairs or more; {len(x)} given.")
-    if np.ptp(x - y) == 0:
-        if x[0] == y[0]:
-            return Outcome(0.0, 1.0)
-        more = bool(x[0] > y[0])
-        against = alternative == ("less" if more else "greater")  # the other side was asked for
-        return Outcome(np.inf if more else -np.inf, 1.0 if against else 0.0)
-    result = stats.ttest_rel(x, y, alternative=alternative)
-    return Outcome(float(result.statistic), float(result.pvalue))
-
-
 def corrected_t(a: ArrayLike, b: ArrayLike, test_ratio: float) -> Outcome:
     r"""Test two classifiers over the cells of one table, by Nadeau and Bengio's corrected t.
 
-    Parameters
-    ----------
-    a, b : array-like of shape (n_cells,)
-        Losses on the same divisions of the table.
-    test_ratio : float
-        Test rows over training rows: 1 for two folds, 1/9 for ten.
+    `a` and `b` are losses on the same divisions of the table; `test_ratio` is test rows over
+    training rows: 1 for two folds, 1/9 for ten. Training sets of one table share rows, so the
+    differences are correlated and a plain t-test finds too much. The variance of the mean of J
+    differences is taken as :math:`(1/J + n_{test}/n_{train})\hat\sigma^2`, with J - 1 degrees of
+    freedom (2003, equation 15, doi:10.1023/A:1024068626366); for rounds of k folds see Bouckaert
+    and Frank (2004).
 
-    Notes
-    -----
-    Training sets of one table share rows, so that differences of losses hang
-    together and a plain t-test finds too much. The variance of the mean of J
-    differences is taken as :math:`(1/J + n_{test}/n_{train})\hat\sigma^2`, with J - 1
-    degrees of freedom; for rounds of k folds see Bouckaert and Frank (2004).
-
-    References
-    ----------
-    Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error.
-    Machine Learning 52, equation 15, doi:10.1023/A:1024068626366.
-
-    Examples
-    --------
     >>> result = corrected_t([0.2, 0.3, 0.1, 0.2], [0.3, 0.5, 0.3, 0.3], test_ratio=1.0)
     >>> round(result.p_value, 3)
     0.103
@@ -299,8 +214,6 @@ def corrected_t(a: ArrayLike, b: ArrayLike, test_ratio: float) -> Outcome:
 def geometric_mean_ratio(a: ArrayLike, b: ArrayLike) -> float:
     """Geometric mean of a/b over datasets; datasets where either is 0 are left out.
 
-    Examples
-    --------
     >>> geometric_mean_ratio([1.0, 4.0], [2.0, 2.0])
     1.0
     """
@@ -315,9 +228,7 @@ def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.f
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
         raise DataError(f"two vectors of one length are compared; shapes {x.shape} and {y.shape}.")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise DataError("losses must be finite. Leave out the datasets where a classifier failed.")
-    return x, y
+    return _finite(x), _finite(y)
 
 
 def _matrix(scores: ArrayLike) -> NDArray[np.float64]:
@@ -327,12 +238,10 @@ def _matrix(scores: ArrayLike) -> NDArray[np.float64]:
             f"scores has shape {values.shape}. Allowed: (datasets, classifiers), with one dataset "
             "and two classifiers or more."
         )
-    if not np.isfinite(values).all():
+    return _finite(values)
+
+
+def _finite(losses: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not np.isfinite(losses).all():
         raise DataError("losses must be finite. Leave out the datasets where a classifier failed.")
-    return values
-
-
-def _ranks(scores: ArrayLike) -> NDArray[np.float64]:
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(_matrix(scores), axis=1), dtype=np.float64)
+    return losses

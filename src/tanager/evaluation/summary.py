@@ -25,19 +25,6 @@ from tanager.evaluation.statistics import (
     win_draw_loss,
 )
 
-__all__ = [
-    "ALPHA",
-    "Intervals",
-    "Pair",
-    "Summary",
-    "leading_metric",
-    "say_pooled",
-    "score_intervals",
-    "summarize",
-    "verdict",
-    "write_latex",
-]
-
 _SPECIAL = {
     **{char: f"\\{char}" for char in "&%$#_{}"},
     "~": r"\textasciitilde{}",
@@ -69,8 +56,7 @@ class Summary(NamedTuple):
     friedman: FriedmanTest | None  # with three classifiers or more
     nemenyi: Nemenyi | None  # likewise
     pairs: list[Pair]
-    # As `Results.deviation` has them; None for numbers that no cell has.
-    deviations: Scores | None = None
+    deviations: Scores  # as `Results.deviation` has them
 
     def spread(self, row: int, column: int) -> str:
         """Return the deviation as it stands behind a mean; empty where there is none.
@@ -80,9 +66,8 @@ class Summary(NamedTuple):
         >>> [Summary(none, {}, None, None, [], some).spread(0, at) for at in range(2)]
         [' ± 0.0500', '']
         """
-        if self.deviations is None or np.isnan(self.deviations.values[row, column]):
-            return ""
-        return f" ± {self.deviations.values[row, column]:.4f}"
+        deviation = self.deviations.values[row, column]
+        return "" if np.isnan(deviation) else f" ± {deviation:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; a deviation of one number is None."""
@@ -93,9 +78,7 @@ class Summary(NamedTuple):
                 dataset: dict(zip(scores.classifiers, row, strict=True))
                 for dataset, row in zip(scores.datasets, scores.tolist(), strict=True)
             },
-            "deviations": None
-            if self.deviations is None
-            else {
+            "deviations": {
                 dataset: {
                     name: None if np.isnan(value) else value
                     for name, value in zip(scores.classifiers, row, strict=True)
@@ -104,10 +87,8 @@ class Summary(NamedTuple):
             },
             "excluded": list(scores.excluded),
             "ranks": self.ranks,
-            "friedman": None if self.friedman is None else self.friedman._asdict(),
-            "critical_difference": None
-            if self.nemenyi is None
-            else self.nemenyi.critical_difference,
+            "friedman": self.friedman and self.friedman._asdict(),
+            "critical_difference": self.nemenyi and self.nemenyi.critical_difference,
             "pairs": [
                 {
                     "a": pair.a,
@@ -123,22 +104,30 @@ class Summary(NamedTuple):
         }
 
 
-def summarize(results: Results, metric: str, decimals: int | None = None) -> Summary:
-    """Compute what a reader wants to know of one metric.
-
-    Parameters
-    ----------
-    results : Results
-    metric : str
-    decimals : int, optional
-        Digits to which losses are rounded before wins are counted.
-    """
-    summary = summarize_scores(results.mean(metric), decimals)
-    if len(summary.scores.datasets) == 1 and not results.is_pooled(metric):
-        pairs = [pair._replace(corrected_p=_over_cells(results, metric, pair.a, pair.b))
-                 for pair in summary.pairs]  # fmt: skip
-        summary = summary._replace(pairs=pairs)
-    return summary._replace(deviations=results.deviation(metric))
+def summarize(results: Results, metric: str) -> Summary:
+    """Compute what a reader wants to know of one metric."""
+    scores = results.mean(metric)
+    names, deviations = scores.classifiers, results.deviation(metric)
+    if len(names) < 2 or not scores.datasets:
+        ranks = dict.fromkeys(names, 1.0) if scores.datasets else {}
+        return Summary(scores, ranks, None, None, [], deviations)
+    mean_ranks, many = average_ranks(scores.losses), len(names) > 2
+    pairs = []
+    for a, b in combinations(names, 2):
+        x, y = (scores.losses[:, names.index(name)] for name in (a, b))
+        ratio = geometric_mean_ratio(x, y) if ((x > 0) & (y > 0)).any() else None
+        test = None
+        if len(scores.datasets) == 1 and not results.is_pooled(metric):
+            test = _over_cells(results, metric, a, b)
+        pairs.append(Pair(a, b, win_draw_loss(x, y), wilcoxon(x, y).p_value, ratio, test))
+    return Summary(
+        scores,
+        {names[i]: float(mean_ranks[i]) for i in mean_ranks.argsort(kind="stable")},
+        friedman(scores.losses) if many else None,
+        nemenyi(scores.losses) if many else None,
+        pairs,
+        deviations,
+    )
 
 
 def say_pooled(results: Results) -> str:
@@ -162,34 +151,6 @@ def _over_cells(results: Results, metric: str, a: str, b: str) -> float | None:
     return corrected_t(x, y, ratio).p_value
 
 
-def summarize_scores(scores: Scores, decimals: int | None = None) -> Summary:
-    """Summarise numbers that are not means of a metric, such as bias."""
-    names, n_datasets = scores.classifiers, len(scores.datasets)
-    if len(names) < 2 or n_datasets == 0:
-        return Summary(scores, dict.fromkeys(names, 1.0) if n_datasets else {}, None, None, [])
-    ranks = average_ranks(scores.losses)
-    many = len(names) > 2
-    return Summary(
-        scores,
-        {names[i]: float(ranks[i]) for i in ranks.argsort(kind="stable")},
-        friedman(scores.losses) if many else None,
-        nemenyi(scores.losses) if many else None,
-        [_pair(scores, a, b, decimals) for a, b in combinations(names, 2)],
-    )
-
-
-def _pair(scores: Scores, a: str, b: str, decimals: int | None) -> Pair:
-    x, y = (scores.losses[:, scores.classifiers.index(name)] for name in (a, b))
-    positive = bool(((x > 0) & (y > 0)).any())
-    return Pair(
-        a,
-        b,
-        win_draw_loss(x, y, decimals),
-        wilcoxon(x, y).p_value,
-        geometric_mean_ratio(x, y) if positive else None,
-    )
-
-
 class Intervals(NamedTuple):
     """Classifiers on one scale, the best first."""
 
@@ -204,22 +165,13 @@ class Intervals(NamedTuple):
 def score_intervals(results: Results, metric: str) -> Intervals | None:
     r"""Return where the classifiers stand by one metric; None where nothing finished.
 
-    Notes
-    -----
     With one table: the mean over its cells :math:`\pm\, t_{J-1}\,\hat\sigma
-    \sqrt{1/J + n_{test}/n_{train}}`, the 95 % interval whose variance knows that
-    training sets share rows (Nadeau and Bengio, 2003). A metric that is of a round's
-    rows together (`Results.is_pooled`) has no interval.
+    \sqrt{1/J + n_{test}/n_{train}}`, the 95 % interval whose variance knows that training sets
+    share rows (`corrected_t`). A metric that is of a round's rows together
+    (`Results.is_pooled`) has no interval.
 
-    With several tables: the average rank, and half of Nemenyi's critical difference on
-    either side: two classifiers whose intervals do not overlap differ at 5 %.
-
-    References
-    ----------
-    Nadeau, C. and Bengio, Y. (2003). Inference for the generalization error.
-    Machine Learning 52, doi:10.1023/A:1024068626366.
-    Demšar, J. (2006). Statistical comparisons of classifiers over multiple data
-    sets. JMLR 7, section 3.2.2.
+    With several tables: the average rank, and half of Nemenyi's critical difference on either
+    side (Demšar, 2006): two classifiers whose intervals do not overlap differ at 5 %.
     """
     summary = summarize(results, metric)
     scores = summary.scores
@@ -248,42 +200,36 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
     scores = results.mean(metric)
     dataset = scores.datasets[0]
     order = [int(at) for at in scores.losses[0].argsort(kind="stable")]
-    centers, lows, highs = [], [], []
-    n_cells = 0
+    centers, halves, n_cells = scores.values[0, order], [], 0
+    pooled = results.is_pooled(metric)
     for at in order:
         cells = results.cells(metric, dataset, scores.classifiers[at])
-        values = np.array([cell[metric] for cell in cells])
-        n_cells = max(n_cells, len(values))
-        half = 0.0
-        if len(values) > 1 and not results.is_pooled(metric):
+        n_cells = max(n_cells, len(cells))
+        halves.append(0.0)
+        if len(cells) > 1 and not pooled:
             ratio = float(np.mean([cell["n_test"] / cell["n_train"] for cell in cells]))
-            spread = values.std(ddof=1) * np.sqrt(1 / len(values) + ratio)
-            half = float(stats.t.ppf(0.975, len(values) - 1) * spread)
-        centers.append(float(scores.values[0, at]))
-        lows.append(centers[-1] - half)
-        highs.append(centers[-1] + half)
-    better = "more is better" if scores.greater else "less is better"
-    return Intervals(
-        tuple(scores.classifiers[at] for at in order),
-        tuple(centers),
-        tuple(lows),
-        tuple(highs),
-        f"{results.title(metric)} on {dataset}, {better}",
-        _meaning(n_cells, pooled=results.is_pooled(metric)),
+            spread = np.std([cell[metric] for cell in cells], ddof=1)
+            spread *= np.sqrt(1 / len(cells) + ratio)
+            halves[-1] = float(stats.t.ppf(0.975, len(cells) - 1) * spread)
+    meaning = (
+        f"Means over {n_cells} cells with 95 % intervals that know that training sets share "
+        "rows. Bars tell how sure each score is; the test of a pair is sharper."
     )
-
-
-def _meaning(n_cells: int, *, pooled: bool) -> str:
     if pooled:
-        return (
+        meaning = (
             "Of all held-out rows of a round together, mean over rounds: how sure a score is "
             "cannot be told."
         )
-    if n_cells == 1:
-        return "One cell: how sure a score is cannot be told."
-    return (
-        f"Means over {n_cells} cells with 95 % intervals that know that training sets share "
-        "rows. Bars tell how sure each score is; the test of a pair is sharper."
+    elif n_cells == 1:
+        meaning = "One cell: how sure a score is cannot be told."
+    better = "more is better" if scores.greater else "less is better"
+    return Intervals(
+        tuple(scores.classifiers[at] for at in order),
+        tuple(centers.tolist()),
+        tuple((centers - halves).tolist()),
+        tuple((centers + halves).tolist()),
+        f"{results.title(metric)} on {dataset}, {better}",
+        meaning,
     )
 
 
@@ -365,23 +311,23 @@ def verdict(results: Results) -> str:
             f"{standing[best[0]]:.2f}"
         )
     others = {name: _p_value(summary, best, name) for name in standing if name not in best}
-    chance = f": {_beyond_chance(others, _no_test(results, scores.metric))}" if others else ""
-    return f"{_holders(best)} {place}{chance}."
+    no_test = "one cell cannot tell it from"
+    if results.is_pooled(scores.metric):
+        no_test = "of rounds whose folds are taken together no test tells it from"
+    chance = f": {_beyond_chance(others, no_test)}" if others else ""
+    if len(best) == 1:
+        holders = f"{abridged(best[0])} has"
+    elif len(best) <= MAX_NAMED:
+        holders = f"{_listed([abridged(name) for name in best])} share"
+    else:
+        holders = f"{len(best)} classifiers share"
+    return f"{holders} {place}{chance}."
 
 
 def _leaders(standing: dict[str, float]) -> list[str]:
     """Return the classifiers in the first place of a standing, which is sorted, best first."""
     first = next(iter(standing.values()))
     return [name for name, value in standing.items() if isclose(value, first, rel_tol=1e-9)]
-
-
-def _holders(best: list[str]) -> str:
-    """Say who has the first place, as the start of a sentence."""
-    if len(best) == 1:
-        return f"{abridged(best[0])} has"
-    if len(best) <= MAX_NAMED:
-        return f"{_listed([abridged(name) for name in best])} share"
-    return f"{len(best)} classifiers share"
 
 
 def _alone(results: Results, summary: Summary) -> str:
@@ -413,13 +359,6 @@ def _p_of_pair(summary: Summary, a: str, b: str) -> float | None:
     if summary.nemenyi is not None:
         return float(summary.nemenyi.p_values[names.index(a), names.index(b)])
     return pair.wilcoxon_p
-
-
-def _no_test(results: Results, metric: str) -> str:
-    """Say why classifiers were not tested, as the start of what names them."""
-    if results.is_pooled(metric):
-        return "of rounds whose folds are taken together no test tells it from"
-    return "one cell cannot tell it from"
 
 
 def _beyond_chance(p_values: dict[str, float | None], no_test: str) -> str:

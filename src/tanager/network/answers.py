@@ -16,8 +16,6 @@ from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable
 from tanager.structure import Structure
 
-__all__ = ["Answer", "Completion", "LabelledTable", "label_table"]
-
 ORDERS = ("context", "parents", "center")
 SHOWN_ROWS = 40
 WIDE, JOINED = 12, 8  # columns that are printed as they are; into how many others are joined

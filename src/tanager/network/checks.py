@@ -23,17 +23,6 @@ from tanager.parameters.spread import LEVELS, at_levels, table_arrays
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-__all__ = [
-    "as_list",
-    "check_codebook",
-    "check_history",
-    "check_probabilities",
-    "check_structure",
-    "check_tables",
-    "need",
-    "refuse",
-]
-
 _VALUES = {"integer": int, "real": float, "boolean": bool, "text": str}
 
 

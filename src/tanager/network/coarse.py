@@ -26,8 +26,6 @@ from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED, renormalise
 from tanager.structure import Structure
 
-__all__ = ["Coarse", "renormalise_by_groups"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

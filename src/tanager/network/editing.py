@@ -36,8 +36,6 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["edit_network", "with_edge", "with_table", "without_edge"]
-
 Floats = NDArray[np.float64]
 
 FLAGS = ("neutralise", "forbid")  # actions that are asked for by True

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tanager.codes import Column
     from tanager.network.network import Network
 
-__all__ = ["Evidence", "Interval", "Known", "OneOf", "Soft", "class_name", "read_evidence"]
-
 Floats = NDArray[np.float64]
 
 

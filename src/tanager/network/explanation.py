@@ -16,8 +16,6 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
 from tanager.network.network import Network, network_of
 
-__all__ = ["SPOKEN_FOR", "Explanation", "ExplanationStep", "explain_row"]
-
 # Said wherever features are ranked by what they say alone.
 SPOKEN_FOR = (
     "A feature that says much alone may add nothing to an explanation: what its parents have "

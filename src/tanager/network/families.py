@@ -18,14 +18,6 @@ from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = [
-    "FamilyParts",
-    "conditional_information",
-    "information_beyond",
-    "mutual_information",
-    "n_probabilities",
-]
-
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]
 

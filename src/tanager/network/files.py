@@ -44,8 +44,6 @@ from tanager.network.uncertainty import check_calibration
 from tanager.parameters.spread import level_codes, prior_levels
 from tanager.parameters.tables import DenseTable, GroupedTable
 
-__all__ = ["VERSIONS", "read_model", "write_model"]
-
 FORMAT = "tanager"
 # A file has the lowest version that holds it, so that older releases read what they can.
 PLAIN_VERSION, GROUPED_VERSION, LARGE_VERSION = "1", "3", "4"

@@ -43,8 +43,6 @@ from tanager.network.network import Network
 from tanager.parameters import DenseTable, Tables
 from tanager.structure import Structure
 
-__all__ = ["network_of_variables"]
-
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 24  # of one table, and four times as many of all: 128 and 512 MiB

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from tanager.codes import Codebook
 from tanager.errors import ConfigurationError, listed, nearest
 
-__all__ = ["CLASS", "GivenFamily", "log_or_impossible", "read_family", "read_table"]
-
 Floats = NDArray[np.float64]
 
 CLASS = -1  # stands for the class where features stand by their places

@@ -13,8 +13,6 @@ from tanager.network.information import NetworkInformation
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["network_graph", "to_dot", "to_networkx"]
-
 
 def network_graph(network: Network, information: NetworkInformation | None = None) -> DrawnGraph:
     """Return what `tanager.drawing` draws of a network.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tanager.network.explanation import Explanation, ExplanationStep
     from tanager.network.network import Network
 
-__all__ = ["answer_html", "estimator_html", "explanation_html", "network_html", "table_html"]
-
 MAX_FEATURES = 60
 MAX_EFFECTS = 5
 COMMON = 0.01  # share of rows from which on a value is worth naming

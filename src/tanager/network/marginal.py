@@ -2,9 +2,9 @@
 
 What is known is instantiated; only unknown features are summed out. An unknown
 feature with nothing known below it sums to one and drops out. On forests
-(naive Bayes, TAN, kDB-1) messages run up the tree row by row, compiled; on
-other structures rows are grouped by which features are unknown, and the
-unknown are eliminated in min-fill order.
+(naive Bayes, TAN, kDB-1) messages run up the tree row by row; on other
+structures each row's unknown features are eliminated, those with the smallest
+tables first (`tanager.parameters.unknown`). Both loops are compiled.
 
 A row whose unknown features hang together too closely to be eliminated within
 a memory bound gets an approximation, and a warning says so: see `_Forward`.
@@ -25,14 +25,15 @@ from tanager.errors import ApproximationWarning, MemoryBoundError
 from tanager.numerics.logs import log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
+from tanager.parameters.unknown import Unknown
 from tanager.structure import Structure
-
-__all__ = ["Factor", "add_unknown_sums", "align", "eliminate", "multiply", "sum_out"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
+ROW_CELLS = 1 << 21  # the same where many rows are predicted: some 10 ms a row
+FORWARD_CELLS = 1 << 17  # of a family where even that is too much
 Factor = tuple[tuple[int, ...], Floats]  # features; logs (n_rows, n_classes, *their arities)
 
 BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
@@ -58,7 +59,7 @@ def add_unknown_sums(
     if structure.max_parents == 1 and all(isinstance(t, spelled) for t in tables.families):
         _add_on_forest(tables, structure, some, arities, part)
     else:
-        _add_by_pattern(tables, structure, some, arities, unknown[:, rows], part)
+        _add_by_row(tables, structure, some, arities, unknown[:, rows], part)
     log_joint[rows] = part
 
 
@@ -74,7 +75,7 @@ def _add_on_forest(
     native.add_forest_sums(codes, arities, features, parents, flat, start, out)
 
 
-def _add_by_pattern(
+def _add_by_row(
     tables: Tables,
     structure: Structure,
     codes: Codes,
@@ -82,31 +83,28 @@ def _add_by_pattern(
     unknown: NDArray[np.bool_],
     out: Floats,
 ) -> None:
-    packed = np.packbits(unknown, axis=0).T
+    sums = Unknown(structure, tables, arities, ROW_CELLS).log_sums(codes)
+    entangled = np.flatnonzero(np.isnan(sums[:, 0]))
+    sums[entangled] = 0.0
+    out += sums
+    if not len(entangled):
+        return
+    packed = np.packbits(unknown[:, entangled], axis=0).T
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    ends = np.cumsum(np.bincount(inverse.ravel()))
-    approximated, reason = 0, ""
-    for pattern, rows in zip(first, np.split(order, ends[:-1]), strict=True):
+    reason = ""
+    for at, pattern in enumerate(entangled[first]):
         missing = {structure.selected[at] for at in np.flatnonzero(unknown[:, pattern])}
         summed = _relevant(structure, missing)
-        if not summed:
-            continue
         families = _UnknownFamilies(tables, structure, arities, missing, summed)
-        try:
-            plan: _Elimination | _Forward = _Elimination(families, summed)
-        except MemoryBoundError as bound:
-            plan = _Forward(families, structure)
-            approximated += rows.shape[0]
-            reason = str(bound)
-        plan.add(codes, rows, out)
-    if approximated:
-        warnings.warn(
-            f"The probabilities of {approximated} rows are approximate: too many features that "
-            f"depend on one another are unknown there. {reason}",
-            ApproximationWarning,
-            stacklevel=2,
-        )
+        forward = _Forward(families, structure)
+        forward.add(codes, entangled[inverse.ravel() == at], out)
+        reason = reason or families.why_too_large(summed)
+    warnings.warn(
+        f"The probabilities of {len(entangled)} rows are approximate: too many features that "
+        f"depend on one another are unknown there. {reason}",
+        ApproximationWarning,
+        stacklevel=2,
+    )
 
 
 def _relevant(structure: Structure, missing: set[int]) -> set[int]:
@@ -156,15 +154,24 @@ class _UnknownFamilies:
         """Return their number of combinations; an error that names them past the bound."""
         together = sorted(features)
         size = self.size(together)
-        if size * self.n_classes > MAX_CELLS:
+        if size * self.n_classes > ROW_CELLS:
             blame = ", ".join(repr(self.names[f]) for f in together)
             raise MemoryBoundError(
                 f"Summing out the unknown features {blame} together needs {size:,} "
                 f"combinations for each of {self.n_classes} classes, "
-                f"{size * self.n_classes:,} cells, beyond the bound of {MAX_CELLS:,}. "
+                f"{size * self.n_classes:,} cells, beyond the bound of {ROW_CELLS:,}. "
                 "Give some of them, or learn a structure with fewer parents."
             )
         return size
+
+    def why_too_large(self, summed: set[int]) -> str:
+        """Return what an exact sum would need, and for which features; nothing if it's small."""
+        try:
+            for feature, around in eliminate(summed, self.scopes, self.size):
+                self.check((feature, *around))
+        except MemoryBoundError as bound:
+            return str(bound)
+        return ""
 
     def in_batches(
         self, largest: int, rows: Ints, out: Floats, log_sum: Callable[[Ints], Floats]
@@ -199,16 +206,29 @@ class _Forward:
     class and its parents, those taken as independent of each other; a known
     feature's term is averaged over its unknown parents. What is known below an
     unknown feature does not bear on it. Exact where no two unknown features
-    share a known child or a chain of unknown ones.
+    share a known child or a chain of unknown ones. Of a family with too many
+    unknown parents, the last ones stand at their most probable value.
     """
 
     def __init__(self, families: _UnknownFamilies, structure: Structure) -> None:
         self.families = families
         self.features = structure.selected
         place = {at: rank for rank, at in enumerate(structure.topological_order())}
-        listed = zip(families.members, families.scopes, strict=True)
-        self.steps = sorted(listed, key=lambda step: place[step[0][0]])
-        self.largest = max(families.check(scope) for scope in families.scopes)
+        steps = []
+        for (at, members), scope in zip(families.members, families.scopes, strict=True):
+            kept = self._affordable(scope, self.features[at])
+            steps.append((at, members, kept, set(scope) - set(kept)))
+        self.steps = sorted(steps, key=lambda step: place[step[0]])
+        self.largest = max(families.size(kept) for _, _, kept, _ in steps)
+
+    def _affordable(self, scope: tuple[int, ...], feature: int) -> tuple[int, ...]:
+        """Return a family's unknown members without the last parents that are too many."""
+        size, n_classes = self.families.size, self.families.n_classes
+        parents = [member for member in scope if member != feature]
+        while size(scope) * n_classes > FORWARD_CELLS and parents:
+            last = parents.pop()
+            scope = tuple(member for member in scope if member != last)
+        return scope
 
     def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
         """Add the approximate log-sum for every class to the rows of out."""
@@ -217,8 +237,12 @@ class _Forward:
     def _sum(self, codes: Codes) -> Floats:
         beliefs: dict[int, Floats] = {}  # P(unknown value | class, above), (n_rows, C, arity)
         total = np.zeros((codes.shape[1], self.families.n_classes))
-        for (at, members), scope in self.steps:
+        for at, members, scope, pinned in self.steps:
             feature = self.features[at]
+            if pinned:
+                codes = codes.copy()
+                for parent in pinned:
+                    codes[parent] = beliefs[parent].sum(axis=1).argmax(axis=1)
             term = np.exp(self.families.factor(codes, at, members, scope))
             for axis in range(len(scope) - 1, -1, -1):
                 if scope[axis] != feature:
@@ -232,36 +256,6 @@ class _Forward:
                 with np.errstate(divide="ignore"):
                     total += np.log(term.reshape(term.shape[:2]))
         return total
-
-
-class _Elimination:
-    """Exact elimination of one set of unknown features: the plan, and its execution on rows."""
-
-    def __init__(self, families: _UnknownFamilies, summed: set[int]) -> None:
-        self.families = families
-        self.order, self.largest = self._plan(set(summed))
-
-    def _plan(self, waiting: set[int]) -> tuple[list[int], int]:
-        """Choose the order of elimination, every step of it within the bound."""
-        families = self.families
-        order: list[int] = []
-        largest = max(families.size(scope) for scope in families.scopes)
-        for feature, around in eliminate(waiting, families.scopes, families.size):
-            largest = max(largest, families.check((feature, *around)))
-            order.append(feature)
-        return order, largest
-
-    def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
-        """Add the log-sum for every class to the rows of out."""
-        self.families.in_batches(self.largest, rows, out, lambda some: self._sum(codes[:, some]))
-
-    def _sum(self, codes: Codes) -> Floats:
-        families = self.families
-        factors = [
-            (scope, families.factor(codes, at, members, scope))
-            for (at, members), scope in zip(families.members, families.scopes, strict=True)
-        ]
-        return sum_out(factors, self.order)[1]
 
 
 def sum_out(factors: list[Factor], order: Iterable[int]) -> Factor:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tanager.network.uncertainty import Calibration
 
-__all__ = ["Network", "network_of"]
-
 Floats = NDArray[np.float64]
 
 
@@ -467,14 +465,14 @@ class Network(Decides):
 
         return to_dot(self)
 
-    def to_json(self, *, unknowns: bool = True) -> str:
+    def to_json(self, *, unknowns: bool = True, costs: Any = None) -> str:
         """Return the network as JSON for scorers in other languages, exact in every one.
 
         See `tanager.network.exports.javascript`; the schema is in the documentation.
         """
         from tanager.network.exports.javascript import to_json
 
-        return to_json(self, unknowns=unknowns)
+        return to_json(self, unknowns=unknowns, costs=costs)
 
     def to_sql(
         self,
@@ -484,6 +482,7 @@ class Network(Decides):
         keep: str | Sequence[str] | None = None,
         contributions: bool = False,
         unknowns: bool = True,
+        costs: Any = None,
     ) -> str:
         """Return one SQL statement that scores every row of a table.
 
@@ -498,13 +497,16 @@ class Network(Decides):
             keep=keep,
             contributions=contributions,
             unknowns=unknowns,
+            costs=costs,
         )
 
-    def to_javascript(self, *, kind: str = "script", unknowns: bool = True) -> str:
+    def to_javascript(
+        self, *, kind: str = "script", unknowns: bool = True, costs: Any = None
+    ) -> str:
         """Return the model and its scorer as one JavaScript file, a script or a module."""
         from tanager.network.exports.javascript import to_javascript
 
-        return to_javascript(self, kind=kind, unknowns=unknowns)
+        return to_javascript(self, kind=kind, unknowns=unknowns, costs=costs)
 
     def to_onnx(
         self,
@@ -530,14 +532,14 @@ class Network(Decides):
             missing_text=missing_text,
         )
 
-    def to_c(self, *, name: str = "tanager", unknowns: bool = True) -> str:
+    def to_c(self, *, name: str = "tanager", unknowns: bool = True, costs: Any = None) -> str:
         """Return a C99 header with a scorer that allocates nothing.
 
         Parameters are those of `tanager.network.exports.c.to_c`.
         """
         from tanager.network.exports.c import to_c
 
-        return to_c(self, name=name, unknowns=unknowns)
+        return to_c(self, name=name, unknowns=unknowns, costs=costs)
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any

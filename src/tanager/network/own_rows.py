@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tanager.codes import Codes, MatchedTable
     from tanager.network.network import Network
 
-__all__ = ["CodedRows", "count_values", "labelled_codes", "own_rows"]
-
 Floats = NDArray[np.float64]
 CodedRows = tuple["Codes", NDArray[np.uint16]]  # codes and labels of some rows
 

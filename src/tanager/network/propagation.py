@@ -27,8 +27,6 @@ from tanager.parameters.tables import LARGE_CELLS
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["EliminationStep", "Inner", "Propagation", "Spread", "require_probabilities"]
-
 Floats = NDArray[np.float64]
 
 

@@ -27,8 +27,6 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["ask", "complete", "draw", "impute", "log_evidence", "refuse_impossible"]
-
 Floats = NDArray[np.float64]
 
 MOST_CELLS = 1 << 24  # of an answer, rows and classes included

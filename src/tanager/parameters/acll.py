@@ -61,6 +61,8 @@ class ACLLParameters(CountLearner):
     array([[0.71, 0.29]])
     """
 
+    generative = False
+
     def __init__(
         self,
         assumption: str | JointSampler = "dirichlet",

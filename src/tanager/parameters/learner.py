@@ -66,6 +66,8 @@ class CountLearner(ParameterLearner):
     Only these can go on learning by `partial_fit`.
     """
 
+    generative = True  # whether its tables say how likely unknown values are
+
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables from the structure's context trees."""
         learner = self.choose(structure, counts, plan)

@@ -16,13 +16,21 @@ family, `to_network` takes the one that makes the rows most probable: the maximu
 with :math:`T_i` the share of each value of feature i and its parents, whatever
 the class. It is concave; at the maximum the network's own shares are
 :math:`T_i`, and so what it says of the class with nothing known is near the
-classes' frequencies.
+classes' frequencies. Near, not equal: no sum of one term a family cancels what sharp scores
+add to P(x). Where the data's P(y) and P(x_i, y) are given, too, it's the maximum of
+
+.. math:: \dots + a \sum_y P(y) \log P_h(y)
+          + \frac{b}{n} \sum_i \sum_{x_i, y} P(x_i, y) \log P_h(y \mid x_i),
+
+which holds the network's answers with nothing or one thing known to the counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +49,17 @@ MAX_ITERATIONS = 100
 MAX_WORK = 1 << 29  # cells times classes times iterations
 LEAST_SHARE = 1e-5  # of a family's values: rarer ones are taken for as common
 FIRST_STEP = 1.5  # of the optimiser, for one family
+CLASS_WEIGHT, VALUE_WEIGHT = 30.0, 3.0  # a and b of the class terms, beside log P(x)
+LEAST_CLASS_ITERATIONS = 10
+CLASS_TOL = 0.01  # of the first descent's tolerance
+TINY = np.finfo(float).tiny
+
+
+class ClassShares(NamedTuple):
+    """What the data say of the class with nothing known, and with one feature known."""
+
+    classes: Floats  # (n_classes,): P(y)
+    values: list[Floats]  # of each selected feature, (arity, n_classes): P(x, y)
 
 
 @one_blas_thread()
@@ -65,6 +84,7 @@ def fit_inputs(
     scores: Sequence[Floats],
     log_prior: Floats,
     wanted: Sequence[Floats],
+    observed: ClassShares | None = None,
     *,
     max_work: int = MAX_WORK,
     tol: float = 1e-9,
@@ -79,8 +99,11 @@ def fit_inputs(
         Of each family, (*parent_arities, arity, n_classes), and of the class node.
     wanted : sequence of ndarray of float64, shape (*parent_arities, arity)
         The share of each value and its parents, whatever the class.
+    observed : ClassShares or None
+        The data's P(y) and P(x_i, y), to which the network's are held; a second descent, from
+        where the first one ends.
     max_work : int
-        Cells times classes times iterations; past it P(x) is what it then is.
+        Cells times classes times iterations of a descent; past it P(x) is what it then is.
     tol : float
         Relative improvement of the mean log P(x) at which it stops.
     """
@@ -95,19 +118,87 @@ def fit_inputs(
             for score, part, low, high in zip(scores, wanted, sizes, sizes[1:], strict=False)
         ]
 
-    def objective(scaled: Floats) -> tuple[float, Floats]:
+    def objective(scaled: Floats, told: ClassShares | None = None) -> tuple[float, Floats]:
         free = scaled * scale
         logs, prior, log_total = normalise(structure, added(free), log_prior)
         found = family_shares(structure, logs, prior)
-        shares = np.concatenate([_over_classes(part).ravel() for part in found])
-        return log_total - float((goal * free).sum()), (shares - goal) * scale
+        value, slopes = log_total - float((goal * free).sum()), found
+        if told is not None:
+            lost, more = _class_loss(structure, logs, prior, found, told)
+            value, slopes = value + lost, list(map(np.add, found, more))
+        shares = np.concatenate([_over_classes(part).ravel() for part in slopes])
+        return value, (shares - goal) * scale
 
     work = max(sum(score.size for score in scores), 1)
     iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
     first = FIRST_STEP / max(len(scores), 1) ** 0.5
     start = np.zeros(goal.size)
     found = minimise(objective, start, max_iter=iterations, tol=tol, first_step=first)
+    if observed is not None:
+        found = minimise(
+            partial(objective, told=observed),
+            found.at,
+            max_iter=max(iterations, LEAST_CLASS_ITERATIONS),
+            tol=tol * CLASS_TOL,
+            first_step=first,
+        )
     return normalise(structure, added(found.at * scale), log_prior)[:2]
+
+
+def _class_loss(
+    structure: Structure,
+    logs: Sequence[Floats],
+    log_prior: Floats,
+    shares: Sequence[Floats],
+    observed: ClassShares,
+) -> tuple[float, list[Floats]]:
+    """Return the class terms of a network, negated, and their slopes by the cells' logarithms.
+
+    The slopes go back through `family_shares` from the leaves, then through `normalise` from
+    the roots.
+    """
+    above, order = structure.holders(), structure.topological_order()
+    prior, conditionals = np.exp(log_prior), [np.exp(log) for log in logs]
+    known = np.maximum(prior, TINY)
+    loss = -CLASS_WEIGHT * float((observed.classes * np.log(known)).sum())
+    by_prior = CLASS_WEIGHT * observed.classes / known
+    by_share, weight = [], VALUE_WEIGHT / len(logs)
+    for share, values in zip(shares, observed.values, strict=True):
+        own = np.maximum(share.sum(axis=tuple(range(share.ndim - 2))), TINY)
+        total = own.sum(axis=-1, keepdims=True)
+        loss -= weight * float((values * np.log(own / total)).sum())
+        slope = weight * (values / own - values.sum(axis=-1, keepdims=True) / total)
+        by_share.append(np.broadcast_to(slope, share.shape))
+    for at in reversed(order):
+        parents = structure.parent_indices[at]
+        outer = (by_share[at] * conditionals[at]).sum(axis=-2)
+        if parents:
+            members = (*structure.parent_indices[above[at]], structure.selected[above[at]])
+            by_share[above[at]] = by_share[above[at]] + _spread(outer, parents, members)
+        else:
+            by_prior = by_prior + outer
+    by_prior = by_prior * prior
+    by_prior -= prior * by_prior.sum()
+    slopes: list[Floats] = [np.zeros(0)] * len(logs)
+    for at in order:
+        by_log = by_share[at] * shares[at]
+        outer = by_log.sum(axis=-2)
+        if above[at] >= 0:
+            outer += _gathered(slopes[above[at]], structure, at, above[at])
+        else:
+            outer -= by_prior
+        slopes[at] = conditionals[at] * np.expand_dims(outer, -2) - by_log
+    return loss, slopes
+
+
+def _gathered(values: Floats, structure: Structure, at: int, holder: int) -> Floats:
+    """Sum an array over the holder's members and class to a feature's parents and class."""
+    parents = structure.parent_indices[at]
+    members = (*structure.parent_indices[holder], structure.selected[holder])
+    kept = [members.index(parent) for parent in parents]
+    dropped = tuple(axis for axis in range(len(members)) if axis not in kept)
+    left = sorted(kept)
+    return values.sum(axis=dropped).transpose(*(left.index(axis) for axis in kept), len(kept))
 
 
 def _over_classes(shares: Floats) -> Floats:
@@ -166,13 +257,7 @@ def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Float
         parents = structure.parent_indices[at]
         outer = np.exp(log_prior)
         if parents:
-            holder = above[at]
-            members = (*structure.parent_indices[holder], structure.selected[holder])
-            kept = [members.index(parent) for parent in parents]
-            dropped = tuple(axis for axis in range(len(members)) if axis not in kept)
-            left = sorted(kept)
-            outer = shares[holder].sum(axis=dropped)
-            outer = outer.transpose(*(left.index(axis) for axis in kept), len(kept))
+            outer = _gathered(shares[above[at]], structure, at, above[at])
         *_, arity, n_classes = logs[at].shape
         outer = np.ascontiguousarray(outer).reshape(-1, n_classes)
         shares[at] = np.empty(logs[at].shape)

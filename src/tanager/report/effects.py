@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tanager.codes.columns import Column
 
-__all__ = ["plot_effect"]
-
 Floats = NDArray[np.float64]
 
 MAX_BARS = 30

@@ -28,8 +28,6 @@ from tanager.report.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_calibration", "plot_explanation"]
-
 MAX_CURVES = 7
 
 

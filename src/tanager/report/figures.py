@@ -30,13 +30,6 @@ from tanager.report.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "plot_comparison",
-    "plot_critical_difference",
-    "plot_loss_scatter",
-    "plot_reliability",
-]
-
 
 @in_house_style
 def plot_loss_scatter(

@@ -27,17 +27,6 @@ from tanager.evaluation.summary import (
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.style import to_svg
 
-__all__ = [
-    "Figure",
-    "check_ending",
-    "dot_plot",
-    "page_environment",
-    "render_comparison",
-    "scale_ticks",
-    "score_table",
-    "write_comparison",
-]
-
 
 def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
     """Refuse a file name that promises another format than HTML, or Markdown where a card may be.

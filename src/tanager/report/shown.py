@@ -11,8 +11,6 @@ from matplotlib.figure import Figure
 
 from tanager.report.style import standalone_svg, to_svg
 
-__all__ = ["ShownAxes", "ShownFigure"]
-
 
 class ShownFigure(Figure):
     """A figure that a notebook shows."""

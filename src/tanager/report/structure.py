@@ -23,8 +23,6 @@ from tanager.structure import EdgeConfidence, Structure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_network"]
-
 POINT = 8.5 / FONT  # points a pixel of the layout, on a figure of its own
 LEGEND_ROW = 24.0
 

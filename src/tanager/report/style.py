@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "CYCLE",
-    "GRID",
-    "INK",
-    "MARKERS",
-    "MUTED",
-    "axes",
-    "fitting",
-    "in_house_style",
-    "log_axis",
-    "new_figure",
-    "one_line",
-    "place_legend",
-    "plain_text",
-    "standalone_svg",
-    "to_svg",
-]
-
 Arguments = ParamSpec("Arguments")
 
 # Okabe and Ito's colours, which people with any colour vision tell apart, in an

@@ -24,8 +24,6 @@ from tanager.report.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_table"]
-
 MAX_ROWS = 400  # of contexts in the picture
 LABELLED = 40  # rows that have a label each; of more some have
 NUMBERED = 12  # columns up to which cells hold numbers

@@ -17,7 +17,13 @@ from tanager.loglinear.optimiser import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
 from tanager.parameters.layered.part import Part, _shorten
-from tanager.parameters.layered.pool import PRECISION, _input_shares, _within, pool_members
+from tanager.parameters.layered.pool import (
+    PRECISION,
+    _input_shares,
+    _smoothed,
+    _within,
+    pool_members,
+)
 from tanager.parameters.proper_network import family_shares
 from tanager.parameters.registry import resolve_parameters
 from tanager.progress import Progress
@@ -161,6 +167,33 @@ def test_scores_are_divided_into_those_of_groups_and_those_within():
     # Of scores that say nothing the shares of the rows are left, and a sixth of a row each.
     even, _ = _within(np.zeros((6, 3)), groups, weights)
     np.testing.assert_allclose(np.exp(even[3]), (30 + 1 / 6) / (40 + 2 / 6))
+
+
+@pytest.mark.parametrize("row", [1.0, 2.5])
+def test_inputs_are_smoothed_as_leaving_each_row_out_says(row):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, (3, 2, 4), (60, 3))
+    weighed = np.zeros((3, 2, 4))
+    np.add.at(weighed, tuple(codes.T), row)
+    above = weighed.sum(axis=(0, 1)) / row + 0.25
+    expected = above = above / above.sum()
+    for depth in (1, 2):
+        held = weighed.sum(axis=tuple(range(depth, 2))) / row
+        found = {}
+        for n in 2.0 ** np.arange(-1, 10):
+            total = 0.0
+            for *parents, own in codes[:, [*range(depth), 2]].tolist():
+                rest = held[tuple(parents)].copy()
+                rest[own] -= 1.0
+                up = expected[tuple(parents[:-1])]
+                total += np.log((rest[own] + n * up[own]) / (rest.sum() + n))
+            found[n] = total
+        n = max(found, key=found.__getitem__)
+        expected = np.stack([
+            (held[at] + n * expected[at[:-1]]) / (held[at].sum() + n)
+            for at in np.ndindex(held.shape[:-1])
+        ]).reshape(held.shape)  # fmt: skip
+    np.testing.assert_allclose(_smoothed(weighed, row), expected, atol=1e-12)
 
 
 def test_the_network_is_proper_and_has_the_rows_shares():

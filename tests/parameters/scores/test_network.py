@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.parameters import DenseTable, Discriminative, MEstimate, Tables
-from tanager.parameters.proper_network import family_shares, renormalise, to_network
+from tanager.parameters import DenseTable, Discriminative, MEstimate, Tables, proper_network
+from tanager.parameters.proper_network import (
+    ClassShares,
+    family_shares,
+    fit_inputs,
+    normalise,
+    renormalise,
+    to_network,
+)
 from tests.parameters.discriminative.problems import learn, make_rows, make_structure, posterior
 
 MORAL = ["naive", "tree", "clique"]
@@ -65,6 +72,71 @@ def test_posterior_stays_and_shares_become_the_goal(name):
     found, wanted = shares_of(structure, fitted), shares_of(structure, goal)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one.sum(axis=-1), other.sum(axis=-1), atol=1e-3)
+
+
+def class_shares(rows):
+    chunk, arities = rows.gather(), rows.domain.arities
+    values = [np.zeros((arity, rows.domain.n_classes)) for arity in arities]
+    for codes, share in zip(chunk.codes, values, strict=True):
+        np.add.at(share, (codes, chunk.labels), 1.0 / chunk.n_rows)
+    return ClassShares(values[0].sum(axis=0), values)
+
+
+@pytest.mark.parametrize("name", MORAL)
+def test_slopes_of_the_class_terms_are_finite_differences(name):
+    rows = make_rows(4, 300)
+    structure, observed = make_structure(rows, name), class_shares(rows)
+    scores = random_scores(rows, structure, 3)
+    start = [table.to_dense().log_prob for table in scores.families]
+
+    def loss(logs):
+        normal, prior, _ = normalise(structure, logs, scores.log_prior)
+        shares = family_shares(structure, normal, prior)
+        return proper_network._class_loss(structure, normal, prior, shares, observed)
+
+    value, slopes = loss(start)
+    # By the definition: sums over all rows.
+    whole, cells = joint(renormalise(structure, scores), structure, rows), every_row(rows)
+    expected = -proper_network.CLASS_WEIGHT * (observed.classes * np.log(whole.sum(axis=0))).sum()
+    for feature, share in enumerate(observed.values):
+        own = np.zeros(share.shape)
+        np.add.at(own, cells[feature], whole)
+        said = np.log(own / own.sum(axis=1, keepdims=True))
+        expected -= proper_network.VALUE_WEIGHT / len(observed.values) * (share * said).sum()
+    assert value == pytest.approx(expected)
+    rng = np.random.default_rng(0)
+    for at, slope in enumerate(slopes):
+        step = rng.normal(size=slope.shape)
+        ends = [
+            loss([*start[:at], start[at] + e * step, *start[at + 1 :]])[0] for e in (1e-5, -1e-5)
+        ]
+        assert (slope * step).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", MORAL)
+def test_the_class_has_its_shares_with_nothing_and_one_thing_known(name):
+    rows = make_rows(5, 500)
+    structure, observed = make_structure(rows, name), class_shares(rows)
+    scores = random_scores(rows, structure, 4)
+    logs = [2.0 * table.to_dense().log_prob for table in scores.families]  # sharp ones
+    wanted = [
+        part.sum(axis=-1)
+        for part in shares_of(structure, learn(MEstimate(m=1.0), rows, structure)[0])
+    ]
+    off, value_loss = [], []
+    for told in (None, observed):
+        tables, prior = fit_inputs(structure, logs, scores.log_prior, wanted, told)
+        fitted = Tables(prior, tuple(map(DenseTable, tables)), normalized=True)
+        given = Tables(scores.log_prior, tuple(map(DenseTable, logs)), normalized=False)
+        before, after = posterior(given, structure, rows), posterior(fitted, structure, rows)
+        np.testing.assert_allclose(after, before, atol=1e-9)
+        off.append(np.abs(np.exp(prior) - observed.classes).sum() / 2)
+        shares = family_shares(structure, tables, prior)
+        singles = [share.reshape(-1, *share.shape[-2:]).sum(axis=0) for share in shares]
+        said = [np.log(own / own.sum(axis=1, keepdims=True)) for own in singles]
+        value_loss.append(-sum((v * s).sum() for v, s in zip(observed.values, said, strict=True)))
+    assert off[1] < 0.005 < off[0]
+    assert value_loss[1] < value_loss[0]
 
 
 def test_rows_become_more_probable():

@@ -31,18 +31,6 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
 
-__all__ = [
-    "NOTE",
-    "Variable",
-    "distinct",
-    "join_numbers",
-    "spell_out",
-    "target_name",
-    "to_bif",
-    "to_xmlbif",
-    "xml_names",
-]
-
 MAX_CELLS = 1 << 22  # of one table spelled out: about 80 MB of text
 MAX_PLAIN = 1 << 18  # of all tables without nodes of groups: about 5 MB of text
 

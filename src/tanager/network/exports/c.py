@@ -9,13 +9,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
-__all__ = ["to_c"]
 
 MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
 MAX_STEP_CELLS = 1 << 22  # terms of one sum, which take time alone
@@ -29,7 +28,9 @@ _SECONDS = {
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:;=<>+\-()\[\]!#&%]")
 
 
-def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> str:
+def to_c(
+    network: Network, *, name: str = "tanager", unknowns: bool = True, costs: Any = None
+) -> str:
     """Return a C99 header with ``int NAME_score(const NAME_row *row, double *p)``.
 
     Parameters
@@ -41,6 +42,8 @@ def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> s
     unknowns : bool, default=True
         Whether rows with unknown values are scored, whichever these are. That
         takes memory on the stack; False gives NaN for such rows.
+    costs : optional
+        As for `Network.decide`: adds ``int NAME_decide(const NAME_row *row, double *expected)``.
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ConfigurationError(
@@ -64,8 +67,20 @@ def to_c(network: Network, *, name: str = "tanager", unknowns: bool = True) -> s
         "                return 0;"
     )
     parts.append(joint.replace("@_ON_UNKNOWN", exact if spread else "return -1;"))
+    if costs is not None:
+        parts += [_costs(read_costs(network, costs)), _source("scorer_decide.h")]
     parts.append("#endif\n")
     return "\n".join(parts).replace("@", name)
+
+
+def _costs(costs: Costs) -> str:
+    """Return the actions, and what they cost."""
+    labels = ",\n    ".join(map(_literal, costs.names))
+    return (
+        f"#define @_N_ACTIONS {len(costs.actions)}\n#define @_TIE {costs.tolerance!r}\n"
+        f"static const char *const @_actions[@_N_ACTIONS] = {{\n    {labels}}};\n"
+        + _doubles("costs", costs.matrix.ravel().tolist())
+    )
 
 
 def _source(name: str) -> str:

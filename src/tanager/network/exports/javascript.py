@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError
+from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
 
 if TYPE_CHECKING:
@@ -17,15 +18,13 @@ if TYPE_CHECKING:
 
     from tanager.network.network import Network
 
-__all__ = ["FORMAT", "VERSION", "describe", "scorer_source", "to_javascript", "to_json"]
-
 FORMAT = "tanager-scorer"
 VERSION = 2
 _SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
 
 
-def to_json(network: Network, *, unknowns: bool = True) -> str:
+def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> str:
     """Return the network as JSON text for `scorer.js` and other programs.
 
     The text is plain ASCII without ``<``, so it can stand in a web page.
@@ -37,11 +36,16 @@ def to_json(network: Network, *, unknowns: bool = True) -> str:
         Whether rows with unknown values must be scored, whichever these are.
         False also takes a network where that is not possible; the scorer then
         has no answer for rows that it cannot sum out.
+    costs : optional
+        As for `Network.decide`: what the scorer's ``decide`` goes by.
     """
     recipe = make_recipe(network)
     if unknowns:
         recipe.check_width(MAX_STEP_CELLS, "Export with unknowns=False to score complete rows.")
-    text = json.dumps(describe(recipe), separators=(",", ":"), allow_nan=False)
+    facts = describe(recipe)
+    if costs is not None:
+        facts["costs"] = describe_costs(read_costs(network, costs))
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 
 
@@ -59,6 +63,12 @@ def describe(recipe: Recipe) -> dict[str, Any]:
         "ignored": list(recipe.ignored),
         "history": [edit.to_dict() for edit in recipe.history],
     }
+
+
+def describe_costs(costs: Costs) -> dict[str, Any]:
+    """Return costs as the scorer reads them."""
+    plain = [a if isinstance(a, str | int | float) else str(a) for a in costs.actions]
+    return {"actions": _exact(plain), "matrix": costs.matrix.tolist()}
 
 
 def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
@@ -111,7 +121,9 @@ def scorer_source() -> str:
     return files("tanager.network.exports").joinpath("scorer.js").read_text(encoding="utf-8")
 
 
-def to_javascript(network: Network, *, kind: str = "script", unknowns: bool = True) -> str:
+def to_javascript(
+    network: Network, *, kind: str = "script", unknowns: bool = True, costs: Any = None
+) -> str:
     """Return the model and its scorer as one JavaScript file without dependencies.
 
     Parameters
@@ -120,12 +132,12 @@ def to_javascript(network: Network, *, kind: str = "script", unknowns: bool = Tr
     kind : {'script', 'module'}
         A script is for ``require`` and, as the global ``tanagerModel``, for a
         page; a module is for ``import``, which gives the model by default.
-    unknowns : bool, default=True
+    unknowns, costs
         As in `to_json`.
     """
     if kind not in _ENDS:
         raise ConfigurationError(f"kind={kind!r} is not known. Allowed: {', '.join(_ENDS)}.")
-    model = to_json(network, unknowns=unknowns)
+    model = to_json(network, unknowns=unknowns, costs=costs)
     parts = [_compact(scorer_source()), f"const model = tanager.load({model});"]
     if kind == "script":  # what a page loads must not fill its global scope
         parts = ["(() => {", *parts, _ENDS[kind], "})();"]

@@ -31,18 +31,6 @@ from tanager.network.exports.recipe import Codes, Input, Recipe, Step, make_reci
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = [
-    "ML_OPSET",
-    "OPSET",
-    "Graph",
-    "Node",
-    "ResultNames",
-    "add_scores",
-    "class_array",
-    "sum_out",
-    "to_onnx",
-]
-
 
 class Node(NamedTuple):
     """One operation."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
 
-__all__ = ["Family", "Input", "Recipe", "Step", "expected_columns", "make_recipe"]
-
 Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
 

@@ -10,7 +10,10 @@
  * model.posterior(codes)              P(y | what is known), one a class
  * model.terms(codes)                  [feature][class]: each feature's part of the log-joint
  * model.proba(row), model.predict(row)   posterior and most probable label of a raw row
+ * model.decide(row, costs)            {action, expected, margin}: the action of least expected cost
+ * model.gain(codes, i, costs)         what knowing feature i saves in expectation; without costs, in bits
  *
+ * Costs are {actions: [...], matrix: [[cost of each class], ...]}; by default those of the export.
  * Code `arity` of a feature means unknown, and is summed out exactly. null, undefined and NaN are
  * missing; a value never seen in training is unknown. The difference of a feature's terms for two
  * classes is its contribution to their log-odds. Only a network whose unknown features hang
@@ -205,8 +208,37 @@ const tanager = (() => {
       const p = proba(row);
       return p && classes[p.indexOf(Math.max(...p))];
     };
+    // Of actions that cost the same, to a billionth of the greatest cost, the first is taken.
+    const expected = (p, { matrix }) =>
+      matrix.map((row) => row.reduce((sum, cost, c) => sum + p[c] * cost, 0));
+    function cheapest(p, costs) {
+      const each = expected(p, costs), least = Math.min(...each);
+      const tie = 1e-9 * Math.max(...costs.matrix.flat().map(Math.abs));
+      const best = each.findIndex((cost) => cost <= least + tie);
+      const margin = each.length < 2 ? NaN : [...each].sort((a, b) => a - b)[1] - least;
+      return { action: costs.actions[best], expected: each, margin };
+    }
+    const decide = (row, costs = rest.costs) => {
+      const p = proba(row);
+      return p && cheapest(p, costs);
+    };
+
+    // Expected cost, or entropy in bits, of weights: it grows with their sum.
+    const left = (w, costs) => {
+      if (costs) return Math.min(...expected(w, costs));
+      const sum = w.reduce((a, b) => a + b);
+      return w.reduce((total, x) => (x > 0 ? total - x * Math.log2(x / sum) : total), 0);
+    };
+    function gain(codes, i, costs) {
+      const base = logJoint(codes), answers = base && logJoints(codes, i);
+      if (!answers) return null;
+      const top = Math.max(...base), weights = (log) => log.map((l) => Math.exp(l - top));
+      const now = weights(base), mass = now.reduce((a, b) => a + b);
+      const after = answers.reduce((sum, log) => sum + left(weights(log), costs), 0);
+      return Math.max(0, (left(now, costs) - after) / mass);
+    }
     return {
-      ...rest, classes, features, log_prior, code, logJoint, logJoints, posterior, terms, proba, predict,
+      ...rest, cheapest, decide, gain, classes, features, log_prior, code, logJoint, logJoints, posterior, terms, proba, predict,
     };
   }
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
+from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.dialects import (
     DIALECTS,
@@ -38,8 +39,6 @@ from tanager.network.exports.sql_sums import group_column, message_stages, messa
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
-__all__ = ["to_sql"]
 
 _TRUE = ("true", "t", "1", "1.0")
 _FALSE = ("false", "f", "0", "0.0")
@@ -55,6 +54,7 @@ def to_sql(
     keep: str | Sequence[str] | None = None,
     contributions: bool = False,
     unknowns: bool = True,
+    costs: Any = None,
 ) -> str:
     """Return one SQL statement that scores every row of a table.
 
@@ -75,6 +75,9 @@ def to_sql(
     unknowns : bool, default=True
         Whether rows with unknown values are scored, whichever these are. False
         makes a shorter statement, which gives NULL for such rows.
+    costs : optional
+        As for `Network.decide`: adds the column ``decision``, and ``cost_ACTION`` for each
+        action, its expected cost.
     """
     if dialect not in DIALECTS:
         raise ConfigurationError(
@@ -89,7 +92,8 @@ def to_sql(
     kept = _listed(keep, read)
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
-    writer = _QueryWriter(recipe, engine, kept)
+    prices = None if costs is None else read_costs(network, costs)
+    writer = _QueryWriter(recipe, engine, kept, prices)
     statement = writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
     own = names[0].lower() if engine.folds_names else names[0]
     if len(names) == 1 and own in writer.stage_names():
@@ -156,10 +160,13 @@ def _column(name: str) -> str:
 class _QueryWriter:
     """Writes the statement, stage by stage."""
 
-    def __init__(self, recipe: Recipe, dialect: Dialect, kept: Sequence[str]) -> None:
+    def __init__(
+        self, recipe: Recipe, dialect: Dialect, kept: Sequence[str], costs: Costs | None
+    ) -> None:
         self.recipe = recipe
         self.dialect = dialect
         self.kept = kept
+        self.costs = costs
         self.stages: list[str] = []
         self.classes = range(1, recipe.n_classes)
         # The columns of groups, and of what tables with a view of a parent's groups know.
@@ -258,16 +265,42 @@ class _QueryWriter:
         # Where a row has no log-odds it has no probabilities.
         condition = f"CASE WHEN {odds[0]} IS NOT NULL THEN {{}} END" if odds else "{}"
         chances = [condition.format(f"w{c} / ({total})") for c in range(recipe.n_classes)]
-        columns = zip([*keeps, *chances, *terms], self._names(bool(terms)), strict=True)
+        source, decided = "weighed", []
+        if self.costs is not None:
+            number = dialect.number
+            sums = [
+                balanced_sum([f"w{c} * {number(cost)}" for c, cost in enumerate(row)])
+                for row in self.costs.matrix.tolist()
+            ]
+            each = [(f"e{a}", f"({what}) / ({total})") for a, what in enumerate(sums)]
+            source = "priced"
+            self._stage(
+                source, each, [*keeps, *terms, *odds[:1], *(w for w, _ in weights)], "weighed"
+            )
+            found = [self._cheapest(self.costs), *(name for name, _ in each)]
+            decided = [condition.format(what) for what in found]
+        columns = zip([*keeps, *chances, *decided, *terms], self._names(bool(terms)), strict=True)
         shown = ",\n  ".join(f"{what} AS {name_quoted(name)}" for what, name in columns)
         chain = ",\n".join(self.stages)
-        return f"WITH\n{chain}\nSELECT\n  {shown}\nFROM weighed\n"
+        return f"WITH\n{chain}\nSELECT\n  {shown}\nFROM {source}\n"
+
+    def _cheapest(self, costs: Costs) -> str:
+        """Return the action of least expected cost, the first of those that cost the same."""
+        names = [self.dialect.literal(_printable(name)) for name in costs.names]
+        tie = self.dialect.number(costs.tolerance)
+        cases = []
+        for a, name in enumerate(names[:-1]):
+            least = " AND ".join(f"e{a} <= e{b} + {tie}" for b in range(len(names)) if b != a)
+            cases.append(f"WHEN {least} THEN {name} ")
+        return f"CASE {''.join(cases)}ELSE {names[-1]} END" if cases else names[-1]
 
     def _names(self, contributions: bool) -> list[str]:
         """Return the names of the result's columns, all different."""
         recipe = self.recipe
-        labels = [str(label).replace("\x00", "\ufffd") for label in recipe.classes]
+        labels = [_printable(str(label)) for label in recipe.classes]
         names = [*self.kept, *(f"p_{label}" for label in labels)]
+        if self.costs is not None:
+            names += ["decision", *(f"cost_{_printable(name)}" for name in self.costs.names)]
         if contributions:
             names += [
                 f"log_odds_{given.name}" + (f"_{label}" if recipe.n_classes > 2 else "")
@@ -375,6 +408,11 @@ class _QueryWriter:
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
         found = self.dialect.look_up(numbers, place)
         return found if family.log_within is None else f"{found} + a{at}_{c}"
+
+
+def _printable(text: str) -> str:
+    """Return a name without the character 0, which no statement can hold."""
+    return text.replace("\x00", "\ufffd")
 
 
 def _seconds_of(text: str, temporal: str) -> float:

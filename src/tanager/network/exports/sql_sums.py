@@ -29,8 +29,6 @@ from tanager.errors import MemoryBoundError
 from tanager.network.exports.dialects import Dialect, DuckDB, Postgres, balanced_sum
 from tanager.network.exports.recipe import Codes, Recipe, Step
 
-__all__ = ["FLOOR", "OUT", "SMALLEST", "Messages", "group_column", "message_stages", "messages_of"]
-
 # What is less likely than this by comparison counts as this, in messages and in
 # tables: the product of both stays within a double.
 FLOOR = "-250.0"

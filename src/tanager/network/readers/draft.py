@@ -13,8 +13,6 @@ from tanager.errors import ModelFileError, listed, nearest
 from tanager.network.exports.bif import Variable
 from tanager.structure import Structure
 
-__all__ = ["Draft", "Place", "Word", "fail"]
-
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 24  # of one table: 128 MiB

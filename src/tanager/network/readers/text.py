@@ -11,8 +11,6 @@ import numpy as np
 
 from tanager.network.readers.draft import Draft, Place, Word, fail
 
-__all__ = ["Token", "Tokens", "read_bif", "read_net"]
-
 
 class Token(NamedTuple):
     """A word (quotes removed), a sign such as ``{``, or the end of the file (empty text)."""

@@ -15,8 +15,6 @@ from tanager.errors import ModelFileError
 from tanager.network.exports.bif import NOTE
 from tanager.network.readers.draft import Draft, Place, Word, fail
 
-__all__ = ["Element", "read_elements", "read_xdsl", "read_xmlbif"]
-
 MAX_DEPTH = 50
 
 

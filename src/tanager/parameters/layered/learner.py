@@ -82,7 +82,8 @@ class Layered(GroupedLearner):
 
     P(x) keeps two parents per feature even where the scores read fewer: columns that
     repeat one another would otherwise count as independent evidence as soon as some
-    input is unknown. The posterior of a complete row doesn't depend on it.
+    input is unknown. It's fitted to the rows' P(x), smoothed as leave-one-out says, and to the
+    class shares overall and per value. The posterior of a complete row doesn't depend on it.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member, and `members`, what each of them reports.

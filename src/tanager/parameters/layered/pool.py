@@ -17,7 +17,7 @@ from tanager.loglinear.optimiser import minimise
 from tanager.parameters.layered.members import FLOOR, Member, Smooth, Trial, under_parents
 from tanager.parameters.layered.part import Part
 from tanager.parameters.layered.spread import SampledRows, fit_variances
-from tanager.parameters.proper_network import family_shares, fit_inputs
+from tanager.parameters.proper_network import ClassShares, family_shares, fit_inputs
 from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, GroupedTable, HeldOutRows, Tables, log_posterior
 from tanager.progress import Progress
@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 PRECISION = 100.0  # of the prior around equal shares
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
+VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # by which P(x | parents) may be smoothed
 
 
 class HeldOut(NamedTuple):
@@ -165,7 +166,9 @@ def pool_members(
     log_prior = log_prior + fit_offsets(part.rows, asked, part.class_counts, part.context)
     normalized = structure.is_moral()
     if normalized:
-        known = structure, logs, log_prior, wanted
+        counts, total = part.grouped_counts, float(part.class_counts.sum())
+        values = [counts.values[one] / total for one in structure.selected]
+        known = structure, logs, log_prior, wanted, ClassShares(part.class_shares, values)
         logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
     families = _under(part, given.parent_indices, logs, inside)
     tables = Tables(log_prior, families, normalized=normalized)
@@ -232,21 +235,42 @@ def _input_shares(part: Part) -> list[Floats]:
     """Return each family's P(parents, x) of groups, whatever the class: frequencies, smoothed.
 
     Where the structure has no immoralities they are those of a network, so
-    that they agree where families overlap.
+    that they agree where families overlap; elsewhere, P(x | parents).
     """
     structure, n_features = part.structure, part.rows.domain.n_features
     pairs = zip(structure.selected, structure.parent_indices, strict=True)
     families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
     tables = [(family, (at,)) for at, family in enumerate(families)]
-    logs, joints = [], []
-    for weighed in weigh_joints(tables, part.columns, part.rows, part.context):
-        joint = weighed[tuple(slice(size - 1) for size in weighed.shape)]
-        n_groups = joint.shape[-1]
-        # One row's weight, shared as the feature's groups are.
-        own = joint.reshape(-1, n_groups).sum(axis=0) + 1.0 / n_groups
-        smoothed = joint + own / own.sum()
-        logs.append(_log_conditional(smoothed))
-        joints.append(smoothed / smoothed.sum())
+    row = float(part.class_counts.sum()) / max(part.rows.n_rows, 1)
+    shares = [
+        _smoothed(weighed[tuple(slice(size - 1) for size in weighed.shape)], row)
+        for weighed in weigh_joints(tables, part.columns, part.rows, part.context)
+    ]
     if not structure.is_moral():
-        return joints
+        return shares
+    logs = [_log_conditional(share) for share in shares]
     return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]
+
+
+def _smoothed(weighed: Floats, row: float) -> Floats:
+    """Return P(x | parents) from weights (*parents, x); `row` is the mean weight of a row.
+
+    Frequencies under some parents count beside so many rows of what is said under one parent
+    less: as many as make each row most probable by the others.
+    """
+    n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
+    shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups
+    shares /= shares.sum()
+    for depth in range(1, n_parents + 1):
+        held = weighed.sum(axis=tuple(range(depth, n_parents)))
+        total, above = held.sum(axis=-1, keepdims=True), np.expand_dims(shares, depth - 1)
+        seen = held > 0.0
+        own, known = held[seen], np.broadcast_to(above, held.shape)[seen]
+        others = np.maximum(np.broadcast_to(total, held.shape)[seen] - row, 0.0)
+        fits = [
+            float((own * np.log((np.maximum(own - row, 0.0) + n * known) / (others + n))).sum())
+            for n in row * VIRTUAL_ROWS
+        ]
+        n = row * VIRTUAL_ROWS[int(np.argmax(fits))]
+        shares = (held + n * above) / (total + n)
+    return shares

@@ -14,8 +14,6 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MAX_ASKED", "MAX_CELLS", "asked_network", "scorer_json"]
-
 MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
 LARGE_TEXT = 500_000  # characters of a scorer from which on nine decimals do
 MAX_ASKED = 80  # features; more controls nobody would fill in

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.report.model_page.rows import PageRows
 
-__all__ = ["card_html", "card_markdown", "describe_model", "render_notes"]
-
 # What stages report about themselves, and what stands elsewhere on the page.
 _NO_CHOICE = frozenset(
     (

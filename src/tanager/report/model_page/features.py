@@ -21,15 +21,6 @@ if TYPE_CHECKING:
     from tanager.network import Network, NetworkInformation
     from tanager.report.model_page.rows import PageRows
 
-__all__ = [
-    "MAX_CLASSES",
-    "MAX_DETAILED",
-    "ShownClasses",
-    "describe_features",
-    "short_numbers",
-    "show_classes",
-]
-
 MAX_CLASSES = 12
 
 Floats = NDArray[np.float64]

@@ -21,8 +21,6 @@ from tanager.network.own_rows import own_rows
 from tanager.parameters import posterior
 from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 
-__all__ = ["HeldOutRows", "learning_curve", "naive_probabilities", "predict_held_out"]
-
 Floats = NDArray[np.float64]
 
 MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in turn

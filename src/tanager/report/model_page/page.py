@@ -55,8 +55,6 @@ from tanager.report.model_page.words import (
 )
 from tanager.report.page import check_ending
 
-__all__ = ["render_report", "write_report"]
-
 BITS = float(np.log(2.0))  # nats in a bit
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Source
 
-__all__ = ["MAX_ROWS", "PageRows", "n_groups", "pool_neighbours", "read_rows"]
-
 
 def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np.uint16]:
     """Return groups of neighbours of about equal weight, at most so many.

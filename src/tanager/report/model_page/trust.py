@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tanager.report.model_page.features import ShownClasses
     from tanager.report.model_page.rows import PageRows
 
-__all__ = ["compare_scores", "describe_trust", "find_slices"]
-
 N_BINS = 10  # of the reliability diagram, equally many rows each
 N_BARS = 20  # of the histogram of probabilities
 N_STEPS = 200  # of the threshold

@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from tanager.report.model_page.features import ShownClasses
     from tanager.report.model_page.held_out import HeldOutRows
 
-__all__ = [
-    "Ranking",
-    "about_asking",
-    "about_features",
-    "about_structure",
-    "glance_html",
-    "how_measured",
-    "lead_text",
-    "legend_html",
-]
-
 
 def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | None) -> str:
     """Return one sentence on what the model does."""

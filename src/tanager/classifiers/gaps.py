@@ -1,0 +1,193 @@
+"""Training rows with unknown values: expectation-maximisation, and rows completed by draws."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager import native
+from tanager.codes import Chunk, Groups, Rows
+from tanager.codes.groups import group_codes, group_rows, learn_groups, tells_all
+from tanager.codes.rows import exact_weights
+from tanager.counts import Counts, count_expected
+from tanager.engines import Piece
+from tanager.errors import ApproximationWarning
+from tanager.parameters import HDP, CountLearner, Tables
+from tanager.parameters.unknown import Unknown, uniforms
+from tanager.structure import TAN, FitPlan, Structure
+
+__all__ = ["MOST_DRAWS", "add_expected", "complete_rows", "expect_and_maximise"]
+
+Floats = NDArray[np.float64]
+
+ROUNDS, TOL = 100, 1e-6  # of EM; the gain in log-likelihood per row below which it stops
+DRAFT_ROUNDS, DRAFT_TOL = 20, 1e-4  # of the network that only completes rows
+MAX_TABLE = 1 << 16  # numbers of one of its tables
+MOST_DRAWS = 4
+DRAWN_ROWS = 40_000  # completed rows beyond which each has fewer draws
+POOLED = 5.0  # rows' weight of all classes' values within a group
+DRAWS_KEY = 6_304  # names the random stream of the draws
+
+
+def expect_and_maximise(
+    learner: CountLearner,
+    structure: Structure,
+    counts: Counts,
+    plan: FitPlan,
+    rounds: int = ROUNDS,
+    tol: float = TOL,
+) -> tuple[Tables, Counts, dict[str, Any]]:
+    """Learn tables from expected counts, by the tables' own exact inference, until they are still.
+
+    Parameters
+    ----------
+    learner : CountLearner
+        Its choices made. Where its tables aren't estimates of probabilities, HDP tables say what
+        is expected.
+    structure : Structure
+    counts : Counts
+        Of rows with gaps: the first tables are of those without an unknown member.
+    plan : FitPlan
+    rounds : int
+        The most rounds.
+    tol : float
+        The change of the log-likelihood per row, in nats, at which to stop.
+
+    Returns
+    -------
+    tables : Tables
+    counts : Counts
+        The expected counts that they are learned from.
+    record : dict
+        `rounds`, whether it `converged`, and `log_likelihood` of what is known of all rows under
+        the tables before each round and after the last.
+    """
+    expected, trace, by = counts, list[float](), learner if learner.generative else HDP()
+    while True:
+        inner = plan.inner()
+        tables = by.learn(structure, expected, inner)
+        following, log_likelihood, n_left_out = add_expected(counts, structure, tables)
+        trace.append(log_likelihood)
+        converged = len(trace) > 1 and abs(trace[-1] - trace[-2]) <= tol * counts.rows.total_weight
+        if converged or len(trace) > rounds:
+            break
+        expected = following
+    if by is not learner:
+        inner = plan.inner()
+        tables = learner.learn(structure, expected, inner)
+    plan.context.record("parameters").update(inner.context.info.get("parameters", {}))
+    if n_left_out:
+        warnings.warn(
+            f"{n_left_out} training rows lack so many features that depend on one another that "
+            "their gaps can't be summed out: they count only where a feature and its parents are "
+            "all known. Use a structure with fewer parents, or missing='value'.",
+            ApproximationWarning,
+            stacklevel=2,
+        )
+    record = {"rounds": len(trace) - 1, "converged": converged, "log_likelihood": trace}
+    return tables, expected, record
+
+
+def add_expected(counts: Counts, structure: Structure, tables: Tables) -> tuple[Counts, float, int]:
+    """Return the counts with what tables expect of gaps, the log-likelihood, and rows left out."""
+    families = list(zip(structure.selected, structure.parent_indices, strict=True))
+    unknown = Unknown(structure, tables, counts.domain.arities)
+    added, log_likelihood, n_left_out = count_expected(
+        counts.rows, families, unknown, counts.context
+    )
+    return counts.with_expected(structure, added), log_likelihood, n_left_out
+
+
+def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -> Rows:
+    """Return the rows with each one that has gaps replaced by a few completed ones.
+
+    Unknown values are drawn from P(unknown | known, class) of a tree-augmented network with HDP
+    tables of groups of values, learned by EM; its tree is learned again from rows that a first
+    one completed. The draws share the weight of their row, and its index, so that they are in
+    the same fold.
+    """
+    rows, domain, context = counts.rows, counts.domain, plan.context
+    with context.stage("gaps") as record:
+        pairs = zip(counts.values, domain.n_ordered, strict=True)
+        groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
+        missing = sum(1.0 - values.sum() / counts.classes.sum() for values in counts.values)
+        n_drawn = min(1.0, missing) * rows.n_rows  # at most so many rows have a gap
+        n_draws = most_draws
+        while n_draws > 1 and n_draws * n_drawn > DRAWN_ROWS:
+            n_draws //= 2
+        grouped = Counts(group_rows(rows, groups), context)
+        draft = replace(plan.inner(), limits=None, prior=None)
+        source, within = grouped, tuple(map(_within, counts.values, groups))
+        for _ in range(2):
+            structure = TAN(adjusted=True).learn(source, draft).within(grouped.domain, MAX_TABLE)
+            tables, _, em = expect_and_maximise(
+                HDP(), structure, grouped, draft, DRAFT_ROUNDS, DRAFT_TOL
+            )
+            unknown = Unknown(structure, tables, grouped.domain.arities)
+            seed = context.row_seed(DRAWS_KEY)
+            complete = _Completion(unknown, groups, within, seed, n_draws, rows.total_weight)
+            pieces = context.engine.keep(
+                complete, rows.pieces(), context.rows_limit, context.progress, "complete rows"
+            )
+            completed = Rows(domain, pieces, weighted=True)
+            source = Counts(group_rows(completed, groups), context)
+        record.update(draws=n_draws, completed_rows=completed.n_rows, em=em)
+    return completed
+
+
+def _within(values: Floats, groups: Groups) -> Floats | None:
+    """Return the cumulative P(value | group, class), (n_groups * n_classes, arity).
+
+    Drawn towards P(value | group); None where every value is a group.
+    """
+    if tells_all(groups):
+        return None
+    inside = groups == np.arange(groups.max() + 1)[:, None]  # (n_groups, arity)
+    pooled = inside * values.sum(axis=1)
+    pooled = np.where(pooled.any(axis=1, keepdims=True), pooled, inside)
+    shares = POOLED * pooled / pooled.sum(axis=1, keepdims=True)
+    by_class = (inside * values.T[:, None] + shares).transpose(1, 0, 2)
+    return np.ascontiguousarray(by_class.reshape(-1, len(groups)).cumsum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Completion:
+    """Completes the rows of a piece: groups of values first, then a value of each group."""
+
+    unknown: Unknown
+    groups: tuple[Groups, ...]
+    within: tuple[Floats | None, ...]
+    seed: int
+    n_draws: int
+    total_weight: float
+
+    def __call__(self, piece: Piece[Chunk]) -> Iterator[Chunk]:
+        return map(self._complete, piece.chunks())
+
+    def _complete(self, chunk: Chunk) -> Chunk:
+        grouped = chunk._replace(codes=group_codes(chunk.codes, self.groups))
+        source, drawn = self.unknown.draw(grouped, self.n_draws, self.seed)
+        first = np.append(True, source[1:] != source[:-1])
+        draw = np.arange(len(source)) - np.flatnonzero(first)[np.cumsum(first) - 1]
+        codes = np.ascontiguousarray(chunk.codes[:, source])
+        labels, indices = chunk.labels[source], chunk.indices[source]
+        arities, n_groups = [len(g) for g in self.groups], self.unknown.arities
+        for at, cumulative in enumerate(self.within):
+            filled = (codes[at] >= arities[at]) & (drawn[at] < n_groups[at])
+            values = drawn[at, filled]
+            if cumulative is not None and len(values):
+                n_classes = len(cumulative) // int(n_groups[at])
+                contexts = values.astype(np.int64) * n_classes + labels[filled]
+                numbers = uniforms(self.seed + 1 + at, indices[filled] * MOST_DRAWS + draw[filled])
+                values = np.empty(len(contexts), np.uint16)
+                native.draw_values(contexts, cumulative, numbers, values)
+            codes[at, filled] = values
+        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = (weights / np.bincount(source, minlength=chunk.n_rows))[source]
+        weights = exact_weights(weights, self.total_weight)
+        return Chunk(codes, labels, weights, chunk.start, indices)

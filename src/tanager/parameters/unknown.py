@@ -1,0 +1,265 @@
+"""Exact inference over the unknown features of rows: sums, expected families, and draws.
+
+Each row's families with an unknown member become factors over those members, and a compiled
+loop sums the unknown features out, row by row: what a row gets depends on nothing but the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager import native
+from tanager.codes import Chunk, Codes
+from tanager.codes.hashing import row_hash
+from tanager.parameters.tables import Tables, family_members
+from tanager.structure import Structure
+
+__all__ = ["Unknown", "uniforms"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+BATCH_CELLS = 1 << 20  # of the factors of a batch of rows: 8 MiB
+
+
+class _Group(NamedTuple):
+    """Rows whose families of one feature lack the same members."""
+
+    family: int
+    rows: Ints  # (n,)
+    missing: Bools  # which of the members: the parents, then the feature
+    start: Ints  # (n,): where each row's cells stand
+
+
+@dataclass(frozen=True, eq=False)
+class Unknown:
+    """The unknown features of rows, under a network's tables.
+
+    Attributes
+    ----------
+    structure : Structure
+    tables : Tables
+        Normalised: probabilities, not scores, unless only `log_sums` is asked for.
+    arities : ndarray of int64, shape (n_features,)
+    max_cells : int
+        Of one table of one row under way; rows that need a larger one get no answer.
+    """
+
+    structure: Structure
+    tables: Tables
+    arities: Ints
+    max_cells: int = 1 << 20
+
+    @cached_property
+    def _members(self) -> list[Ints]:
+        return [family_members(self.structure, at) for at in range(len(self.structure.selected))]
+
+    def log_sums(self, codes: Codes) -> Floats:
+        """Return what families with an unknown member sum to, (n_rows, n_classes).
+
+        NaN for rows whose unknown features hang together too closely.
+        """
+        unknown = codes >= self.arities[:, None]
+        relevant = np.zeros_like(unknown)
+        for at in reversed(self.structure.topological_order()):
+            # An unknown feature with nothing known below it sums to one.
+            feature, parents = self.structure.selected[at], self.structure.parent_indices[at]
+            bears = ~unknown[feature] | relevant[feature]
+            for parent in parents:
+                relevant[parent] |= bears & unknown[parent]
+        out = np.zeros((codes.shape[1], self.tables.log_prior.shape[0]))
+        out[relevant.any(axis=0)] = np.nan
+        for rows in self._batches(relevant):
+            some = codes[:, rows]
+            out[rows] = _Batch(self, some, unknown[:, rows], relevant[:, rows], None).sums
+        return out
+
+    def expected(
+        self, codes: Codes, labels: NDArray[np.integer]
+    ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
+        """Yield each family's expected members where some are unknown, given the class.
+
+        Yields the family's place, the rows' places (n,), their members' codes (n_members, n)
+        and the probabilities of these (n,). Rows that hang together too closely are left out.
+        """
+        unknown = self._unknown(codes)
+        for rows in self._batches(unknown):
+            some = np.ascontiguousarray(codes[:, rows])
+            batch = _Batch(
+                self, some, unknown[:, rows], unknown[:, rows], labels[rows], marginals=True
+            )
+            for group in batch.groups:
+                spelled, n_cells = batch.spell(group)
+                shares = batch.cells[group.start[:, None] + np.arange(n_cells), 0]
+                shares[np.isnan(batch.sums[group.rows, 0])] = 0.0
+                yield group.family, np.repeat(rows[group.rows], n_cells), spelled, shares.ravel()
+
+    def log_likelihood(self, chunk: Chunk) -> Floats:
+        """Return log P(known features, class) of each row, (n_rows,); NaN as in `log_sums`."""
+        known = self.tables.log_joint(self.structure, chunk.codes, self.arities)
+        found = known[np.arange(chunk.n_rows), chunk.labels]
+        gaps = np.flatnonzero(self._unknown(chunk.codes).any(axis=0))
+        found[gaps] += self.log_sums(np.ascontiguousarray(chunk.codes[:, gaps]))[
+            np.arange(len(gaps)), chunk.labels[gaps]
+        ]
+        return np.asarray(found)
+
+    def draw(self, chunk: Chunk, n_draws: int, seed: int) -> tuple[Ints, Codes]:
+        """Draw unknown features from P(unknown | known, class), `n_draws` times per row with gaps.
+
+        Returns the place of each row's source (n,) and the codes (n_features, n); rows without
+        gaps stand once. The numbers behind the draws are a function of the seed and the row's
+        index; those of one row are evenly spaced. Rows past the bound keep their gaps.
+        """
+        unknown = self._unknown(chunk.codes)
+        copies = np.where(unknown.any(axis=0), n_draws, 1)
+        source = np.repeat(np.arange(chunk.n_rows), copies)
+        first = np.cumsum(copies) - copies
+        codes = np.ascontiguousarray(chunk.codes[:, source])
+        numbers = (np.arange(n_draws) + uniforms(seed, chunk.indices)[:, None]) / n_draws
+        for rows in self._batches(unknown):
+            some, missing = np.ascontiguousarray(chunk.codes[:, rows]), unknown[:, rows]
+            batch = _Batch(self, some, missing, missing, chunk.labels[rows], numbers=numbers[rows])
+            row, feature = np.nonzero(missing.T)
+            drawn = np.isfinite(batch.sums[row, 0])
+            places = first[rows][row[drawn]][:, None] + np.arange(n_draws)
+            codes[feature[drawn][:, None], places] = batch.draws[drawn]
+        return source, codes
+
+    def _unknown(self, codes: Codes) -> Bools:
+        """Return which of the network's features are unknown, (n_features, n_rows)."""
+        unknown = codes >= self.arities[:, None]
+        rest = np.ones(len(unknown), np.bool_)
+        rest[list(self.structure.selected)] = False
+        unknown[rest] = False
+        return unknown
+
+    def _batches(self, summed: Bools) -> Iterator[Ints]:
+        """Yield the places of rows with a feature to sum out, some at a time.
+
+        Rows with a family past the bound are left out.
+        """
+        rows = np.flatnonzero(summed.any(axis=0))
+        n_classes = self.tables.log_prior.shape[0]
+        sizes, largest = np.ones(len(rows)), np.ones(len(rows))
+        for members in self._members:
+            lacks = summed[np.ix_(members, rows)]
+            cells = np.where(lacks, self.arities[members, None], 1.0).prod(axis=0)
+            sizes += cells
+            largest = np.maximum(largest, cells)
+        kept = largest * n_classes <= self.max_cells
+        rows, sizes = rows[kept], sizes[kept]
+        batch = (np.cumsum(sizes) * n_classes // BATCH_CELLS).astype(np.int64)
+        ends = np.flatnonzero(np.diff(batch)) + 1
+        yield from (part for part in np.split(rows, ends) if len(part))
+
+
+def uniforms(seed: int, indices: Ints) -> Floats:
+    """Return a number in [0, 1) for each row, a function of seed and index alone."""
+    return (row_hash(seed, indices) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+class _Batch:
+    """Some rows' factors, laid out and summed."""
+
+    def __init__(
+        self,
+        under: Unknown,
+        codes: Codes,
+        unknown: Bools,
+        summed: Bools,
+        labels: NDArray[np.integer] | None,
+        *,
+        marginals: bool = False,
+        numbers: Floats | None = None,
+    ) -> None:
+        self.under, self.codes = under, codes
+        n_rows = codes.shape[1]
+        local = np.cumsum(summed, axis=0) - 1  # the number of a feature within its row
+        self.groups: list[_Group] = []
+        scopes: list[Ints] = []
+        for family, members in enumerate(under._members):
+            lacks = summed[members]
+            # A barren child of what is summed out has no part in the sum.
+            lacks = lacks & ~(unknown[members[-1]] & ~summed[members[-1]])
+            used = np.flatnonzero(lacks.any(axis=0))
+            patterns, which = np.unique(lacks[:, used], axis=1, return_inverse=True)
+            for at, missing in enumerate(patterns.T):
+                rows = used[which.ravel() == at]
+                self.groups.append(_Group(family, rows, missing, rows))
+                scopes.append(local[np.ix_(members[missing], rows)].T)
+        counts = [(len(g.rows), self._size(g), int(g.missing.sum())) for g in self.groups]
+        sizes = np.repeat([size for _, size, _ in counts], [n for n, _, _ in counts])
+        widths = np.repeat([width for _, _, width in counts], [n for n, _, _ in counts])
+        row = np.concatenate([g.rows for g in self.groups])
+        order = np.argsort(row, kind="stable")
+        cell_start, member_start = (
+            np.concatenate([[0], np.cumsum(some[order])]).astype(np.int64)
+            for some in (sizes, widths)
+        )
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        members_flat = np.empty(member_start[-1], np.int64)
+        n_classes = under.tables.log_prior.shape[0] if labels is None else 1
+        self.cells = np.empty((cell_start[-1], n_classes))
+        first = 0
+        for at, (group, scope) in enumerate(zip(self.groups, scopes, strict=True)):
+            mine = place[first : first + len(group.rows)]
+            first += len(group.rows)
+            members_flat[member_start[mine][:, None] + np.arange(scope.shape[1])] = scope
+            self.groups[at] = group = group._replace(start=cell_start[mine])
+            self._fill(group, labels)
+        n_variables = summed.sum(axis=0)
+        self.sums = np.empty((n_rows, n_classes))
+        feature = np.nonzero(summed.T)[1]
+        numbers = np.zeros((n_rows, 0)) if numbers is None else numbers
+        self.draws = np.empty((len(feature), numbers.shape[1]), np.uint16)
+        native.sum_unknown(
+            under.arities[feature],
+            np.concatenate([[0], np.cumsum(n_variables)]),
+            members_flat,
+            member_start,
+            np.searchsorted(row[order], np.arange(n_rows + 1)),
+            cell_start,
+            self.cells,
+            np.ascontiguousarray(numbers),
+            under.max_cells,
+            int(marginals),
+            self.sums,
+            self.draws,
+        )
+
+    def _size(self, group: _Group) -> int:
+        members = self.under._members[group.family]
+        return int(np.prod(self.under.arities[members[group.missing]]))
+
+    def spell(self, group: _Group) -> tuple[Codes, int]:
+        """Return the members' codes of every cell of a group, (n_members, n), and cells a row."""
+        members = self.under._members[group.family]
+        shape = tuple(self.under.arities[members[group.missing]].tolist())
+        grid = np.indices(shape, dtype=self.codes.dtype).reshape(len(shape), -1)
+        spelled = np.empty((len(members), len(group.rows), grid.shape[1]), self.codes.dtype)
+        spelled[~group.missing] = self.codes[np.ix_(members[~group.missing], group.rows)][..., None]
+        spelled[group.missing] = grid[:, None]
+        return np.ascontiguousarray(spelled.reshape(len(members), -1)), grid.shape[1]
+
+    def _fill(self, group: _Group, labels: NDArray[np.integer] | None) -> None:
+        """Write the logs of a group's cells where they belong."""
+        spelled, n_cells = self.spell(group)
+        under = self.under
+        members = under._members[group.family]
+        terms = np.zeros((spelled.shape[1], under.tables.log_prior.shape[0]))
+        table = under.tables.families[group.family]
+        table.add_terms(spelled, under.arities[members], np.arange(len(members)), terms)
+        if labels is not None:
+            own = np.repeat(labels[group.rows], n_cells)
+            terms = terms[np.arange(len(own)), own][:, None]
+        places = (group.start[:, None] + np.arange(n_cells)).ravel()
+        self.cells[places] = terms
