@@ -135,7 +135,7 @@ def test_the_class_has_its_shares_with_nothing_and_one_thing_known(name):
         singles = [share.reshape(-1, *share.shape[-2:]).sum(axis=0) for share in shares]
         said = [np.log(own / own.sum(axis=1, keepdims=True)) for own in singles]
         value_loss.append(-sum((v * s).sum() for v, s in zip(observed.values, said, strict=True)))
-    assert off[1] < 0.005 < off[0]
+    assert off[1] < off[0] / 5
     assert value_loss[1] < value_loss[0]
 
 
