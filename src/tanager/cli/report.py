@@ -82,7 +82,7 @@ def _check_ending(output: Path) -> None:
 
 
 OF_DATA = (
-    *("target", "folds", "rows", "learning_curve"),
+    *("target", "folds", "rows", "learning_curve", "refits"),
     *("na_values", "encoding", "decimal", "header", "drop"),
 )
 OF_MODELS = ("card", "title", *OF_DATA)
@@ -130,6 +130,9 @@ def report(
     ] = 0,
     learning_curve: Annotated[
         bool, typer.Option("--learning-curve", help="Fit again on parts of DATA.")
+    ] = False,
+    refits: Annotated[
+        bool, typer.Option("--refits", help="Fit again on parts of the columns.")
     ] = False,
     force: Force = False,
 ) -> None:
@@ -183,6 +186,7 @@ def report(
             folds=folds,
             loadable_rows=rows,
             with_learning_curve=learning_curve,
+            with_refits=refits,
             progress=_tell if sys.stderr.isatty() else None,
         )
     print(f"{html}: {human_size(html.stat().st_size)}")

@@ -21,6 +21,7 @@ from tanager.report import write_report
 from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
+from tanager.report.model_page.features import counted_bits
 from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
 from tanager.report.model_page.rows import pool_neighbours, read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
@@ -373,3 +374,99 @@ def test_a_learning_curve_of_too_few_rows_is_refused(people):
     clf = BayesNetClassifier("naive", "laplace").fit(people.slice(0, 12), "income")
     with pytest.raises(ConfigurationError, match="A learning curve needs 25 rows"):
         render_report(clf, people.slice(0, 12), "income", with_learning_curve=True)
+
+
+def churn_table(n=3_000, seed=3):
+    """Customers of whom six columns repeat that they have no internet, as in Telco churn."""
+    rng = np.random.default_rng(seed)
+    internet = np.where(rng.random(n) < 0.22, "No", np.where(rng.random(n) < 0.55, "Fiber", "DSL"))
+    contract = np.where(rng.random(n) < 0.55, "month", np.where(rng.random(n) < 0.45, "1y", "2y"))
+    tenure = np.clip(rng.gamma(1.2, np.where(contract == "month", 15, 40)), 0, 72).round()
+    columns = {"internet": internet, "contract": contract, "tenure": tenure}
+    score = -1.2 + 1.6 * (contract == "month") + 1.1 * (internet == "Fiber") - 0.03 * tenure
+    taste = rng.random(n)
+    for at in range(6):
+        service = np.where(rng.random(n) < 0.3 + 0.3 * taste, "yes", "no")
+        columns[f"service {at}"] = np.where(internet == "No", "no internet", service)
+        score -= 0.25 * (columns[f"service {at}"] == "yes") + (internet == "No") / 6
+    columns["churn"] = np.where(rng.random(n) < 1 / (1 + np.exp(-score)), "yes", "no")
+    return pa.table(columns)
+
+
+def test_what_the_page_says_of_the_data_agrees_with_the_data():
+    table = churn_table()
+    clf = BayesNetClassifier(random_state=0).fit(table, "churn")
+    page = render_report(clf, table, "churn", folds=2)
+    data, frame = data_of(page), table.to_pandas()
+    churned = frame["churn"] == "yes"
+    assert data["prior"][1] == pytest.approx(churned.mean(), abs=0.005)
+    inside = of = 0
+    for facts in data["features"]:
+        inside, of = inside + facts["inside"][0], of + facts["inside"][1]
+        if facts["name"] == "tenure":
+            continue
+        # P(churn | value), within three standard errors of the raw table's share.
+        for value, (no, yes) in zip(facts["labels"], facts["p"], strict=True):
+            mine = churned[frame[facts["name"]] == value]
+            if len(mine):
+                error = np.sqrt(mine.mean() * (1 - mine.mean()) / len(mine))
+                assert yes / (no + yes) == pytest.approx(mine.mean(), abs=3 * error)
+        both = pd.crosstab(frame[facts["name"]], churned).to_numpy() / len(frame)
+        alone = both.sum(axis=1, keepdims=True) * both.sum(axis=0)
+        bits = float((both * np.log2(both / alone)).sum())
+        assert facts["bits"] == pytest.approx(bits, abs=0.01)
+    assert inside >= 0.9 * of
+    words = page.replace("&#x27;", "'")
+    assert f"{100 * inside / of:.0f} % of the model's effects lie within" in words
+    assert "The rows' own counts say the same" in words
+
+
+def test_where_the_model_differs_from_the_rows_the_page_says_so():
+    table = churn_table()
+    clf = BayesNetClassifier("naive", "laplace").fit(table, "churn")
+    other = churn_table(seed=4)
+    turned = other.set_column(
+        other.column_names.index("contract"),
+        "contract",
+        pa.array(np.random.default_rng(0).permutation(other["contract"].to_numpy())),
+    )
+    page = render_report(clf.network_, turned, "churn").replace("&#x27;", "'")
+    assert "The rows' own counts say otherwise of contract 0.000" in page
+
+
+def test_bits_of_counts_are_those_of_their_shares_less_chance():
+    counts = np.array([[30.0, 10.0], [5.0, 55.0], [0.0, 0.0]])
+    bits, error = counted_bits(counts)
+    shares = counts[:2] / 100
+    alone = shares.sum(axis=1, keepdims=True) * shares.sum(axis=0)
+    plain = (shares * np.log2(shares / alone)).sum()
+    assert bits == pytest.approx(plain - 1 / (200 * np.log(2)))
+    rng = np.random.default_rng(0)
+    again = rng.multinomial(100, shares.ravel(), 4_000).reshape(-1, 2, 2)
+    assert error == pytest.approx(np.std([counted_bits(one)[0] for one in again]), rel=0.1)
+    assert counted_bits(np.zeros((2, 2))) == (0.0, 0.0)
+
+
+def test_the_page_draws_what_unknown_inputs_cost_beside_refits(tree, people):
+    with pytest.raises(ConfigurationError, match="Leave the refits out"):
+        render_report(tree, people, "income", folds=2, with_refits=True)  # its structure is given
+    tree = BayesNetClassifier("tan", "laplace", bins=4).fit(people, "income")
+    page = render_report(tree, people, "income", folds=2, with_refits=True)
+    curve = data_of(page)["trust"]["known"]
+    assert [point["known"] for point in curve] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    shares = np.unique(people["income"].to_numpy(), return_counts=True)[1] / people.num_rows
+    assert curve[0]["loss"] == pytest.approx(-(shares * np.log(shares)).sum(), rel=0.02)
+    held = predict_held_out(tree, read_rows(tree.network_, people, "income"), folds=2)
+    labels = tree.network_.codebook.encode_labels(people["income"])
+    assert curve[-1]["loss"] == pytest.approx(log_loss(held.probabilities, labels))
+    # round(0.2 * 4) = 1, 2, 2 and 3 of four features: each refit knows them alone.
+    assert ["refit" in point for point in curve] == [False, True, True, True, True, False]
+    assert [point["loss"] for point in held.known] == [point["loss"] for point in curve]
+    with pytest.raises(ConfigurationError, match="need the rows of the fit"):
+        render_report(tree.network_, people, "income", with_refits=True)
+
+
+def test_the_page_says_how_many_arrows_other_folds_have(page):
+    found = [edge["again"] for edge in data_of(page)["edges"]]
+    often = sum(2 * n > 2 for n in found)
+    assert f"{often} of {len(found)} arrows are also in most of the 2 models" in page

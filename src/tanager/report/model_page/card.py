@@ -246,7 +246,7 @@ def card_markdown(
     features = [(ranking.names[at], f"{ranking.bits[at]:.3f}") for at in ranking.order[:MOST]]
     parts += [
         "## Most informative features",
-        "What each feature, known alone, says about the class, in bits.",
+        _text(ranking.whose_bits()),
         _table(("feature", "bits"), features),
     ]
     for name, facts in groups:

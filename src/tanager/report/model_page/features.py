@@ -127,11 +127,48 @@ def _feature(
         facts["bands"] = pool_neighbours(weights, column.n_ordered, MAX_BANDS).tolist()
     if rows is not None:
         counts = rows.value_counts(feature, column.arity, network.codebook.domain.n_classes)
-        facts["n"] = _merge(classes.gather(counts), groups).astype(int).tolist()
+        counted = _merge(classes.gather(counts), groups)
+        facts["n"] = counted.astype(int).tolist()
+        bands = np.array(facts.get("bands", np.arange(len(counted))))
+        inside = _inside(_merge(_merge(shown, groups), bands), _merge(counted, bands))
+        facts["inside"] = [int(inside.sum()), inside.size]
     contexts = _contexts(network, information, classes, at, groups)
     if contexts:
         facts["given"] = contexts
     return facts
+
+
+def counted_bits(counts: Floats) -> tuple[float, float]:
+    """Return the mutual information of counts (arity, n_classes) and its standard error, in bits.
+
+    Less what chance alone gives (Miller and Madow's correction), at least 0.
+    """
+    total = float(counts.sum())
+    seen = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0] / max(total, 1.0)
+    if seen.size == 0:
+        return 0.0, 0.0
+    expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0)
+    told = np.log2(np.where(seen > 0, seen, expected) / expected)
+    bits = float((seen * told).sum())
+    chance = (seen.shape[0] - 1) * (seen.shape[1] - 1) / (2.0 * total * np.log(2.0))
+    spread = float((seen * (told - bits) ** 2).sum())
+    return max(0.0, bits - chance), float(np.sqrt(spread / total))
+
+
+def _inside(said: Floats, counts: Floats) -> NDArray[np.bool_]:
+    """Return whether log-odds of P(value, class) lie within the 95 % limits of the counts.
+
+    As the page draws them: of each class that was seen, at each value that was; limits are those
+    of counts plus one half.
+    """
+    k, n, p = counts, counts.sum(axis=1, keepdims=True), np.maximum(said, 1e-12)
+    a, b = k.sum(axis=0), counts.sum() - k.sum(axis=0)
+    rest = np.maximum(said.sum(axis=1, keepdims=True) - said, 1e-12)
+    odds = np.log(p / p.sum(axis=0)) - np.log(rest / rest.sum(axis=0))
+    middle = np.log((k + 0.5) / (a + 0.5)) - np.log((n - k + 0.5) / (b + 0.5))
+    terms = 1 / (k + 0.5) + 1 / (n - k + 0.5) - 1 / (a + 0.5) - 1 / (b + 0.5)
+    close = np.abs(odds - middle) <= 1.96 * np.sqrt(np.maximum(terms, 0.0))
+    return np.asarray(close[n[:, 0] > 0][:, (a > 0) & (b > 0)])
 
 
 def _kind(column: Column) -> str:

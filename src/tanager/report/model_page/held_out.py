@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation import CrossValidation
 from tanager.evaluation.importance import loss_without_edges, losses_without_features
 from tanager.evaluation.metrics import log_loss, zero_one_loss
+from tanager.evaluation.protocol import Split
 from tanager.evaluation.runner import complete_probabilities
 from tanager.network import Network, NetworkInformation
 from tanager.network.own_rows import own_rows
@@ -26,6 +27,8 @@ Floats = NDArray[np.float64]
 MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in turn
 MAX_LOSS_FEATURES = 100  # features and edges so tried, the most informative
 MAX_LOSS_EDGES = 100
+MAX_KNOWN_ROWS = 1_000  # of a fold, with a part of the features unknown
+KNOWN_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEED = 0
 FOLDS = 5  # where nobody says how many
 NAIVE_INTERVALS = 10  # of a number, to naive Bayes
@@ -48,25 +51,83 @@ class HeldOutRows:
     edge_losses: dict[tuple[str, str], float] = field(default_factory=dict)
     # In how many folds' models an edge stood again, in either direction.
     edge_folds: dict[tuple[str, str], int] = field(default_factory=dict)
+    # The log-loss with a share of the features known and, where asked for, that of a refit on just
+    # those; empty where unknown features can't be summed out exactly.
+    known: list[dict[str, float]] = field(default_factory=list)
 
 
-def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> HeldOutRows:
+def predict_held_out(
+    model: Any, rows: PageRows, *, folds: int | None, with_refits: bool = False
+) -> HeldOutRows:
     """Return honest probabilities of rows.
 
     Rows that the model was fitted on are predicted by cross-validation: the
     same estimator is fitted again without each fold. Any others the model
     predicts itself. With `folds` of None there are five, or as many as there are rows.
+    `with_refits` also fits, without each fold, random parts of the columns.
     """
     if folds is None:
         folds = min(FOLDS, len(rows.labels))
     network: Network = getattr(model, "network_", model)
     own = own_rows(network, getattr(model, "info_", {}), rows.n_source, rows.read_all)
     if own and model is not network and folds >= 2:
-        return _cross_validate(model, network, rows, folds)
+        return _cross_validate(model, network, rows, folds, with_refits=with_refits)
+    if with_refits:
+        raise ConfigurationError(
+            "Refits on a part of the columns need the rows of the fit, an estimator and two folds "
+            "or more. Give the rows the classifier was fitted on, or leave the refits out."
+        )
     out = posterior(network.log_joint_of_codes(rows.codes))
     losses = _Losses(network)
     losses.add(network, rows.codes, rows.labels)
-    return HeldOutRows(out, own, 0, losses.of_features(), losses.of_edges())
+    known = _KnownLosses()
+    for draw in range(FOLDS):
+        known.add(network, rows.codes, rows.labels, draw)
+    return HeldOutRows(out, own, 0, losses.of_features(), losses.of_edges(), {}, known.means())
+
+
+class _KnownLosses:
+    """Sums, over folds, the log-loss with a share of the features known, the rest summed out."""
+
+    def __init__(self) -> None:
+        self._sums: dict[float, list[Floats]] = {}  # by share: losses of the rows, and the rows
+
+    def add(
+        self,
+        network: Network,
+        codes: Any,
+        labels: NDArray[Any],
+        fold: int,
+        refit: Callable[[list[str], NDArray[np.int64]], Floats] | None = None,
+    ) -> None:
+        """Add a random set of features for each share, each within the next.
+
+        `refit` predicts some of the rows by a model of some columns alone.
+        """
+        structure = network.structure
+        if not (network.tables.normalized and structure.is_moral() and structure.selected):
+            return
+        rng = np.random.default_rng((_SEED, fold))
+        some = np.sort(rng.permutation(len(labels))[:MAX_KNOWN_ROWS])
+        truth, unknown = labels[some], network.codebook.domain.arities.astype(codes.dtype)
+        order = rng.permutation(structure.selected)
+        for share in KNOWN_SHARES:
+            known = np.sort(order[: round(share * len(order))])
+            shown = np.repeat(unknown[:, None], len(some), axis=1)
+            shown[known] = codes[known][:, some]
+            losses = [log_loss(posterior(network.log_joint_of_codes(shown)), truth)]
+            if refit is not None and 0 < len(known) < len(order):
+                losses.append(log_loss(refit([structure.names[f] for f in known], some), truth))
+            self._sums.setdefault(share, []).append(len(some) * np.array([*losses, 1.0]))
+
+    def means(self) -> list[dict[str, float]]:
+        """Return each share with the mean losses."""
+        out = []
+        for share, entries in self._sums.items():
+            *losses, n = np.sum(entries, axis=0)
+            values = zip(("loss", "refit"), losses, strict=False)
+            out.append({"known": share, **{name: float(loss / n) for name, loss in values}})
+        return out
 
 
 class _Losses:
@@ -114,17 +175,32 @@ def _mean(parts: list[tuple[float, int]]) -> float:
     return sum(value * n for value, n in parts) / max(1, sum(n for _, n in parts))
 
 
-def _cross_validate(model: Any, network: Network, rows: PageRows, folds: int) -> HeldOutRows:
+def _cross_validate(
+    model: Any, network: Network, rows: PageRows, folds: int, *, with_refits: bool
+) -> HeldOutRows:
     protocol = CrossValidation(1, folds, stratified=True)
     out = np.empty((rows.labels.shape[0], network.codebook.domain.n_classes))
-    losses = _Losses(network)
+    losses, known = _Losses(network), _KnownLosses()
     for fold in range(folds):
         split = protocol.split(rows.labels, _SEED, 0, fold)
+
+        def refit(columns: list[str], some: NDArray[np.int64], split: Split = split) -> Floats:
+            fewer = replace(rows, table=rows.table.select(columns))
+            try:
+                return _fit_and_predict(model, network, fewer, split.train, split.test[some])[1]
+            except ConfigurationError as error:
+                raise ConfigurationError(
+                    f"The options don't allow a fit on a part of the columns. {error} "
+                    "Leave the refits out."
+                ) from error
+
         fitted, out[split.test] = _fit_and_predict(model, network, rows, split.train, split.test)
         codes = fitted.codebook.encode(rows.table.take(split.test))
         if fitted.codebook.domain.n_classes == network.codebook.domain.n_classes:
             losses.add(fitted, codes, rows.labels[split.test])
-    return HeldOutRows(out, True, folds, losses.of_features(), losses.of_edges(), losses.found)
+            known.add(fitted, codes, rows.labels[split.test], fold, refit if with_refits else None)
+    edges = losses.of_edges(), losses.found
+    return HeldOutRows(out, True, folds, losses.of_features(), *edges, known.means())
 
 
 def _fit_and_predict(

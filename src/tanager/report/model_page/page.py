@@ -31,6 +31,7 @@ from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import card_html, card_markdown, describe_model, render_notes
 from tanager.report.model_page.features import (
     ShownClasses,
+    counted_bits,
     describe_features,
     short_numbers,
     show_classes,
@@ -75,6 +76,17 @@ class _Subject:
     @property
     def target(self) -> str:
         return self.network.codebook.target.name or "class"
+
+    @property
+    def counted(self) -> list[tuple[float, float]] | None:
+        """The bits of each feature in the rows, and their standard errors, where rows are given."""
+        if self.rows is None:
+            return None
+        domain = self.network.codebook.domain
+        return [
+            counted_bits(self.rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
+            for one in self.network.structure.selected
+        ]
 
     @property
     def losses(self) -> list[float | None] | None:
@@ -136,6 +148,7 @@ def render_report(
     folds: int | None = None,
     loadable_rows: int = 0,
     with_learning_curve: bool = False,
+    with_refits: bool = False,
     max_rows: int = MAX_ROWS,
     markdown: bool = False,
     progress: Callable[[str], None] | None = None,
@@ -159,6 +172,9 @@ def render_report(
         their number. Only then does the page hold rows.
     with_learning_curve : bool, default=False
         Fit again on a sixteenth to all of the rows.
+    with_refits : bool, default=False
+        Beside the log-loss with a part of the inputs unknown, draw that of the estimator fitted
+        again on just the known ones: four more fits per fold.
     max_rows : int, default=100_000
         Of a larger table about so many rows are drawn.
     markdown : bool, default=False
@@ -178,11 +194,13 @@ def render_report(
         raise ConfigurationError("A learning curve needs rows to fit on: give X and y.")
     if loadable_rows and X is None:
         raise ConfigurationError("Rows to load need rows: give X and y.")
-    if markdown and (loadable_rows or with_learning_curve):
+    if markdown and (loadable_rows or with_learning_curve or with_refits):
         raise ConfigurationError(
-            "A card has neither rows to load nor a learning curve. Write a page: .html."
+            "A card has neither rows to load nor a learning curve nor refits. Write a page: .html."
         )
-    subject = _examine(estimator, X, y, folds, max_rows, tell)
+    if with_refits and X is None:
+        raise ConfigurationError("Refits need the rows of the fit: give X and y.")
+    subject = _examine(estimator, X, y, folds, max_rows, tell, with_refits=with_refits)
     rows, held = subject.rows, subject.held
     scores = trust = None
     if rows is not None and held is not None:
@@ -193,6 +211,7 @@ def render_report(
         return _compose_card(subject, file, title, notes, scores)
     if rows is not None and held is not None:
         trust = describe_trust(subject.network, subject.classes, rows, held.probabilities)
+        trust["known"] = held.known
         if with_learning_curve:
             trust["learning"] = learning_curve(estimator, rows, progress)
     tell("page")
@@ -214,7 +233,14 @@ def _check_counts(loadable_rows: int, folds: int | None, max_rows: int) -> None:
 
 
 def _examine(
-    model: Any, X: Any, y: Any, folds: int | None, max_rows: int, tell: Callable[[str], None]
+    model: Any,
+    X: Any,
+    y: Any,
+    folds: int | None,
+    max_rows: int,
+    tell: Callable[[str], None],
+    *,
+    with_refits: bool,
 ) -> _Subject:
     network: Network = getattr(model, "network_", model)
     if not isinstance(network, Network):
@@ -229,7 +255,7 @@ def _examine(
         tell("reading rows")
         rows = read_rows(network, X, y, max_rows=max_rows)
         tell("predicting")
-        held = predict_held_out(model, rows, folds=folds)
+        held = predict_held_out(model, rows, folds=folds, with_refits=with_refits)
     order = [int(at) for at in np.argsort(-bits, kind="stable")]
     return _Subject(model, network, information, show_classes(network), rows, held, bits, order)
 
@@ -243,7 +269,8 @@ def _measured(subject: _Subject) -> str:
 
 def _ranking(subject: _Subject) -> Ranking:
     features = subject.network.structure.features
-    return Ranking(features, subject.bits.tolist(), subject.losses, subject.order)
+    bits, counted = subject.bits.tolist(), subject.counted
+    return Ranking(features, bits, subject.losses, subject.order, counted)
 
 
 def _compose_card(
@@ -298,10 +325,10 @@ def _compose(
                 measured,
                 flattering=flattering,
             ),
-            "structure": about_structure(network, subject.target),
+            "structure": about_structure(network, subject.target, held),
             "network": _drawing(whole, folded),
             "legend": legend_html(folded.legend, subject.target),
-            "features": about_features(network, subject.classes),
+            "features": about_features(network, subject.classes, data["features"]),
             "ask": about_asking(network, asked),
             "trust": _trust_section(measured) if trust else "",
             "notes": f"<div class='notes'>{render_notes(notes)}</div>" if notes else "",

@@ -49,8 +49,8 @@ def how_measured(held: HeldOutRows, n_rows: int, n_source: int, *, edited: bool)
     )
 
 
-def about_structure(network: Network, name: str) -> str:
-    """Return what the drawing shows."""
+def about_structure(network: Network, name: str, held: HeldOutRows | None = None) -> str:
+    """Return what the drawing shows, and how much of it the folds' models have, too."""
     structure, target = network.structure, escape(name)
     n_edges = sum(map(len, structure.parent_indices))
     if n_edges == 0:
@@ -63,7 +63,21 @@ def about_structure(network: Network, name: str) -> str:
         f"{target} is a parent of every feature; {n_edges} "
         f"{'arrow leads' if n_edges == 1 else 'arrows lead'} from feature to feature, where one "
         f"says more than {target} does.{omitted} Choose a feature to see its parents and what each "
-        "arrow brings."
+        f"arrow brings.{_found_again(held)}"
+    )
+
+
+def _found_again(held: HeldOutRows | None) -> str:
+    """Return in words how many arrows stand in the models of the folds, too."""
+    if held is None or held.folds == 0 or not held.edge_folds:
+        return ""
+    found = list(held.edge_folds.values())
+    often = sum(2 * n > held.folds for n in found)
+    share = sum(found) / (len(found) * held.folds)
+    rest = " The others depend on the rows and the seed." if often < len(found) else ""
+    return (
+        f" {often:,} of {len(found):,} arrows are also in most of the {held.folds} models that "
+        f"leave out a fold each ({100 * share:.0f} % on average).{rest}"
     )
 
 
@@ -86,10 +100,20 @@ def legend_html(legend: Legend, target: str) -> str:
     return "".join(f"<li>{item}</li>" for item in items if item)
 
 
-def about_features(network: Network, classes: ShownClasses) -> str:
-    """Return what the effects are, and what was left out."""
+def about_features(
+    network: Network, classes: ShownClasses, features: Sequence[dict[str, Any]] = ()
+) -> str:
+    """Return what the effects are, how well they agree with the rows, and what was left out."""
     n = len(network.structure.selected)
-    text = "What each value, known alone, says about the class."
+    text = "What each value, known alone, says about the class, in the model's view."
+    counts = [facts["inside"] for facts in features if "inside" in facts]
+    of = sum(n_all for _, n_all in counts)
+    if of:
+        inside = sum(n_inside for n_inside, _ in counts)
+        text += (
+            " The 95 % intervals are those of the rows' own counts: "
+            f"{100 * inside / of:.0f} % of the model's effects lie within them."
+        )
     if n > MAX_DETAILED:
         text += f" The {MAX_DETAILED} of {n} features that matter most have a picture."
     if classes.n_hidden:
@@ -118,6 +142,7 @@ def about_asking(network: Network, asked: Network) -> str:
 
 
 MOST = 8
+LITTLE_BITS = 0.005  # differences that aren't worth a word
 
 _MEASURES = (
     ("loss", "Log-loss", "less is better; it punishes being sure and wrong"),
@@ -133,6 +158,21 @@ class Ranking(NamedTuple):
     bits: Sequence[float]
     losses: Sequence[float | None] | None
     order: Sequence[int]
+    counted: Sequence[tuple[float, float]] | None = None  # in the rows, with standard errors
+
+    def whose_bits(self) -> str:
+        """Return in words that bits are the model's, and where the rows say otherwise."""
+        text = "Bits: what the feature, known alone, says about the class in the model's view."
+        if self.counted is None:
+            return text
+        beyond = [
+            f"{visible(self.names[at][:80])} {self.counted[at][0]:.3f}"
+            for at in self.order[:MOST]
+            if abs(self.bits[at] - self.counted[at][0]) > 1.96 * self.counted[at][1] + LITTLE_BITS
+        ]
+        if not beyond:
+            return text + " The rows' own counts say the same within sampling error."
+        return f"{text} The rows' own counts say otherwise of {', '.join(beyond)}."
 
 
 def glance_html(
@@ -194,7 +234,7 @@ def _ranking_tile(ranking: Ranking) -> str:
         )
         if ranking.losses is not None:
             lines.append(f"<span class='num'>{_signed(ranking.losses[at])}</span>")
-    meaning = "Bits: what the feature, known alone, says about the class."
+    meaning = escape(ranking.whose_bits())
     if measured:
         meaning += (
             " Loss without: how much the log-loss rises when the feature alone is not known; "

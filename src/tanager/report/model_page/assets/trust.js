@@ -12,6 +12,7 @@ function startTrust() {
   if (t.threshold) host.append(thresholds(t.threshold));
   host.append(confusion(t.confusion));
   if (!two) host.append(perClass(t.by_class));
+  if (t.known && t.known.length) host.append(known(t.known));
   if (t.learning) host.append(learning(t.learning));
   host.append(slices(t.slices));
 }
@@ -142,6 +143,21 @@ function learning(curve) {
     node.append(chart);
   });
   return el("div", { class: "tile" }, el("h3", {}, "Would more rows help?"), host, el("p", { class: "quiet" }, "Log-loss on a fifth of the rows that no fit saw. While the line falls, more rows help."));
+}
+
+function known(curve) {
+  const host = el("figure"), refits = curve.filter((c) => c.refit != null);
+  drawn(host, (node, width) => {
+    const high = Math.max(...curve.map((c) => Math.max(c.loss, c.refit || 0)));
+    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known inputs", [0, 1], [0, high * 1.05 || 0.1], "share of inputs known", "log-loss", (v) => percent(v), (v) => fixed(v, 2));
+    const path = (list, key) => list.map((c, i) => `${i ? "L" : "M"}${x(c.known)} ${y(c[key])}`).join("");
+    if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, "refit") }));
+    chart.append(sv("path", { class: "curve", d: path(curve, "loss") }));
+    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.known), cy: y(c.loss), r: 5 }), `${percent(c.known)} of the inputs known\nlog-loss ${fixed(c.loss, 4)}` + (c.refit != null ? `\nfitted on these alone ${fixed(c.refit, 4)}` : "")));
+    node.append(chart);
+  });
+  return el("div", { class: "tile" }, el("h3", {}, "What if inputs are unknown?"), host,
+    el("p", { class: "quiet" }, "Log-loss with a random part of the inputs known and the rest summed out." + (refits.length ? " Dashed: the same model fitted again on just the known columns." : "")));
 }
 
 function slices(list) {
