@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 FLAGS = ("neutralise", "forbid")  # actions that are asked for by True
+MOST_SET = 0.99  # probability of all values together whose effects are set
 
 
 def edit_network(network: Network, feature: str, request: Mapping[str, Any], note: Edit) -> Network:
@@ -71,7 +72,7 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
             details = {"neighbours": int(value)}
         else:
             details = {"effect": _plain(value)}
-            effects = _set(network, feature, effects, share, value)
+            effects = _set(network, feature, effects, share, chance, value)
         edited = _with_effects(network, feature, effects, chance)
     return _noted(edited, network, replace(note, action=action, details=details))
 
@@ -209,23 +210,35 @@ def _smooth(
     return smoothed
 
 
-def _set(network: Network, feature: str, effects: Floats, share: Floats, wanted: Any) -> Floats:
-    """Return the effects with those of some values set, for all parents' values alike."""
+def _set(
+    network: Network, feature: str, effects: Floats, share: Floats, chance: Floats, wanted: Any
+) -> Floats:
+    """Return the effects with those of some values set, for all parents' values alike.
+
+    What a class's table then sums to moves to the parents and the prior, out of every value's
+    effect: the values set are scaled so that they have the effect asked for when it has moved.
+    """
     if not isinstance(wanted, Mapping):
         raise ConfigurationError(
             f"effect={wanted!r} is not allowed. Give a mapping from values, as network.table names "
             "them, to log-odds."
         )
     labels = network.codebook.columns[network.structure.names.index(feature)].labels()
-    effects = effects.copy()
-    for value, given in wanted.items():
+    for value in wanted:
         if str(value) not in labels:
             known = ", ".join(map(repr, labels[:20]))
             raise ConfigurationError(f"{feature!r} has no value {value!r}. Its values: {known}.")
-        odds = _read_odds(network, given)
-        # Shifted by what keeps P(value | parents) as it was.
-        kept = np.log(np.exp(share + odds).sum(axis=-1, keepdims=True))
-        effects[..., labels.index(str(value)), :] = odds - kept
+    chosen = [labels.index(str(value)) for value in wanted]
+    odds = np.array([_read_odds(network, given) for given in wanted.values()])
+    # Shifted by what keeps P(value | parents) as it was.
+    changed = odds - np.log(np.exp(share[..., None, :] + odds).sum(axis=-1, keepdims=True))
+    others = np.delete(np.exp(effects + chance[..., None]), chosen, axis=-2).sum(axis=-2)
+    if (others > 0.0).all():
+        sums = (np.exp(changed + chance[..., chosen, None])).sum(axis=-2)
+        lowered = np.minimum(1.0, MOST_SET / sums.max(axis=-1, keepdims=True))
+        changed += np.log(lowered * others / (1.0 - lowered * sums))[..., None, :]
+    effects = effects.copy()
+    effects[..., chosen, :] = changed
     return effects
 
 
