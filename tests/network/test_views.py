@@ -184,3 +184,13 @@ def test_of_one_class_there_is_nothing_to_explain():
         clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 3, ["p"] * 6)
     with pytest.raises(ConfigurationError, match=r"one class, 'p': every row .* nothing to expl"):
         explain_row(clf, [["a"]])
+
+
+def test_the_card_names_two_values_of_a_number_with_many_bins():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=6_000), rng.integers(0, 2, 6_000)
+    clf = BayesNetClassifier("naive", "hdp", bins="fine").fit((x + y)[:, None], y)
+    row = clf.network_._repr_html_().split("most against it")[1].split("</tr>")[1]
+    most_for, most_against = (float(n) for n in re.findall(r"<b>([-+.\d]+)</b>", row))
+    assert most_for > 1.0
+    assert most_against < -1.0

@@ -71,7 +71,11 @@ def _effects(information: NetworkInformation, bits: Floats) -> str:
         if effect is None:
             continue
         joint = information.joint(column.name)
-        common = np.ones(len(effect), bool) if joint is None else joint.sum(axis=1) >= COMMON
+        common = np.ones(len(effect), bool)
+        if joint is not None and len(effect) > 1:
+            # Of many bins none may have so many rows; two values are always worth naming.
+            shares = joint.sum(axis=1)
+            common = shares >= min(COMMON, 0.5 / len(shares), np.sort(shares)[-2])
         labels = column.labels()
         ends = [
             int(np.where(common, effect, -np.inf).argmax()),
