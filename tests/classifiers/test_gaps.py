@@ -249,3 +249,14 @@ def test_more_rows_with_gaps_are_counted_as_the_network_expects_them():
     clf = BayesNetClassifier("tan", "hdp", missing="marginalize").fit(X[:1000], y[:1000])
     clf.partial_fit(X[1000:], y[1000:])
     assert clf.predict_proba([[0.0, np.nan, np.nan]])[0, 1] == pytest.approx(share, abs=0.006)
+
+
+@pytest.mark.parametrize("parameters", ["hdp", "ml", "layered", "discriminative"])
+@pytest.mark.filterwarnings("ignore::tanager.errors.ColumnWarning")
+def test_a_column_without_a_value_and_one_class_are_no_obstacle(parameters):
+    X, y, _ = laboratory(200)
+    X = np.column_stack([X, np.full(200, np.nan)])
+    clf = BayesNetClassifier("tan", parameters, missing="marginalize").fit(X, y)
+    assert np.isfinite(clf.predict_proba(X)).all()
+    alone = BayesNetClassifier("tan", parameters, missing="marginalize").fit(X, np.zeros(200))
+    assert (alone.predict_proba(X) == 1.0).all()

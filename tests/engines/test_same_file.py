@@ -92,6 +92,33 @@ def test_two_dask_workers_give_the_same_file(
     assert found == expected(structure, parameters)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("tan", "hdp"),
+        ("skdb(max_k=2)", "ml"),
+        ("tan", "discriminative(tol=0.01)"),
+        ("auto", "layered"),
+    ],
+    ids=" ".join,
+)
+def test_gaps_that_are_summed_out_give_the_same_file_everywhere(
+    dask_client, places, tmp_path, given
+):
+    from tanager.engines.dask import DaskEngine
+
+    options = {"missing": "marginalize"}
+    clf = BayesNetClassifier(*given, **options).fit(places["memory"], "y", sample_weight="w")
+    assert "gaps" in clf.info_
+    expected = model_bytes(tmp_path, places["memory"], *given, **options)
+    for place in ("batches", "csv"):
+        assert model_bytes(tmp_path, places[place], *given, **options) == expected
+    spilled = model_bytes(tmp_path, places["folder"], *given, n_jobs=2, memory_limit=1, **options)
+    assert spilled == expected
+    engine = DaskEngine(dask_client, small=0)
+    assert model_bytes(tmp_path, places["folder"], *given, engine=engine, **options) == expected
+
+
 @pytest.fixture
 def _many_rows(monkeypatch):
     """Let the default take these rows for many: it then leaves them where they are."""
