@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -275,7 +276,7 @@ class BayesNetClassifier(NetworkPredictor):
         shares = class_shares(self.class_prior, codebook.classes, kept.classes)
         tables = set_class_shares(tables, shares, kept.classes, counted=True)
         tables = weigh_classes(tables, self.class_weight, codebook.classes, kept.classes)
-        network = Network(codebook, structure, tables, self.network_.history)
+        network = replace(self.network_, tables=tables)
         self.network_, self._kept_counts = network, kept
         self.info_ = self.info_.grown(rows.n_rows, context.info)
         return self
@@ -341,10 +342,10 @@ class BayesNetClassifier(NetworkPredictor):
                     "classes_ordered has no meaning with a prior that is a network: its classes "
                     "are those of the network. Leave it out."
                 )
+            codebook = known.codebook.forget_numbers()
             with context.stage("codes"):
-                table = as_table(X)
-                return known.codebook, encode_rows(
-                    known.codebook, table, y, sample_weight=sample_weight, context=context
+                return codebook, encode_rows(
+                    codebook, as_table(X), y, sample_weight=sample_weight, context=context
                 )
         bins = self.bins
         if bins == "auto":

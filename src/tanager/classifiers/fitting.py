@@ -32,17 +32,19 @@ from tanager.classifiers.priors import (
     with_prior_rows,
 )
 from tanager.codes import Codebook, Rows
-from tanager.codes.hashing import fingerprint_rows
+from tanager.codes.hashing import Fold, fingerprint_rows
+from tanager.codes.targets import class_factors
 from tanager.counts import Counts, FamilyCounts, PriorCounts, Trees, fingerprint_counts
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.network import Network
+from tanager.network.reference import measure_reference
 from tanager.network.uncertainty import Calibration
 from tanager.options import identify_option
 from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearner, Tables
 from tanager.parameters.registry import resolve_pair, resolve_parameters
-from tanager.parameters.tables import drop_unread, log_posterior
+from tanager.parameters.tables import HeldOutRows, drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import Constraints, FitPlan, Fixed, SelectiveKDB, Structure
 from tanager.structure.constraints import Limits
@@ -174,6 +176,10 @@ class OnlyFromCounts:
         return MethodType(self._method, classifier)
 
 
+TRIAL_ROWS = 20, 100_000  # from and up to so many rows tables of counts are tried on half of them
+TRIAL_SEED = 0xD21F
+
+
 class Learned(NamedTuple):
     """What a fit gives: the network, and the counts where `partial_fit` may add to them."""
 
@@ -218,6 +224,7 @@ def learn_network(
         has_gaps, plan = filled is not counts, replace(plan)
         counts = Counts(rows, context)
         filled = Counts(filled.rows, context) if has_gaps else counts
+    observed = counts
     with context.stage("parameters") as record:
         if plan.prior is not None and not reads_prior_counts(learner):
             more = with_prior_rows(structure, filled, plan.prior)
@@ -245,8 +252,21 @@ def learn_network(
         if shares is not None:
             weights = weights * (shares / np.maximum(counts.classes, 1e-300))[held.labels]
         calibration = Calibration.of(moved, held.labels, weights)
+        held = replace(held, log_posteriors=moved)
     tables = replace(tables, held_out=None)
-    learned = Learned(Network(codebook, structure, tables, history, calibration), kept)
+    network = Network(codebook, structure, tables, history, calibration)
+    if counted and TRIAL_ROWS[0] <= rows.n_rows <= TRIAL_ROWS[1]:
+        # Tables of counts fit their own rows too well: what they're worth shows on other rows.
+        halves = [rows.subset(Fold(TRIAL_SEED, 2, 0, inside=inside)) for inside in (True, False)]
+        tried = learner.learn(structure, Counts(halves[0], context.inner()), plan.inner())
+        tried, others = replace(tried, log_prior=tables.log_prior), halves[1].gather()
+        found = log_posterior(replace(network, tables=tried).log_joint_of_codes(others.codes))
+        ones = np.ones(others.n_rows) if others.weights is None else others.weights
+        held = HeldOutRows(found, others.labels, ones)
+    expected = observed.classes if shares is None else shares
+    assumed = expected * class_factors(class_weight, codebook.classes, observed.classes)
+    reference = measure_reference(network, rows, observed, (expected, assumed), held, context)
+    learned = Learned(replace(network, reference=reference), kept)
     if store is not None:
         store.clear()
     return learned

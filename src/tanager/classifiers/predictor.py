@@ -21,6 +21,7 @@ from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation
 from tanager.network.decisions import Decides
+from tanager.network.drift import Drift, measure_drift
 from tanager.network.propagation import require_probabilities
 from tanager.network.uncertainty import (
     Calibration,
@@ -207,6 +208,37 @@ class NetworkPredictor(Classifier, Decides):
         check_fitted(self)
         require_probabilities(self.network_)
         return np.asarray(log_sum_exp(self.predict_joint_log_proba(X), axis=1))
+
+    @lazy_for_dask
+    def familiarity(self, X: Any) -> Floats:
+        """Return for each row the share of training rows at most as probable: low where strange.
+
+        See `Network.familiarity`; `Network.surprise` tells which features make a row strange.
+        """
+        check_fitted(self)
+        return self.network_.familiarity(as_table(X))
+
+    def surprise(self, X: Any) -> Floats:
+        """Return log P(x_i | the rest of the row), (n_rows, n_features); see `Network.surprise`."""
+        check_fitted(self)
+        return self.network_.surprise(as_table(X))
+
+    def drift(self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02) -> Drift:
+        """Compare rows with the training rows: which columns, pairs and class shares moved.
+
+        Parameters are those of `Network.drift`; `engine` and `n_jobs` are the estimator's.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [[float(i), "ab"[i % 2]] for i in range(200)]
+        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 1] * 100)
+        >>> clf.drift([[a, b.upper()] for a, b in X]).columns
+        ('x1',)
+        """
+        check_fitted(self)
+        engine = resolve_engine(self.engine, self.n_jobs)
+        return measure_drift(self.network_, as_table(X), y, engine, alpha=alpha, least=least)
 
     @lazy_for_dask
     def predict_cumulative(self, X: Any) -> Floats:

@@ -1,7 +1,7 @@
 """The program: its commands, and how it ends.
 
-Exit codes: 0 done, 2 wrong usage, 1 failed, 130 interrupted. A failure is told in one
-line with a hint; ``--debug`` shows the traceback.
+Exit codes: 0 done, 2 wrong usage, 1 failed, 130 interrupted; 3 where `drift` found some. A failure
+is told in one line with a hint; ``--debug`` shows the traceback.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ COMMANDS = {
         "report:report",
         "Write a page: of a model, to see it, ask it and trust it; or of a comparison.",
     ),
+    "drift": ("drift:drift", "Compare new rows with those a model was trained on."),
     "demo": ("demo:demo", "Train on a real table and show what was learned."),
     "compare": ("laboratory:compare", "Compare classifiers on tables, with tests of significance."),
     "evaluate": (

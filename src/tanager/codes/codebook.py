@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -135,6 +135,17 @@ class Codebook(Frozen):
         rows from `start`, the table's row that is the first of them.
         """
         return code_labels(self.target, as_labels(y, name=name, start=start)[0])
+
+    def forget_numbers(self) -> Codebook:
+        """Return the codebook without `NumericColumn.seen`, which is of the rows it was learned on.
+
+        Loading a model file forgets it, too.
+        """
+        columns = list(self.columns)
+        for at, column in enumerate(columns):
+            if isinstance(column, NumericColumn):
+                columns[at] = replace(column, seen=None)
+        return replace(self, columns=tuple(columns))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data that survives JSON exactly: what a model file holds."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -156,6 +156,15 @@ class CategoricalColumn(Frozen):
         return hash((self.name, self.arity))
 
 
+class SeenNumbers(NamedTuple):
+    """The distribution of a column's training numbers, in up to 33 intervals."""
+
+    # The smallest number, quantiles, and the largest: the upper end of each interval, which
+    # belongs to it. The first interval is the smallest number alone.
+    ends: NDArray[np.float64]
+    counts: NDArray[np.float64]  # how many of the rows looked at are in each
+
+
 @dataclass(frozen=True, eq=False)
 class NumericColumn(Frozen):
     """A column of numbers in intervals."""
@@ -166,6 +175,9 @@ class NumericColumn(Frozen):
     # {"", "date", "time", "duration"}; not empty where the numbers are seconds: since 1970 of a
     # date, since midnight of a time of day, or of a duration
     temporal: str = ""
+    # What the training numbers were, right after a fit: what drift is measured against. It changes
+    # no code, and a model file keeps it with the network's reference.
+    seen: SeenNumbers | None = None
 
     kind = "numeric"
     family = "real"

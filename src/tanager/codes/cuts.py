@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
+from tanager.codes.columns import SeenNumbers
 from tanager.errors import ConfigurationError
 
 MAX_BINS = 1000
 FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many bins
 MOST_FINE = 255  # codes, that of "missing" among them: a byte holds them and "unknown"
+SEEN_ROWS, SEEN_PARTS = 100_000, 32  # rows looked at for `see_numbers`, and intervals made
 FEW_BINS = 20  # up to which looking for each cut is faster than a sort
 
 
@@ -113,6 +115,31 @@ def quantile_cuts(
     else:
         below, above = _equal_weights(values, weights, n_bins)
     return midpoints(below.astype(np.float64), above.astype(np.float64))
+
+
+def see_numbers(values: NDArray[Any], weights: NDArray[np.float64] | None) -> SeenNumbers:
+    """Return the distribution of a column's numbers, none of them missing, for drift.
+
+    Of more than 100,000 rows one is drawn from each of as many stretches; the smallest and the
+    largest number are those of all. A row of weight 2 counts twice.
+
+    Examples
+    --------
+    >>> see_numbers(np.array([3.0, 1.0, 3.0, 7.0]), None)
+    SeenNumbers(ends=array([1., 3., 7.]), counts=array([1., 2., 1.]))
+    """
+    low, high = values.min(), values.max()
+    if len(values) > SEEN_ROWS:
+        drawn = np.random.Generator(np.random.PCG64(0)).random(SEEN_ROWS)
+        places = ((np.arange(SEEN_ROWS) + drawn) * (len(values) / SEEN_ROWS)).astype(np.int64)
+        values, weights = values[places], None if weights is None else weights[places]
+    distinct, mass = _weigh(values, weights)
+    distinct = distinct.astype(np.float64)
+    left = np.cumsum(mass)
+    places = np.searchsorted(left * SEEN_PARTS, np.arange(1, SEEN_PARTS) * left[-1])
+    ends = np.unique([float(low), *distinct[places], float(high)])
+    counts = np.bincount(np.searchsorted(ends, distinct), mass, len(ends))
+    return SeenNumbers(ends, counts.astype(np.float64))
 
 
 def _equal_frequencies(values: NDArray[Any], n_bins: int) -> tuple[NDArray[Any], NDArray[Any]]:

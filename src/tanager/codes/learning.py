@@ -21,7 +21,7 @@ from tanager.codes.audit import Finding, audit_columns
 from tanager.codes.codebook import Codebook
 from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
-from tanager.codes.cuts import check_bins, learn_cuts
+from tanager.codes.cuts import check_bins, learn_cuts, see_numbers
 from tanager.codes.matching import MatchedTable
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
@@ -297,7 +297,9 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
     if facts.numbers is not None:
         rows = facts.numbers, facts.labels, n_classes, facts.weights
         cuts = learn_cuts(*rows, bins, missing=own_code)
-        return NumericColumn(facts.name, cuts, len(cuts) + 1 if own_code else None, facts.temporal)
+        own = len(cuts) + 1 if own_code else None
+        seen = see_numbers(facts.numbers, facts.weights)
+        return NumericColumn(facts.name, cuts, own, facts.temporal, seen)
     values = facts.values
     if values is None or len(values) == 0:
         if missing == "marginalize":  # it is left out, as one value of every row

@@ -7,8 +7,8 @@ is one JSON text among the file's metadata::
                version   "1"; "3" where a table reads values by groups; "4" where the header is a
                          tensor, since safetensors allows metadata of 100 MB
                sha256    over the header and every other tensor's name, type, shape and bytes
-               header    {"tanager", "codebook", "structure", "tables", "history", "estimator",
-                          "info", "calibration"}
+               header    {"tanager", "codebook", "structure", "tables", "history", "reference",
+                          "estimator", "info", "calibration"}
     tensors    log_prior (classes)
                family.3.log_prob (*parents, values, classes)        a dense family
                family.4.log_group (*parents' groups, groups, classes),
@@ -40,6 +40,7 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.checks import check_codebook, check_history, check_structure, check_tables
 from tanager.network.network import Network
+from tanager.network.reference import check_reference
 from tanager.network.uncertainty import check_calibration
 from tanager.parameters.spread import level_codes, prior_levels
 from tanager.parameters.tables import DenseTable, GroupedTable
@@ -80,6 +81,7 @@ def write_model(
         },
         "tables": {"normalized": network.tables.normalized, "families": families},
         "history": [edit.to_dict() for edit in network.history],
+        **({} if network.reference is None else {"reference": network.reference.to_dict()}),
         **(facts or {}),
     }
     if network.tables.spread is not None:
@@ -123,7 +125,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             tables = check_tables(header["tables"], tensors, structure, codebook.domain)
             history = check_history(header.get("history", []), codebook.domain.names)
             calibration = check_calibration(header.get("calibration"), len(codebook.classes))
-            network = Network(codebook, structure, tables, history, calibration)
+            reference = check_reference(header.get("reference"), codebook)
+            network = Network(codebook, structure, tables, history, calibration, reference)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
     except ConfigurationError as error:

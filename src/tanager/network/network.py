@@ -19,12 +19,15 @@ from tanager.network.coarse import Coarse
 from tanager.network.decisions import Decides
 from tanager.network.history import Edit
 from tanager.network.marginal import add_unknown_sums
+from tanager.network.propagation import require_probabilities
 from tanager.parameters import Tables
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tanager.network.drift import Drift
+    from tanager.network.reference import Reference, Watch
     from tanager.network.uncertainty import Calibration
 
 Floats = NDArray[np.float64]
@@ -49,6 +52,8 @@ class Network(Decides):
         What was changed by hand, in order: see `edit`.
     calibration : Calibration or None
         What held-out rows of each class were told: `predict_set` reads it.
+    reference : Reference or None
+        Counts of the training rows, for `drift` and `familiarity`.
 
     Examples
     --------
@@ -73,6 +78,7 @@ class Network(Decides):
     tables: Tables
     history: tuple[Edit, ...] = ()
     calibration: Calibration | None = None
+    reference: Reference | None = None
 
     def __post_init__(self) -> None:
         from tanager.network.checks import check_probabilities
@@ -225,6 +231,110 @@ class Network(Decides):
         from tanager.network.queries import impute
 
         return impute(self, X, method, random_state)
+
+    def familiarity(self, X: Any) -> Floats:
+        """Return for each row the share of training rows that are at most as probable.
+
+        Near 0 where a row is unlike the rows of training; shape (n_rows,), to half a percent.
+
+        Notes
+        -----
+        The probability is P(x), the class summed out. A value never seen in training, and a
+        number outside its range, counts with the probability of meeting such a value: one over
+        the number of rows, or of (n1 + 1) / (n + 1) where n1 categories occurred once.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
+        >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
+        >>> network.familiarity([["rain", "cold"], ["sun", "cold"], ["hail", "warm"]]).round(2)
+        array([0.6, 0.2, 0. ])
+        """
+        from tanager.network.reference import log_probability, read_familiar, reference_of
+
+        require_probabilities(self)
+        reference, rows = reference_of(self), read_familiar(self, X)
+        return reference.familiarity(log_probability(self, rows))
+
+    def surprise(self, X: Any) -> Floats:
+        """Return log P(x_i | the rest of the row), exact: which features make a row strange.
+
+        The lower, the stranger is the value beside the others; shape (n_rows, n_features).
+        Missing values that are summed out, and features that the network doesn't read, have 0;
+        values never seen are as in `familiarity`.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
+        >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
+        >>> network.surprise([["rain", "cold"], ["rain", "warm"]]).round(2)
+        array([[-0.48, -0.15],
+               [-2.01, -1.96]])
+        """
+        from tanager.network.reference import log_probability, read_familiar
+
+        require_probabilities(self)
+        rows = read_familiar(self, X)
+        total, out = log_probability(self, rows), rows.log_unseen.T.copy()
+        for feature in self.structure.selected:
+            arity = self.codebook.columns[feature].arity
+            known = np.flatnonzero(rows.codes[feature] < arity)
+            others = np.ascontiguousarray(rows.codes[:, known])
+            others[feature] = arity
+            rest = rows._replace(codes=others, log_unseen=rows.log_unseen[:, known])
+            out[known, feature] = total[known] - log_probability(self, rest)
+        return out
+
+    @cached_property
+    def watching(self) -> tuple[list[Watch], Codebook]:
+        """How raw values are compared with those of training."""
+        from tanager.network.reference import reference_of, watch_codebook
+
+        return watch_codebook(self.codebook, reference_of(self))
+
+    def drift(
+        self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02, n_jobs: int = 1
+    ) -> Drift:
+        """Compare rows with those the network was fitted to, in one read.
+
+        Every column (values, missing rate, what lies outside the range of training or was never
+        seen), every pair of the network and the class shares are tested.
+
+        Parameters
+        ----------
+        X : table
+            Read once: paths of files larger than memory will do.
+        y : array-like or str, optional
+            Classes, or the name of their column in X. Then class shares are counted instead of
+            estimated, and calibration and each feature's dependence on the class are tested too.
+        alpha : float, default=0.05
+            The probability that anything is called moved when nothing is.
+        least : float, default=0.02
+            The least effect that should be looked at: of large tables the smallest change is
+            significant.
+        n_jobs : int, default=1
+            Threads; the result doesn't depend on it.
+
+        Returns
+        -------
+        Drift
+            ``moved``, ``shifts``, ``columns``, ``to_dict``, ``to_pandas``.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [[float(i), "ab"[i % 2]] for i in range(200)]
+        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 1] * 100)
+        >>> print(clf.network_.drift([[100 * a, b] for a, b in X]))
+        200 rows against 200 of training: 1 of 7 tests moved
+        outside      x0: 99.0 % of values above 199, the largest in training
+        """
+        from tanager.engines import LocalEngine
+        from tanager.network.drift import measure_drift
+
+        return measure_drift(self, X, y, LocalEngine(n_jobs), alpha=alpha, least=least)
 
     def log_joint(self, X: Any) -> Floats:
         """Return log P(y, x) for every class, shape (n_rows, n_classes).

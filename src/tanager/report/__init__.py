@@ -4,6 +4,7 @@ The page of a model needs nothing more; pictures and the page of an experiment
 need the extra `report`.
 """
 
+from tanager.report.drift_page import write_drift
 from tanager.report.effects import plot_effect
 from tanager.report.explanation import plot_calibration, plot_explanation
 from tanager.report.figures import plot_comparison
@@ -20,5 +21,6 @@ __all__ = [
     "plot_network",
     "plot_table",
     "write_comparison",
+    "write_drift",
     "write_report",
 ]

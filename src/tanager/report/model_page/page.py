@@ -311,12 +311,12 @@ def _compose(
     whole, folded = plan_drawing(graph, fold=False), plan_drawing(graph)
     flattering = held is not None and held.own_rows is True and held.folds == 0
     return _fill(
-        _asset("page.html"),
+        page_asset("page.html"),
         {
             "version": __version__,
             "hash": f"'sha256-{digest}'",
             "title": escape(title or f"Predicting {subject.target}"),
-            "css": _asset("page.css"),
+            "css": page_asset("page.css"),
             "lead": lead_text(subject.target, classes, len(features), fitted),
             "nav": "".join(f"<li><a href='#{i}'>{name}</a></li>" for i, name in sections),
             "glance": glance_html(
@@ -454,10 +454,11 @@ def _fill(template: str, parts: Mapping[str, str]) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
+def page_asset(name: str) -> str:
+    """Return a file that pages are made of."""
     return files("tanager.report.model_page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @cache
 def _script() -> str:
-    return "\n".join(_asset(f"{name}.js") for name in _SCRIPTS)
+    return "\n".join(page_asset(f"{name}.js") for name in _SCRIPTS)

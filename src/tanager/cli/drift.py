@@ -1,0 +1,97 @@
+"""``tanager drift``: whether new rows are like those a model was trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tanager.cli.console import console, human_size, plain, plain_table, print_json, watching
+from tanager.cli.options import Data, Json, Model, TableOptions, Threads
+from tanager.cli.safety import Force, check_output
+
+if TYPE_CHECKING:
+    from tanager.network.drift import Drift
+
+LOOK = 3  # the exit code where something should be looked at
+SHOWN = 20  # tests that are printed
+
+
+def drift(
+    model: Model,
+    data: Data,
+    reading: TableOptions,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="The column of true classes, where DATA has them."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write a page, .html.")
+    ] = None,
+    least: Annotated[
+        float, typer.Option("--least", help="The least effect that should be looked at, 0 to 1.")
+    ] = 0.02,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="The probability of an alarm where nothing changed.")
+    ] = 0.05,
+    jobs: Threads = 1,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compare new rows with those a model was trained on.
+
+    Which columns moved, which dependences, whether class shares did (estimated without
+    labels) and, with --target, whether probabilities are still what they say. DATA is
+    read once. Exits with 3 where something should be looked at.
+    """
+    from tanager.engines import LocalEngine
+    from tanager.network import Network
+    from tanager.network.drift import measure_drift
+
+    if output is not None:
+        from tanager.report.page import check_ending
+
+        check_ending(output, "--output")
+        check_output(output, [model, *data], force=force)
+    network, table = Network.load(model), reading.open(data)
+    with watching() as progress:
+        found = measure_drift(
+            network,
+            table,
+            target,
+            LocalEngine(jobs),
+            alpha=alpha,
+            least=least,
+            progress=progress,
+        )
+    if output is not None:
+        from tanager.report.drift_page import write_drift
+
+        write_drift(found, output, title=f"Drift: {', '.join(map(str, data))}")
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+        if output is not None:
+            print(f"{output}: {human_size(output.stat().st_size)}")
+    if found.moved:
+        raise typer.Exit(LOOK)
+
+
+def _print(found: Drift) -> None:
+    out = console()
+    moved = found.moved
+    head = f"{found.n_rows:,} rows against {found.n_training:,} of training: "
+    if not moved:
+        out.print(f"{head}nothing to look at in {len(found.shifts)} tests.", markup=False)
+        return
+    out.print(f"{head}{len(moved)} of {len(found.shifts)} tests moved.", markup=False)
+    table = plain_table("what", "how", "effect", "p", "", left=(0, 1, 4))
+    for shift in moved[:SHOWN]:
+        p = "< 0.001" if shift.p_value < 0.001 else f"{shift.p_value:.3f}"
+        name = plain(" × ".join(shift.columns))
+        table.add_row(name, shift.kind, f"{shift.effect:.3f}", p, plain(shift.words))
+    out.print(table)
+    if len(moved) > SHOWN:
+        out.print(f"... {len(moved) - SHOWN:,} more: --json has all", markup=False)

@@ -1,0 +1,637 @@
+"""Drift: how new rows differ from those a model was trained on.
+
+One pass over the new rows counts what `tanager.network.reference` counted of the training rows,
+and keeps the class scores of a sample. Then every column, every pair of the network, the class
+shares and (with labels) the calibration are tested. Holm's procedure corrects for the number of
+tests; what is *moved* must be significant and large enough to matter. No model is perfect, so the
+class shares and the calibration must differ both from what they should be and from what they
+were on the training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import Codebook, Codes, Column, MatchedTable, NumericColumn
+from tanager.codes.columns import show_cuts
+from tanager.codes.hashing import row_hash
+from tanager.engines import Engine
+from tanager.errors import ConfigurationError, DataError
+from tanager.network.recalibration import (
+    Recalibration,
+    calibration_test,
+    estimate_shares,
+    log_likelihood_of,
+    recalibrate,
+)
+from tanager.network.reference import (
+    Reference,
+    Watch,
+    count_pairs,
+    count_with_class,
+    reference_of,
+)
+from tanager.numerics.logs import log_softmax, log_sum_exp
+from tanager.progress import Progress
+from tanager.sources import Fragment
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["Drift", "Shift", "measure_drift"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SCORED = 1_000_000  # scores of classes kept: so many rows times classes
+MOST_SCORED = 100_000  # rows
+LEAST_EXPECTED = 5.0  # rows of a cell in either table, for a chi-square test
+MOST_CELLS = 20  # of a column in one test
+MOST_SHOWN = 12  # categories of a column in its profile
+CALIBRATION_EFFECT = 0.05  # how far probabilities must be off, besides one over the root of
+# training rows: what a model is off by itself
+
+
+class Shift(NamedTuple):
+    """One thing that was tested.
+
+    Of a column: "values" (the distribution of known ones), "missing" (the rate), "outside" (numbers
+    outside the range of training) or "unseen" (categories). Else a "pair" (the dependence of two
+    features), "given class" (of a feature and the class), "classes" (their shares), or
+    "calibration" (whether probabilities are still what they say).
+    """
+
+    kind: str
+    columns: tuple[str, ...]  # or the class that calibration is about
+    # From 0 to 1: the share of rows that would have to change (total variation distance), or how
+    # far probabilities are off on average
+    effect: float
+    p_value: float  # adjusted for the number of tests (Holm)
+    moved: bool  # significant, and large enough to be looked at
+    words: str  # what changed
+
+
+class Profile(NamedTuple):
+    """How a column's values were spread, and are: the share of rows by interval or value."""
+
+    column: str
+    labels: tuple[str, ...]
+    before: tuple[float, ...]
+    now: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How new rows differ from those a model was trained on."""
+
+    shifts: tuple[Shift, ...]  # everything that was tested: what moved first, then by effect
+    n_rows: int  # new rows
+    n_training: int
+    classes: tuple[Any, ...]
+    expected_shares: tuple[float, ...]  # each class's share as the model expects it
+    shares: tuple[float, ...]  # and in the new rows: counted, or estimated (EM on the prior)
+    labelled: bool  # whether labels were given
+    # The share of new rows that are no more probable than the least probable 1, 5, 25 and 50 % of
+    # training rows; empty where the network has no P(x)
+    familiarity: tuple[float, ...]
+    alpha: float
+    least: float
+    profiles: tuple[Profile, ...] = ()
+
+    @property
+    def moved(self) -> tuple[Shift, ...]:
+        """What should be looked at, the largest change first."""
+        return tuple(shift for shift in self.shifts if shift.moved)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that moved by themselves, the largest change first."""
+        kinds = ("values", "missing", "outside", "unseen")
+        found = (shift.columns[0] for shift in self.moved if shift.kind in kinds)
+        return tuple(dict.fromkeys(found))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        facts["profiles"] = [profile._asdict() for profile in self.profiles]
+        facts["columns"] = list(self.columns)
+        facts["shifts"] = [{**s._asdict(), "columns": list(s.columns)} for s in self.shifts]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in facts.items()}
+
+    def to_pandas(self) -> Any:
+        """Return all tests as a DataFrame; needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame(self.shifts, columns=Shift._fields)
+
+    def __str__(self) -> str:
+        head = f"{self.n_rows:,} rows against {self.n_training:,} of training"
+        if not self.moved:
+            return f"{head}: nothing to look at in {len(self.shifts)} tests"
+        lines = [f"{s.kind:<12} {' × '.join(s.columns)}: {s.words}" for s in self.moved]
+        return "\n".join([f"{head}: {len(self.moved)} of {len(self.shifts)} tests moved", *lines])
+
+
+def measure_drift(
+    network: Network,
+    X: Any,
+    y: Any,
+    engine: Engine,
+    *,
+    alpha: float = 0.05,
+    least: float = 0.02,
+    progress: Progress | None = None,
+) -> Drift:
+    """Compare a table with the training rows, in one read; see `Network.drift`."""
+    reference = reference_of(network)
+    for name, value in (("alpha", alpha), ("least", least)):
+        if not 0 <= value < 1:
+            raise ConfigurationError(f"{name}={value!r}. Allowed: a number from 0 to below 1.")
+    watches, codebook = network.watching
+    target = y if isinstance(y, str) else None
+    table = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
+    labels = None if y is None or target is not None else codebook.encode_labels(y)
+    rows = _WatchedRows(table, labels)
+    n_classes = len(codebook.classes)
+    most = min(MOST_SCORED, SCORED // n_classes)
+    gathering = DriftPass(network, reference, watches, most / max(rows.n_rows, 1), y is not None)
+    found = engine.run(gathering, rows, progress or Progress(), "drift")
+    return _judge(network, reference, found, alpha, least)
+
+
+class _Watched(NamedTuple):
+    """Some rows."""
+
+    codes: Codes  # of the watching codebook
+    labels: NDArray[np.uint16] | None
+    start: int
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.codes.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _WatchedPiece:
+    """The address of some rows."""
+
+    table: MatchedTable
+    fragment: Fragment
+    labels: NDArray[np.uint16] | None
+
+    @property
+    def n_rows(self) -> int:
+        return self.fragment.n_rows
+
+    def chunks(self) -> Iterator[_Watched]:
+        for batch in self.table.code(self.fragment):
+            labels = self.labels
+            if self.table.target is not None:
+                labels = self.table.labels(batch)
+            elif labels is not None:
+                at = batch.start - self.fragment.start
+                labels = labels[at : at + batch.n_rows]
+            yield _Watched(batch.codes, labels, batch.start)
+
+
+class _WatchedRows:
+    """A table to be watched, as addresses."""
+
+    def __init__(self, table: MatchedTable, labels: NDArray[np.uint16] | None) -> None:
+        self.n_rows = table.source.n_rows
+        if labels is not None and len(labels) != self.n_rows:
+            raise DataError(f"X has {self.n_rows} rows, but y has {len(labels)} labels.")
+        self._pieces = [
+            _WatchedPiece(
+                table, one, None if labels is None else labels[one.start : one.start + one.n_rows]
+            )
+            for one in table.source.fragments()
+        ]
+
+    def pieces(self) -> list[_WatchedPiece]:
+        """Return the addresses."""
+        return self._pieces
+
+
+class Gathered(NamedTuple):
+    """What one pass over new rows gathers: counts as in `Reference`, and a sample's scores."""
+
+    cells: list[Floats]
+    pairs: Floats
+    with_class: Floats
+    classes: Floats
+    sample: list[tuple[Ints, Floats, Ints]]  # row indices, log-joints and labels
+
+
+@dataclass(frozen=True, eq=False)
+class DriftPass:
+    """Counts new rows as the reference counted the training rows; all counts are whole numbers."""
+
+    network: Network
+    reference: Reference
+    watches: Sequence[Watch]
+    share: float  # of rows that are scored, by a hash of their index
+    labelled: bool
+
+    def zero(self) -> Gathered:
+        """Return what no rows tell."""
+        reference = self.reference
+        with_class = reference.class_counts if self.labelled else reference.class_counts[:0]
+        return Gathered(
+            [np.zeros(len(watch.cells)) for watch in self.watches],
+            np.zeros_like(reference.pair_counts),
+            np.zeros_like(with_class),
+            np.zeros(len(reference.classes)),
+            [],
+        )
+
+    def update(self, state: Gathered, chunk: _Watched) -> Gathered:
+        """Add the rows of a chunk."""
+        columns = self.network.codebook.columns
+        groups = []
+        for at, (watch, fine) in enumerate(zip(self.watches, chunk.codes, strict=True)):
+            state.cells[at] += np.bincount(fine, minlength=len(watch.cells))
+            groups.append(self.reference.groups(at, columns[at])[watch.codes][fine])
+        state.pairs[:] += count_pairs(groups, self.reference.pairs)
+        indices = np.arange(chunk.start, chunk.start + chunk.n_rows)
+        labels = chunk.labels
+        if labels is not None:
+            n_classes = len(state.classes)
+            state.classes[:] += np.bincount(labels, minlength=n_classes)
+            state.with_class[:] += count_with_class(groups, labels, n_classes)
+        taken = np.arange(chunk.n_rows)
+        if self.share < 1:
+            bound = np.uint64(int(self.share * 2**64))
+            taken = np.flatnonzero(row_hash(0, indices) < bound)
+        codes = np.empty((len(columns), len(taken)), dtype=self.network.codebook.dtype)
+        for watch, fine, out in zip(self.watches, chunk.codes, codes, strict=True):
+            out[:] = watch.codes[fine[taken]]
+        joint = self.network.log_joint_of_codes(codes)
+        own = np.zeros(len(taken), np.int64) if labels is None else labels[taken].astype(np.int64)
+        state.sample.append((indices[taken], joint, own))
+        return state
+
+    def merge(self, a: Gathered, b: Gathered) -> Gathered:
+        """Return what the rows of both tell."""
+        cells = [x + y for x, y in zip(a.cells, b.cells, strict=True)]
+        summed = (a.pairs + b.pairs, a.with_class + b.with_class, a.classes + b.classes)
+        return Gathered(cells, *summed, a.sample + b.sample)
+
+    def finish(self, state: Gathered) -> Gathered:
+        """Turn codes into cells, and put the sample in the table's order."""
+        sizes = [len(cells) for cells in self.reference.cells]
+        pairs = zip(self.watches, state.cells, sizes, strict=True)
+        cells = [np.bincount(w.cells, counts, size).astype(np.float64) for w, counts, size in pairs]
+        order = np.argsort(np.concatenate([part[0] for part in state.sample]))
+        parts = zip(*state.sample, strict=True)
+        indices, joint, labels = (np.concatenate(part)[order] for part in parts)
+        return state._replace(cells=cells, sample=[(indices, joint, labels)])
+
+
+class _Test(NamedTuple):
+    """One test before the correction for their number."""
+
+    kind: str
+    columns: tuple[str, ...]
+    effect: float
+    p_value: float
+    words: str
+
+
+def _judge(
+    network: Network,
+    reference: Reference,
+    found: Gathered,
+    alpha: float,
+    least: float,
+) -> Drift:
+    """Test everything, and correct for the number of tests."""
+    codebook, labelled = network.codebook, len(found.with_class) > 0
+    names, target = codebook.domain.names, codebook.target.name
+    tests: list[_Test] = []
+    for at, (old, new) in enumerate(zip(reference.cells, found.cells, strict=True)):
+        if not codebook.leaves_out(names[at]):
+            tests += _test_column(codebook.columns[at], reference.ends[at], old, new)
+    pairs = zip(reference.pairs, reference.pair_counts, found.pairs, strict=True)
+    tests += [_test_pair("pair", (names[i], names[j]), old, new) for (i, j), old, new in pairs]
+    if labelled:
+        read = network.structure.selected
+        tests += [
+            _test_pair(
+                "given class", (names[i], target), reference.class_counts[i], found.with_class[i]
+            )
+            for i in read
+        ]
+    _, joint, labels = found.sample[0]
+    posteriors = np.exp(log_softmax(joint, axis=1))
+    n_training = float(reference.classes.sum())
+    shares, by_em = _test_shares(posteriors, reference, codebook)
+    if labelled:
+        counted = _test_counts(reference, found.classes, codebook)
+        shares = found.classes / found.classes.sum()
+        tests += [counted, *_test_calibration(posteriors, labels, reference, codebook)]
+    else:
+        tests.append(by_em)
+    return Drift(
+        _correct(tests, alpha, least, CALIBRATION_EFFECT + n_training**-0.5),
+        int(found.cells[0].sum()),
+        round(n_training),
+        tuple(codebook.classes.tolist()),
+        tuple(reference.expected.tolist()),
+        tuple(shares.tolist()),
+        labelled,
+        _familiarity(reference, joint),
+        alpha,
+        least,
+        tuple(
+            _profile(column, *parts)
+            for column, *parts in zip(
+                codebook.columns, reference.ends, reference.cells, found.cells, strict=True
+            )
+            if not codebook.leaves_out(column.name)
+        ),
+    )
+
+
+def _profile(column: Column, ends: Floats, old: Floats, new: Floats) -> Profile:
+    """Return a column's shares by interval; of categories the most frequent ones, then the rest."""
+    both = np.stack([old / max(float(old.sum()), 1.0), new / max(float(new.sum()), 1.0)])
+    known = both[:, :-3]
+    if len(ends):
+        labels = [_interval(ends, at, column) for at in range(len(ends))]
+    else:
+        labels = column.labels()[: known.shape[1]]
+    if known.shape[1] > MOST_SHOWN and not isinstance(column, NumericColumn):
+        order = np.sort(np.argsort(-known.sum(axis=0), kind="stable")[: MOST_SHOWN - 1])
+        labels = [*(labels[at] for at in order), "others"]
+        shown = known[:, order]
+        known = np.column_stack([shown, known.sum(axis=1) - shown.sum(axis=1)])
+    names = ("below", "above" if len(ends) else "never seen", "missing")
+    rest = [(name, part) for name, part in zip(names, both[:, -3:].T, strict=True) if part.any()]
+    known = np.column_stack([known, *(part for _, part in rest)])
+    labels = [*labels, *(name for name, _ in rest)]
+    return Profile(column.name, tuple(labels), *(tuple(one) for one in known.tolist()))
+
+
+def _correct(
+    tests: Sequence[_Test], alpha: float, least: float, allowed: float
+) -> tuple[Shift, ...]:
+    """Return the tests with p-values adjusted by Holm's procedure, what moved first.
+
+    `allowed` is how far probabilities may be off.
+    """
+    p = np.array([test.p_value for test in tests])
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
+    shifts = []
+    for test, q in zip(tests, adjusted.tolist(), strict=True):
+        enough = max(least, allowed) if test.kind == "calibration" else least
+        moved = q <= alpha and test.effect >= enough
+        shifts.append(Shift(test.kind, test.columns, test.effect, q, moved, test.words))
+    return tuple(sorted(shifts, key=lambda shift: (not shift.moved, -shift.effect)))
+
+
+def _familiarity(reference: Reference, joint: Floats) -> tuple[float, ...]:
+    """Return the share of rows at most as probable as the least 1, 5, 25 and 50 % of training."""
+    if not len(reference.scores):
+        return ()
+    found = reference.familiarity(log_sum_exp(joint, axis=1))
+    return tuple(float((found <= level).mean()) for level in (0.01, 0.05, 0.25, 0.5))
+
+
+def _test_column(column: Column, ends: Floats, old: Floats, new: Floats) -> list[_Test]:
+    """Test a column's values, its missing rate and what was never seen."""
+    name, n_old, n_new = (column.name,), float(old.sum()), float(new.sum())
+    known_old, known_new = float(old[:-3].sum()), float(new[:-1].sum())
+    before, now = float(old[-1]) / max(n_old, 1.0), float(new[-1]) / max(n_new, 1.0)
+    p_missing = _compare_shares(float(old[-1]), n_old, float(new[-1]), n_new)
+    words = f"{_percent(before)} → {_percent(now)} missing"
+    tests = [_Test("missing", name, abs(now - before), p_missing, words)]
+    below, above = float(new[-3]), float(new[-2])
+    if len(ends):
+        strange = (below + above) / max(known_new, 1.0)
+        p = [_exceedance(k, known_old, known_new) for k in (below, above)]
+        side = ("below", ends[0], "smallest") if below > above else ("above", ends[-1], "largest")
+        limit = show_cuts(np.array([side[1]]), column.temporal)[0]
+        words = f"{_percent(strange)} of values {side[0]} {limit}, the {side[2]} in training"
+        tests.append(_Test("outside", name, strange, min(1.0, 2 * min(p)), words))
+    elif not isinstance(column, NumericColumn):
+        # Of training rows, those with a value of their own were never seen before, either.
+        alone = float(((old[:-3] > 0) & (old[:-3] <= 1)).sum())
+        strange, usual = above / max(known_new, 1.0), alone / max(known_old, 1.0)
+        p_unseen = _compare_shares(alone, known_old, above, known_new) if strange > usual else 1.0
+        words = f"{_percent(strange)} of values never seen in training"
+        tests.append(_Test("unseen", name, max(strange - usual, 0.0), p_unseen, words))
+    ordered = isinstance(column, NumericColumn) or column.n_ordered > 0
+    joined = _join_cells(old[:-3], new[:-3], ordered)
+    if joined.shape[1] > 1:
+        effect, p_value = _chi_square(joined)
+        tests.append(_Test("values", name, effect, p_value, _say_values(column, ends, old, new)))
+    return tests
+
+
+def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
+    """Join cells with few rows, shape (2, n_joined): neighbours where they stand in order.
+
+    How is decided on the rows of both tables together, which leaves the test valid.
+    """
+    both = np.stack([old, new])
+    total = both.sum(axis=0)
+    sizes = both.sum(axis=1)
+    if sizes.min() <= 0:
+        return both[:, :0]
+    enough = max(LEAST_EXPECTED * sizes.sum() / sizes.min(), total.sum() / MOST_CELLS)
+    if ordered:
+        cells: list[Floats] = []
+        open_ = np.zeros(2)
+        for column in both.T:
+            open_ = open_ + column
+            if open_.sum() >= enough:
+                cells.append(open_)
+                open_ = np.zeros(2)
+        if cells:
+            cells[-1] = cells[-1] + open_
+        return np.array(cells).reshape(-1, 2).T
+    enough = LEAST_EXPECTED * sizes.sum() / sizes.min()
+    order = np.argsort(-total, kind="stable")
+    alone = order[: MOST_CELLS - 1][total[order[: MOST_CELLS - 1]] >= enough]
+    rest = both.sum(axis=1) - both[:, alone].sum(axis=1)
+    if rest.sum() < enough and len(alone):
+        kept = both[:, alone]
+        kept[:, -1] += rest
+        return kept
+    return np.column_stack([both[:, alone], rest])
+
+
+def _chi_square(table: Floats) -> tuple[float, float]:
+    """Return the total variation distance between two rows of counts, and Pearson's test."""
+    from scipy.special import chdtrc
+
+    sizes = table.sum(axis=1, keepdims=True)
+    expected = sizes * table.sum(axis=0) / table.sum()
+    statistic = float((np.square(table - expected) / expected).sum())
+    distance = float(np.abs(np.diff(table / sizes, axis=0)).sum()) / 2
+    return distance, float(chdtrc(table.shape[1] - 1, statistic))
+
+
+def _compare_shares(a: float, n: float, b: float, m: float) -> float:
+    """Return the p-value of two shares, a of n and b of m, being one: exact where few are counted.
+
+    Given how many there are in all, how many of them are of the first n is binomial.
+    """
+    from scipy.special import bdtr, bdtrc
+
+    total, size = a + b, n + m
+    if total <= 0 or total >= size or min(n, m) <= 0:
+        return 1.0
+    if min(total, size - total) * min(n, m) / size >= LEAST_EXPECTED:
+        return _chi_square(np.array([[a, n - a], [b, m - b]]))[1]
+    if total > size - total:  # the rarer of the two is counted
+        a, b, total = n - a, m - b, size - total
+    share, k, trials = n / size, np.floor(a), int(np.rint(total))
+    low = bdtr(k, trials, share)
+    high = bdtrc(k - 1, trials, share) if k > 0 else 1.0
+    return float(min(1.0, 2 * min(low, high)))
+
+
+def _exceedance(k: float, n: float, m: float) -> float:
+    """Return the probability that k of m rows lie beyond all of n, when all are alike.
+
+    It is that of the k most extreme of n + m being among the m.
+    """
+    from scipy.special import gammaln
+
+    if k <= 0:
+        return 1.0
+    logs = gammaln(m + 1) - gammaln(m - k + 1) + gammaln(n + m - k + 1) - gammaln(n + m + 1)
+    return float(np.exp(logs))
+
+
+def _say_values(column: Column, ends: Floats, old: Floats, new: Floats) -> str:
+    """Say how a column's known values moved."""
+    before, now = old[:-3] / old[:-3].sum(), new[:-3] / new[:-3].sum()
+    if len(ends):
+        middle = [ends[np.searchsorted(np.cumsum(one), 0.5 - 1e-12)] for one in (before, now)]
+        texts = [show_cuts(np.array([one]), column.temporal)[0] for one in middle]
+        if texts[0] != texts[1]:
+            return f"median about {texts[0]} → {texts[1]}"
+    most = int(np.abs(now - before).argmax())
+    label = _interval(ends, most, column) if len(ends) else column.labels()[most]
+    return f"{label}: {_percent(before[most])} → {_percent(now[most])}"
+
+
+def _interval(ends: Floats, at: int, column: Column) -> str:
+    shown = [show_cuts(np.array([one]), column.temporal)[0] for one in ends]
+    return shown[0] if at == 0 else f"({shown[at - 1]}, {shown[at]}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
+
+
+def _test_pair(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> _Test:
+    """Test whether two variables depend on each other as before, whatever their own shares.
+
+    Pearson's test of no three-way interaction between table, first and second variable. A cell
+    where less than one row is expected counts as if one were, which errs on the safe side.
+    """
+    from scipy.special import chdtrc
+
+    used = [(old.sum(axis=k) > 0) & (new.sum(axis=k) > 0) for k in (1, 0)]
+    both = np.stack([old, new])[:, used[0]][:, :, used[1]]
+    n, m = both.sum(axis=(1, 2))
+    if min(both.shape) < 2 or min(n, m) <= 0:
+        return _Test(kind, names, 0.0, 1.0, "one value")
+    fitted = np.ones_like(both)
+    for _ in range(60):
+        for axis in range(3):
+            wanted, have = both.sum(axis=axis), fitted.sum(axis=axis)
+            ratio = np.divide(wanted, have, out=np.zeros_like(have), where=have > 0)
+            fitted *= np.expand_dims(ratio, axis)
+    statistic = float((np.square(both - fitted) / np.maximum(fitted, 1.0)).sum())
+    p_value = float(chdtrc((both.shape[1] - 1) * (both.shape[2] - 1), statistic))
+    kept = both[0] + 0.5  # the old dependence with the new shares
+    for _ in range(60):
+        for axis in range(2):
+            kept *= np.expand_dims(both[1].sum(axis=axis) / kept.sum(axis=axis), axis)
+    effect = float(np.abs(both[1] - kept).sum() / (2 * m))
+    words = f"Cramér's V {_association(both[0]):.2f} → {_association(both[1]):.2f}"
+    return _Test(kind, names, effect, p_value, words)
+
+
+def _association(table: Floats) -> float:
+    """Return Cramér's V of a table of counts."""
+    table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
+    phi = float((np.square(table - expected) / expected).sum() / table.sum())
+    return float(np.sqrt(phi / max(min(table.shape) - 1, 1)))
+
+
+def _test_shares(
+    posteriors: Floats, reference: Reference, codebook: Codebook
+) -> tuple[Floats, _Test]:
+    """Estimate the class shares without labels, and test them.
+
+    The likelihood ratio knows the error of the new rows alone. As the model's own, from as many
+    rows as it was fitted to, is of the same kind, the ratio is divided by 1 + new / training rows.
+    """
+    from scipy.special import chdtrc
+
+    name, assumed, expected = (codebook.target.name,), reference.assumed, reference.expected
+    if len(assumed) < 2:
+        return expected, _Test("classes", name, 0.0, 1.0, "one class")
+    shares = estimate_shares(posteriors, assumed)
+    best = log_likelihood_of(shares, posteriors, assumed)
+    error = 1 + len(posteriors) / float(reference.classes.sum())
+    p_values, effects = [], []
+    for usual in (expected, reference.estimated):
+        gain = 2 * (best - log_likelihood_of(usual, posteriors, assumed)) / error
+        p_values.append(float(chdtrc(max(int((usual > 0).sum()) - 1, 1), max(gain, 0.0))))
+        effects.append(float(np.abs(shares - usual).sum()) / 2)
+    words = f"{_say_shares(codebook, expected, shares)} (estimated)"
+    return shares, _Test("classes", name, min(effects), max(p_values), words)
+
+
+def _say_shares(codebook: Codebook, before: Floats, now: Floats) -> str:
+    most = int(np.abs(now - before).argmax())
+    return f"{codebook.classes[most]}: {_percent(before[most])} → {_percent(now[most])}"
+
+
+def _test_counts(reference: Reference, counted: Floats, codebook: Codebook) -> _Test:
+    """Test the class shares of labelled rows against those expected."""
+    expected = reference.expected * float(reference.classes.sum())
+    joined = _join_cells(expected, counted, ordered=False)
+    effect, p_value = _chi_square(joined) if joined.shape[1] > 1 else (0.0, 1.0)
+    words = _say_shares(codebook, reference.expected, counted / counted.sum())
+    return _Test("classes", (codebook.target.name,), effect, p_value, words)
+
+
+def _test_calibration(
+    posteriors: Floats, labels: Ints, reference: Reference, codebook: Codebook
+) -> list[_Test]:
+    """Test for each class whether its probabilities are still what they say."""
+    from scipy.special import chdtrc
+
+    tests = []
+    n_classes = posteriors.shape[1]
+    error = 1 + len(labels) / float(reference.classes.sum())
+    for c in [1] if n_classes == 2 else range(n_classes):
+        p, hit = posteriors[:, c], (labels == c).astype(np.float64)
+        if not 0 < hit.sum() < len(hit):
+            continue
+        usual = Recalibration(*reference.calibration[c].tolist()).apply(p)
+        found = [calibration_test(one, hit) for one in (p, usual)]
+        p_value = max(float(chdtrc(2, statistic / error)) for statistic, _ in found)
+        words = (
+            f"predicted {_percent(float(p.mean()))}, observed {_percent(float(hit.mean()))}, "
+            f"slope {recalibrate(p, hit).slope:.2f}"
+        )
+        effect = min(effect for _, effect in found)
+        tests.append(_Test("calibration", (str(codebook.classes[c]),), effect, p_value, words))
+    return tests

@@ -1,0 +1,144 @@
+r"""Class shares and calibration of rows that a model scores.
+
+The class shares of rows without labels are estimated by EM on the prior: with posteriors
+:math:`p_{rc}` under the shares :math:`\pi^0`, the shares :math:`\pi` that maximise
+:math:`\sum_r \log \sum_c p_{rc} \pi_c / \pi^0_c`. EM is slow where classes are hard to tell apart:
+SQUAREM extrapolates its steps.
+
+References
+----------
+M. Saerens, P. Latinne and C. Decaestecker (2002). Adjusting the outputs of a classifier to new a
+priori probabilities: a simple procedure. Neural Computation 14(1), 21-41.
+doi:10.1162/089976602753284446
+
+R. Varadhan and C. Roland (2008). Simple and globally convergent methods for accelerating the
+convergence of any EM algorithm. Scandinavian Journal of Statistics 35(2), 335-353.
+doi:10.1111/j.1467-9469.2007.00585.x
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Recalibration",
+    "calibration_test",
+    "estimate_shares",
+    "log_likelihood_of",
+    "recalibrate",
+]
+
+Floats = NDArray[np.float64]
+
+STILL = 1e-9  # change of a share, and of a calibration, below which nothing moves any more
+
+
+def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> Floats:
+    """Return the class shares of rows without labels, by EM on the prior.
+
+    Parameters
+    ----------
+    posteriors : ndarray of float64, shape (n_rows, n_classes)
+        P(class | row).
+    assumed : ndarray of float64, shape (n_classes,)
+        The shares that the posteriors assume.
+    n_steps : int
+        The most extrapolated steps; fewer where the shares stand still.
+
+    Examples
+    --------
+    >>> posteriors = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 70)
+    >>> estimate_shares(posteriors, np.array([0.5, 0.5])).round(3)
+    array([0.25, 0.75])
+    """
+    ratios = posteriors / np.where(assumed > 0, assumed, np.inf)
+
+    def step(shares: Floats) -> Floats:
+        total = ratios @ shares
+        return np.asarray(shares * ((1.0 / total) @ ratios) / len(ratios))
+
+    shares = np.array(assumed, np.float64)
+    for _ in range(n_steps):
+        once = step(shares)
+        twice = step(once)
+        change, bend = once - shares, twice - 2 * once + shares
+        if np.abs(change).max() < STILL:
+            break
+        ratio = np.linalg.norm(change).item() / max(np.linalg.norm(bend).item(), 1e-300)
+        length = min(max(1.0, ratio), 1e3)
+        far = shares + 2 * length * change + length**2 * bend
+        # An extrapolation beyond the simplex is no distribution: the plain step is.
+        shares = step(far / far.sum()) if (far > 0).all() else twice
+    return shares
+
+
+def log_likelihood_of(shares: Floats, posteriors: Floats, assumed: Floats) -> float:
+    """Return the log-likelihood of class shares, up to a constant."""
+    return float(np.log((posteriors / np.where(assumed > 0, assumed, np.inf)) @ shares).sum())
+
+
+class Recalibration(NamedTuple):
+    """How observed classes follow predicted probabilities: logit q = intercept + slope logit p."""
+
+    intercept: float
+    slope: float
+
+    def apply(self, p: Floats) -> Floats:
+        """Return the probabilities q."""
+        from scipy.special import expit, logit
+
+        return np.asarray(expit(self.intercept + self.slope * logit(_inside(p))))
+
+
+def _inside(p: Floats) -> Floats:
+    return np.clip(p, 1e-9, 1 - 1e-9)
+
+
+def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recalibration:
+    """Return Cox's recalibration of the probabilities of one class, by Newton's method.
+
+    Parameters
+    ----------
+    p : ndarray of float64, shape (n_rows,)
+    hit : ndarray of float64, shape (n_rows,)
+        1 where the row is of the class, else 0.
+    weights : ndarray of float64, shape (n_rows,), optional
+
+    Notes
+    -----
+    A normal prior around (0, 1) with the weight of about one row keeps it finite where the
+    probabilities separate the classes.
+    """
+    from scipy.special import expit, logit
+
+    w = np.ones(len(p)) if weights is None else weights
+    design = np.column_stack([np.ones(len(p)), logit(_inside(p))])
+    ideal = np.array([0.0, 1.0])
+    at = ideal
+    for _ in range(50):
+        q = expit(design @ at)
+        slope = design.T @ (w * (hit - q)) - (at - ideal)
+        curvature = (design * (w * q * (1 - q))[:, None]).T @ design + np.eye(2)
+        change = np.linalg.solve(curvature, slope)
+        at = at + np.clip(change, -1.0, 1.0)
+        if np.abs(change).max() < STILL:
+            break
+    return Recalibration(float(at[0]), float(at[1]))
+
+
+def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
+    """Return a score test's statistic (two degrees of freedom) of p being calibrated, and effect.
+
+    The alternative is Cox's recalibration; the effect is how far it moves p on average.
+    """
+    from scipy.special import logit
+
+    p = _inside(p)
+    design = np.column_stack([np.ones(len(p)), logit(p)])
+    slope = design.T @ (hit - p)
+    curvature = (design * (p * (1 - p))[:, None]).T @ design + 1e-9 * np.eye(2)
+    statistic = float(slope @ np.linalg.solve(curvature, slope))
+    return statistic, float(np.abs(recalibrate(p, hit).apply(p) - p).mean())

@@ -1,0 +1,374 @@
+"""The reference: what a model's training rows were like, so that other rows can be compared.
+
+Counts only, no rows. Each feature's values are counted in *cells*: a category's values, a number's
+intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and three more at the end::
+
+    cells      0 .. K-1   values or intervals seen in training
+               K          below the smallest number of training
+               K+1        above the largest; of a category: a value never seen
+               K+2        missing
+
+For pairs, the model's own codes are joined to at most `MOST_GROUPS` groups of about equal weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes import CategoricalColumn, Codebook, Codes, Column, NumericColumn, Rows
+from tanager.codes.columns import SeenNumbers
+from tanager.codes.hashing import sample_rows
+from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.network.checks import as_list, need
+from tanager.network.recalibration import estimate_shares, recalibrate
+from tanager.numerics.logs import log_softmax, log_sum_exp
+from tanager.parameters.tables import HeldOutRows
+
+if TYPE_CHECKING:
+    from tanager.counts import Counts
+    from tanager.network.network import Network
+
+__all__ = ["LEVELS", "MOST_GROUPS", "Reference", "Watch", "check_reference", "measure_reference"]
+
+Floats = NDArray[np.float64]
+Bytes = NDArray[np.uint8]
+
+MOST_GROUPS = 5  # of a feature's cells, in pairs
+SAMPLE_ROWS = 100_000  # training rows whose pairs are counted and whose log P(x) is taken
+FEW_ROWS, FEW_CELLS = 20_000, 200_000  # of these, for class shares and calibration
+LEVELS = np.union1d([0.0005, 0.001, 0.002, 0.003, 0.004], np.linspace(0.0, 1.0, 201))
+_KEY = 0xD2
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Counts of the training rows."""
+
+    classes: Floats  # (n_classes,): rows of each class
+    expected: Floats  # the class shares of rows to come: those of training, or ``class_prior``
+    assumed: Floats  # the shares that posteriors assume: the expected ones times ``class_weight``
+    estimated: Floats  # the shares of training rows as `estimate_shares` finds them
+    calibration: Floats  # (n_classes, 2): intercept and slope of each class's `Recalibration`
+    ends: tuple[Floats, ...]  # for each feature a number's intervals; empty where cells are codes
+    cells: tuple[Floats, ...]  # for each feature the rows in each cell, (K + 3,)
+    bounds: tuple[NDArray[np.int64], ...]  # the first code of every group but the first
+    pairs: tuple[tuple[int, int], ...]  # parent and child of the network
+    pair_counts: Floats  # (n_pairs, MOST_GROUPS, MOST_GROUPS): rows of a sample by both groups
+    class_counts: Floats  # (n_features, MOST_GROUPS, n_classes): its rows by group and class
+    scores: Floats  # quantiles of its log P(x) at `LEVELS`; empty where scores are no probabilities
+
+    def groups(self, feature: int, column: Column) -> Bytes:
+        """Return the group of each code of a feature; `MOST_GROUPS` for missing and unknown."""
+        n_known = column.arity - (column.missing_code is not None)
+        found = np.searchsorted(self.bounds[feature], np.arange(column.arity + 1), side="right")
+        found[n_known:] = MOST_GROUPS
+        return found.astype(np.uint8)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data: what a model file holds."""
+        return {
+            "classes": _plain(self.classes),
+            "expected": self.expected.tolist(),
+            "assumed": self.assumed.tolist(),
+            "estimated": self.estimated.tolist(),
+            "calibration": self.calibration.tolist(),
+            "ends": [one.tolist() for one in self.ends],
+            "cells": [_plain(one) for one in self.cells],
+            "bounds": [one.tolist() for one in self.bounds],
+            "pairs": [list(pair) for pair in self.pairs],
+            "pair_counts": _plain(self.pair_counts),
+            "class_counts": _plain(self.class_counts),
+            "scores": self.scores.tolist(),
+        }
+
+    def log_unseen(self, feature: int) -> float:
+        """Return the log-probability of meeting a value of a feature that training didn't have."""
+        known = self.cells[feature][:-3]
+        once = 0 if len(self.ends[feature]) else int(((known > 0) & (known <= 1)).sum())
+        return float(np.log((once + 1) / (max(float(known.sum()), once) + 1)))
+
+    def familiarity(self, log_probability: Floats) -> Floats:
+        """Return the share of training rows at most as probable, to half a percent."""
+        place = np.searchsorted(self.scores, log_probability, side="right")
+        low = np.append(-np.inf, self.scores)[place]
+        high = np.append(self.scores, np.inf)[place]
+        with np.errstate(invalid="ignore"):
+            inside = np.nan_to_num((log_probability - low) / (high - low))
+        levels = np.concatenate([[0.0], LEVELS, [1.0]])
+        return np.asarray(levels[place] + inside * (levels[place + 1] - levels[place]))
+
+
+def _plain(counts: Floats) -> list[Any]:
+    """Return counts as a flat list, whole ones as integers."""
+    flat = counts.ravel()
+    return (flat.astype(np.int64) if (flat == np.rint(flat)).all() else flat).tolist()
+
+
+def _join_codes(known: Floats) -> NDArray[np.int64]:
+    """Return the first code of every group but the first: neighbours of about equal weight."""
+    middle = np.cumsum(known) - known / 2
+    joined = np.floor(middle * MOST_GROUPS / max(float(known.sum()), 1e-300))
+    return np.searchsorted(joined, np.arange(1, MOST_GROUPS))
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """How one feature's raw values become cells, by codes finer than the model's."""
+
+    column: Column  # codes raw values; "missing" has a code of its own, what was never seen another
+    codes: NDArray[np.uint16]  # (column.arity + 1,): the model's code of each of these codes
+    cells: NDArray[np.int64]  # the cell of each
+
+    @classmethod
+    def of(cls, column: Column, ends: Floats) -> Watch:
+        """Watch a column of a codebook; `ends` as in `Reference`."""
+        unknown = column.arity
+        if isinstance(column, CategoricalColumn):
+            n = len(column.values)
+            codes = np.array([*range(n), column.null_code, unknown], np.uint16)
+            return cls(replace(column, missing_code=n), codes, np.array([*range(n), n + 2, n + 1]))
+        cuts, n = column.cuts, len(ends) or len(column.cuts) + 1
+        bounds = np.concatenate([[np.nextafter(ends[0], -np.inf)], ends]) if len(ends) else cuts
+        fine = np.union1d(cuts, bounds)
+        places = np.searchsorted(bounds, [*fine, np.inf])
+        if len(ends):  # one below all intervals comes first
+            places = np.where(places == 0, n, np.where(places > n, n + 1, places - 1))
+        coarse = np.searchsorted(cuts, [*fine, np.inf])
+        watching = NumericColumn(column.name, fine, len(fine) + 1, column.temporal)
+        return cls(
+            watching,
+            np.array([*coarse, column.null_code, unknown], np.uint16),
+            np.array([*places, n + 2, n + 1]),
+        )
+
+
+def watch_codebook(codebook: Codebook, reference: Reference) -> tuple[list[Watch], Codebook]:
+    """Return how each feature is watched, and a codebook with their columns."""
+    pairs = zip(codebook.columns, reference.ends, strict=True)
+    watches = [Watch.of(column, ends) for column, ends in pairs]
+    return watches, replace(codebook, columns=tuple(watch.column for watch in watches))
+
+
+class Familiar(NamedTuple):
+    """Rows as a network knows them."""
+
+    codes: Codes  # (n_features, n_rows): the network's; what was never seen is unknown
+    # (n_features, n_rows): for values never seen, and numbers outside the range of training, the
+    # log-probability of meeting such a value; else 0
+    log_unseen: Floats
+
+
+def read_familiar(network: Network, X: Any) -> Familiar:
+    """Code rows, and find what was never seen.
+
+    Of n training rows with n1 values that occurred once, the next value is a new one with a
+    probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
+    with 1 / (n + 1) on either side.
+    """
+    reference = reference_of(network)
+    watches, codebook = network.watching
+    fine = codebook.encode(X)
+    codes = np.empty(fine.shape, network.codebook.dtype)
+    log_unseen = np.zeros(fine.shape)
+    for at, (watch, cells) in enumerate(zip(watches, reference.cells, strict=True)):
+        place = watch.cells[fine[at]]
+        strange = (place >= len(cells) - 3) & (place < len(cells) - 1)
+        codes[at] = np.where(strange, watch.codes[-1], watch.codes[fine[at]])
+        if strange.any() and not network.codebook.leaves_out(watch.column.name):
+            log_unseen[at, strange] = reference.log_unseen(at)
+    return Familiar(codes, log_unseen)
+
+
+def log_probability(network: Network, rows: Familiar) -> Floats:
+    """Return log P(x) of rows, values never seen included, shape (n_rows,)."""
+    joint = network.log_joint_of_codes(rows.codes)
+    return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
+
+
+def reference_of(network: Network) -> Reference:
+    """Return a network's reference, or say that it has none."""
+    if network.reference is None:
+        raise ConfigurationError(
+            "This model doesn't know what its training rows were like: it was saved by an earlier "
+            "release of Tanager, or wasn't fitted to rows. Fit it again to compare rows with them."
+        )
+    return network.reference
+
+
+def measure_reference(
+    network: Network,
+    rows: Rows,
+    counts: Counts,
+    shares: tuple[Floats, Floats],
+    held: HeldOutRows | None,
+    context: FitContext,
+) -> Reference:
+    """Return the reference of a network that was just fitted.
+
+    All training `rows` are counted feature by feature; pairs and log P(x) are those of a sample of
+    up to 100,000, the same for any chunking and engine. `shares` are the expected and the assumed
+    class shares, up to a factor; class shares and calibration are measured on rows `held` out, or
+    else on the sample.
+    """
+    columns, structure = network.codebook.columns, network.structure
+    ends, cells, bounds = [], [], []
+    total = float(counts.classes.sum())
+    for column, by_class in zip(columns, counts.values, strict=True):
+        values = by_class.sum(axis=1)[: len(by_class) - (column.missing_code is not None)]
+        seen = column.seen if isinstance(column, NumericColumn) else None
+        seen = seen or SeenNumbers(np.zeros(0), values)
+        # Intervals of large tables are counted in a sample: its gaps are as frequent as in all.
+        known = float(values.sum())
+        missing = (total - known) * float(seen.counts.sum()) / known if known > 0 else total
+        ends.append(seen.ends)
+        cells.append(np.array([*seen.counts, 0.0, 0.0, np.rint(missing)]))
+        bounds.append(_join_codes(values))
+    pairs = [
+        (parent, child)
+        for child, parents in zip(structure.selected, structure.parent_indices, strict=True)
+        for parent in parents
+    ]
+    n_classes = len(counts.classes)
+    found = Reference(
+        np.array(counts.classes),
+        shares[0] / shares[0].sum(),
+        shares[1] / shares[1].sum(),
+        np.zeros(n_classes),
+        np.zeros((n_classes, 2)),
+        tuple(ends),
+        tuple(cells),
+        tuple(bounds),
+        tuple(pairs),
+        np.zeros((len(pairs), MOST_GROUPS, MOST_GROUPS)),
+        np.zeros((len(columns), MOST_GROUPS, n_classes)),
+        np.zeros(0),
+    )
+    taken = sample_rows(rows, context.row_seed(_KEY), SAMPLE_ROWS, context).gather()
+    groups = [
+        found.groups(at, column)[np.minimum(codes, column.arity)]
+        for at, (column, codes) in enumerate(zip(columns, taken.codes, strict=True))
+    ]
+    pair_counts = count_pairs(groups, pairs, taken.weights)
+    class_counts = count_with_class(groups, taken.labels, n_classes, taken.weights)
+    joint, scores = network.log_joint_of_codes(taken.codes), np.zeros(0)
+    if network.tables.normalized:
+        log_probability = log_sum_exp(joint, axis=1)
+        scores = np.quantile(log_probability, LEVELS, method="inverted_cdf", weights=taken.weights)
+    weights = np.ones(taken.n_rows) if taken.weights is None else taken.weights
+    held = held or HeldOutRows(log_softmax(joint, axis=1), taken.labels, weights)
+    few = slice(max(1, min(FEW_ROWS, FEW_CELLS // n_classes)))
+    posteriors, labels = np.exp(held.log_posteriors[few]), held.labels[few]
+    calibration = [
+        recalibrate(posteriors[:, c], (labels == c).astype(np.float64), held.weights[few])
+        for c in range(n_classes)
+    ]
+    return replace(
+        found,
+        pair_counts=pair_counts,
+        class_counts=class_counts,
+        estimated=estimate_shares(posteriors, found.assumed, 100),
+        calibration=np.array(calibration),
+        scores=np.asarray(scores, np.float64),
+    )
+
+
+def count_pairs(
+    groups: Sequence[Bytes], pairs: Sequence[tuple[int, int]], weights: Floats | None = None
+) -> Floats:
+    """Return the rows by the groups of each pair, (n_pairs, MOST_GROUPS, MOST_GROUPS)."""
+    side = MOST_GROUPS + 1  # the last is of unknown values
+    out = np.zeros((len(pairs), side, side))
+    for at, (i, j) in enumerate(pairs):
+        out[at].flat = np.bincount(groups[i] * np.uint8(side) + groups[j], weights, side * side)
+    return out[:, :-1, :-1]
+
+
+def count_with_class(
+    groups: Sequence[Bytes], labels: NDArray[Any], n_classes: int, weights: Floats | None = None
+) -> Floats:
+    """Return the rows by group and class of each feature, (n_features, MOST_GROUPS, n_classes)."""
+    side = MOST_GROUPS + 1
+    out = np.zeros((len(groups), side, n_classes))
+    own = labels.astype(np.int64)
+    for at, group in enumerate(groups):
+        out[at].flat = np.bincount(group * np.int64(n_classes) + own, weights, side * n_classes)
+    return out[:, :-1]
+
+
+def check_reference(data: Any, codebook: Codebook) -> Reference | None:
+    """Return the reference of a model file's header, all checked; None where it has none."""
+    if data is None:
+        return None
+    need(isinstance(data, dict), "the reference is not an object")
+    columns, n_classes = codebook.columns, len(codebook.classes)
+    n = len(columns)
+    names = "classes", "expected", "assumed", "estimated"
+    classes, expected, assumed, estimated = (_numbers(data.get(k), n_classes, k) for k in names)
+    found = as_list(data.get("calibration"), "the reference's calibration")
+    need(len(found) == n_classes, "the reference's calibration is of other classes")
+    calibration = [_numbers(one, 2, "calibration") for one in found]
+    ends = [_numbers(one, None, "ends") for one in _lists(data, "ends", n)]
+    cells = [_numbers(one, None, "cells") for one in _lists(data, "cells", n)]
+    bounds = [_numbers(one, MOST_GROUPS - 1, "bounds") for one in _lists(data, "bounds", n)]
+    pairs = as_list(data.get("pairs"), "the pairs of the reference")
+    for column, end, cell, bound in zip(columns, ends, cells, bounds, strict=True):
+        numeric = isinstance(column, NumericColumn)
+        n_known = column.arity - (column.missing_code is not None)
+        need(not len(end) or numeric, f"the reference has ends of {column.name!r}, no number")
+        need(bool((np.diff(end) > 0).all()), f"the reference's ends of {column.name!r} descend")
+        size = len(end) or n_known
+        need(len(cell) == size + 3, f"the reference of {column.name!r} has another size")
+        good = (np.diff(bound) >= 0).all() and (bound == np.rint(bound)).all()
+        need(bool(good), f"the reference's groups of {column.name!r} descend")
+    for pair in pairs:
+        good = isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)
+        need(good and all(0 <= i < n for i in pair), "a pair of the reference isn't known")
+    shape = len(pairs), MOST_GROUPS, MOST_GROUPS
+    pair_counts = _numbers(data.get("pair_counts"), len(pairs) * MOST_GROUPS**2, "pair_counts")
+    by_class = _numbers(data.get("class_counts"), n * MOST_GROUPS * n_classes, "class_counts")
+    scores = _numbers(data.get("scores"), None, "scores")
+    need(len(scores) in (0, len(LEVELS)), "the reference has another number of scores")
+    need(bool((np.diff(scores) >= 0).all()), "the reference's scores descend")
+    counted = [classes, expected, assumed, estimated, pair_counts, by_class, *cells]
+    need(all(bool((one >= 0).all()) for one in counted), "the reference has a negative count")
+    good = all(abs(float(one.sum()) - 1) < 1e-6 for one in (expected, assumed, estimated))
+    need(good, "the reference's shares don't sum to one")
+    return Reference(
+        classes,
+        expected,
+        assumed,
+        estimated,
+        np.array(calibration).reshape(n_classes, 2),
+        tuple(ends),
+        tuple(cells),
+        tuple(one.astype(np.int64) for one in bounds),
+        tuple((i, j) for i, j in pairs),
+        pair_counts.reshape(shape),
+        by_class.reshape(n, MOST_GROUPS, n_classes),
+        scores,
+    )
+
+
+def _lists(data: Mapping[str, Any], name: str, n: int) -> list[Any]:
+    found = as_list(data.get(name), f"the reference's {name}")
+    need(len(found) == n, f"the reference's {name} are of another number of columns")
+    return found
+
+
+def _numbers(data: Any, n: int | None, name: str) -> Floats:
+    """Return finite numbers, n of them where that is known."""
+    found = as_list(data, f"the reference's {name}")
+    good = all(type(x) in (int, float) and abs(x) < 1e300 for x in found)
+    need(good and (n is None or len(found) == n), f"the reference's {name} are malformed")
+    return np.array(found, np.float64)
