@@ -285,7 +285,9 @@ def _many_classes(seed: int, tally: Tally, folder: Path) -> None:
     tanager.save(model, folder / "classes.tanager")
     loaded = tanager.load(folder / "classes.tanager")
     _equal(loaded.predict_proba(data.X.slice(0, 600)), p, "300 classes: from a file", tally)
-    split = model.explain(data.X.slice(0, 20)).sum(axis=1)
+    split = model.network_.log_terms(model.network_.codebook.encode(data.X.slice(0, 20))).sum(
+        axis=1
+    )
     split = split - model.predict_joint_log_proba(data.X.slice(0, 20))
     _equal(split, np.broadcast_to(split[0], split.shape), "300 classes: explained", tally, 1e-9)
     told = NetworkInformation(model.network_).of_features()

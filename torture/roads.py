@@ -166,7 +166,9 @@ def _copies(model: Any, table: Table, what: str, tally: Tally, folder: Path) -> 
     }
     for name, other in copies.items():
         _equal(other.predict_proba(table.X), expected, f"{what}: {name}", tally)
-    split = model.explain(table.X).sum(axis=1) - model.predict_joint_log_proba(table.X)
+    split = model.network_.log_terms(model.network_.codebook.encode(table.X)).sum(
+        axis=1
+    ) - model.predict_joint_log_proba(table.X)
     _equal(split, np.broadcast_to(split[0], split.shape), f"{what}: explained", tally, 1e-12)
 
 

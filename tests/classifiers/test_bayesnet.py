@@ -70,10 +70,30 @@ def test_probabilities_sum_to_one_and_explanations_to_the_joint(
     proba = clf.predict_proba(new)
     assert proba.sum(axis=1) == pytest.approx(np.ones(40))
     joint = clf.predict_joint_log_proba(new)
-    parts = clf.explain(new)
-    assert parts.shape == (40, 4, 2)
-    assert parts.sum(axis=1) + clf.network_.log_prior == pytest.approx(joint, abs=1e-9)
+    parts, prior = clf.explain(new), clf.network_.log_prior
+    assert list(parts.columns) == list(X.columns)
+    odds = parts.sum(axis=1).to_numpy() + prior[1] - prior[0]
+    assert odds == pytest.approx(joint[:, 1] - joint[:, 0], abs=1e-9)
     assert np.array_equal(clf.predict(new), clf.classes_[proba.argmax(axis=1)])
+
+
+def test_contributions_of_three_classes_split_the_log_odds():
+    X, y = load_iris(return_X_y=True)
+    clf = BayesNetClassifier("tan", "laplace").fit(X, y)
+    joint, prior = clf.predict_joint_log_proba(X), clf.network_.log_prior
+    two = clf.explain(X, target=2, against=0)
+    assert two.shape == X.shape
+    assert two.sum(axis=1) + prior[2] - prior[0] == pytest.approx(joint[:, 2] - joint[:, 0])
+    # Against the geometric mean of the others; by default of the class that is predicted.
+    for target in (None, 1):
+        best = clf.predict(X) if target is None else np.full(len(X), target)
+        own = np.take_along_axis(joint - prior, best[:, None], axis=1)[:, 0]
+        rest = ((joint - prior).sum(axis=1) - own) / 2
+        assert clf.explain(X, target).sum(axis=1) == pytest.approx(own - rest)
+    why = clf.explain_row(X[70:71], target=1, against=2)
+    assert why.contributions == pytest.approx(clf.explain(X[70:71], 1, 2)[0])
+    with pytest.raises(ConfigurationError, match="not one of the classes"):
+        clf.explain(X, target="rose")
 
 
 def test_columns_are_matched_by_name(weather):

@@ -4,6 +4,7 @@ import pickle
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from sklearn.pipeline import make_pipeline
@@ -12,7 +13,15 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
 from tanager.network import NetworkInformation
 from tanager.network.explanation import explain_row
-from tanager.report import plot_calibration, plot_effect, plot_explanation, plot_network, plot_table
+from tanager.report import (
+    plot_beeswarm,
+    plot_calibration,
+    plot_dependence,
+    plot_effect,
+    plot_explanation,
+    plot_network,
+    plot_table,
+)
 from tanager.report.effects import count_interval
 from tanager.structure import KDB
 
@@ -294,3 +303,28 @@ def test_a_notebook_shows_what_a_plot_returns(model, wide):
     ours = Figure().add_subplot()  # whoever gives axes shows them
     assert not hasattr(plot_effect(model, model.structure_.features[0], ax=ours), "_repr_svg_")
     assert pickle.loads(pickle.dumps(pictures[1])).get_title(loc="left")
+
+
+@pytest.mark.parametrize("rows", [1, 150, 5_000])
+def test_a_beeswarm_has_a_dot_per_row_and_feature_at_what_it_adds(rows):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"n": rng.normal(size=rows + 60), "c": rng.choice(list("ab"), rows + 60)})
+    y = (X["n"] + (X["c"] == "a") + rng.normal(size=len(X)) > 0).to_numpy()
+    clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    ax = plot_beeswarm(clf, X[:rows])
+    dots = np.concatenate([np.asarray(c.get_offsets()) for c in ax.collections])
+    added = clf.explain(X[:rows])
+    step = -(-rows // 2_000)
+    wanted = np.sort(added.to_numpy()[::step].ravel())
+    assert np.sort(dots[:, 0]) == pytest.approx(wanted)
+    order = np.abs(added).mean().sort_values(ascending=False).index
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(order)
+    for line, name in enumerate(order):
+        near = np.abs(dots[:, 1] - line) < 0.5
+        assert np.sort(dots[near, 0]) == pytest.approx(np.sort(added[name].to_numpy()[::step]))
+    one = plot_dependence(clf, X[:rows], "n")
+    found = np.concatenate([np.asarray(c.get_offsets()) for c in one.collections])
+    both = np.stack([X["n"][:rows], added["n"]], axis=1)
+    assert found[np.argsort(found[:, 0])] == pytest.approx(both[np.argsort(both[:, 0])])
+    with pytest.raises(ConfigurationError, match="isn't a feature"):
+        plot_dependence(clf, X[:rows], "m")

@@ -66,7 +66,8 @@ def worked_example() -> tuple[Block, Claim]:
         for kind, estimate, column in kinds:
             model = Contender.of(f"naive/{kind}").build(0)
             model.fit(pa.table({"x": x}), np.array(y))
-            terms = np.exp(model.explain(pa.table({"x": ["0", "1"]}))[:, 0, :])
+            codes = model.network_.codebook.encode(pa.table({"x": ["0", "1"]}))
+            terms = np.exp(model.network_.log_terms(codes)[:, 0, :])
             for label in (0, 1):
                 first[estimate, name, label] = float(terms[0, label])
                 ours = f"{terms[0, label]:.2f}, {terms[1, label]:.2f}"

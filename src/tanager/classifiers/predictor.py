@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -19,9 +19,10 @@ from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
-from tanager.network import Network, NetworkInformation
+from tanager.network import Explanation, Network, NetworkInformation, explain_row
 from tanager.network.decisions import Decides
 from tanager.network.drift import Drift, measure_drift
+from tanager.network.explanation import explain_rows
 from tanager.network.propagation import require_probabilities
 from tanager.network.uncertainty import (
     Calibration,
@@ -322,17 +323,47 @@ class NetworkPredictor(Classifier, Decides):
         for chunk in rows.chunks():
             yield chunk, np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
 
-    def explain(self, X: Any) -> Floats:
-        """Return each feature's part of the joint, (n_rows, n_features, n_classes).
+    def explain(self, X: Any, target: Any = None, against: Any = None) -> Any:
+        """Return what each feature adds to the log-odds of a class, (n_rows, n_features).
 
-        Entry (r, i, c) is log P(x_i | class c, parents) of row r. Summed over the
-        features, with the class's log-prior, it is `predict_joint_log_proba`; the
-        difference between two classes splits their log-odds exactly. Unknown
-        features, and those the structure left out, contribute nothing.
+        Parameters
+        ----------
+        X : table
+        target : a class, optional
+            By default the second of two classes, or each row's most probable of more.
+        against : a class, optional
+            By default the other of two classes; of more, the geometric mean of all others.
+
+        Returns
+        -------
+        ndarray of float64, or a pandas DataFrame where X is one
+            Together with the log-odds of the prior, a row's contributions sum exactly to its
+            log-odds. Unknown features and those that the structure left out add nothing.
+
+        See Also
+        --------
+        explain_row : one row, with its values, the prior and all probabilities.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X, y = [["a", "u"], ["b", "v"], ["a", "v"], ["b", "u"]] * 5, [0, 1, 0, 1] * 5
+        >>> clf = BayesNetClassifier("naive", "laplace").fit(X, y)
+        >>> clf.explain([["b", "u"]]).round(2)
+        array([[2.4, 0. ]])
         """
         check_fitted(self)
-        network = self.network_
-        return network.log_terms(network.codebook.encode(as_table(X)))
+        return explain_rows(self.network_, as_table(X), target=target, against=against)
+
+    def explain_row(self, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
+        """Split the log-odds of one row, a mapping or a table of one row, by feature.
+
+        By default of its most probable class against the most probable of the others; see
+        `tanager.network.explain_row`.
+        """
+        check_fitted(self)
+        table = [row] if isinstance(row, Mapping) else as_table(row)
+        return explain_row(self.network_, table, target=target, against=against)
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any

@@ -253,6 +253,48 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     )
 
 
+def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Any:
+    """Split the log-odds of many rows: what each feature adds, (n_rows, n_features).
+
+    Parameters
+    ----------
+    network : Network or BayesNetClassifier
+    X : table
+    target : a class, optional
+        By default the second of two classes, or each row's most probable of more.
+    against : a class, optional
+        By default the other of two classes; of more, the geometric mean of all others.
+
+    Returns
+    -------
+    ndarray of float64, or a pandas DataFrame where X is one
+        With the prior's, a row's contributions sum to its log-odds. Unknown features and those
+        that the structure left out add nothing.
+    """
+    network = network_of(network)
+    terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)
+    classes = tuple(network.codebook.classes.tolist())
+    if len(classes) == 1:
+        raise ConfigurationError(f"The model has one class, {classes[0]!r}: nothing to explain.")
+    if target is not None:
+        best = np.full(len(terms), find_class(classes, target))
+    elif len(classes) == 2:
+        best = np.ones(len(terms), np.intp)
+    else:
+        best = np.argmax(network.log_prior + terms.sum(axis=1), axis=1)
+    own = np.take_along_axis(terms, best[:, None, None], axis=2)[..., 0]
+    if against is not None:
+        other = terms[..., find_class(classes, against)]
+    else:
+        other = (terms.sum(axis=2) - own) / (len(classes) - 1)
+    added = own - other
+    if type(X).__module__.partition(".")[0] == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(added, index=X.index, columns=list(network.codebook.domain.names))
+    return added
+
+
 def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> NDArray[np.float64]:
     """Return log P(x | target) - log P(x | against) of each feature's value, by itself."""
     out = np.zeros(len(network.structure.selected))

@@ -4,6 +4,7 @@ The page of a model needs nothing more; pictures and the page of an experiment
 need the extra `report`.
 """
 
+from tanager.report.contributions import plot_beeswarm, plot_dependence
 from tanager.report.drift_page import write_drift
 from tanager.report.effects import plot_effect
 from tanager.report.explanation import plot_calibration, plot_explanation
@@ -14,8 +15,10 @@ from tanager.report.structure import plot_network
 from tanager.report.tables import plot_table
 
 __all__ = [
+    "plot_beeswarm",
     "plot_calibration",
     "plot_comparison",
+    "plot_dependence",
     "plot_effect",
     "plot_explanation",
     "plot_network",

@@ -160,7 +160,7 @@ def test_a_network_read_saves_exports_explains_and_reports(tmp_path, capsys):
     clf, direct = tanager.load(model), tanager.read_network(source, target="n0", hidden=["n3"])
     assert clf.network_ == direct.network_
     row = {v.name: v.states[0] for v in variables if v.name not in ("n0", "n3")}
-    terms = clf.explain([row])
+    terms = clf.network_.log_terms(clf.network_.codebook.encode([row]))
     joint = terms.sum(axis=1) + clf.network_.log_prior
     assert np.allclose(joint, clf.predict_joint_log_proba([row]))
     clf.report(tmp_path / "page.html")

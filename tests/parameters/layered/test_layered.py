@@ -312,7 +312,10 @@ def test_a_saved_model_is_the_same(fitted, tmp_path):
 def test_terms_add_up_and_unknown_values_are_summed_out(fitted):
     clf, X, _ = fitted
     joint = clf.predict_joint_log_proba(X[:20])
-    parts = clf.explain(X[:20]).sum(axis=1) + clf.network_.tables.log_prior
+    parts = (
+        clf.network_.log_terms(clf.network_.codebook.encode(X[:20])).sum(axis=1)
+        + clf.network_.tables.log_prior
+    )
     np.testing.assert_allclose(parts, joint, atol=1e-9)
     # Every value of an unknown feature, weighed by the model itself.
     codes = clf.network_.codebook.encode(X[:20])

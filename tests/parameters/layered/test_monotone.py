@@ -136,7 +136,10 @@ def test_from_the_table_to_the_file(fitted, tmp_path):
         ):
             said = [model.predict_proba(rows.assign(**{name: v}))[:, 1] for v in values]
             assert (sign * np.diff(said, axis=0)).min() > -1e-12
-    parts = clf.explain(rows).sum(axis=1) + clf.network_.tables.log_prior
+    parts = (
+        clf.network_.log_terms(clf.network_.codebook.encode(rows)).sum(axis=1)
+        + clf.network_.tables.log_prior
+    )
     np.testing.assert_allclose(parts, clf.predict_joint_log_proba(rows), atol=1e-9)
 
 

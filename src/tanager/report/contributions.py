@@ -1,0 +1,216 @@
+"""What features add to the log-odds of many rows, as pictures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.columns import NumericColumn
+from tanager.errors import ConfigurationError, nearest
+from tanager.network.explanation import explain_rows
+from tanager.network.network import Network, network_of
+from tanager.report.style import CYCLE, MUTED, axes, fitting, in_house_style, plain_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+
+MAX_DOTS = 2_000  # per feature; of more rows every so many-th
+COLOURS = "cividis"  # low to high, the same to people with any colour vision
+
+
+@in_house_style
+def plot_beeswarm(
+    model: Any,
+    X: Any,
+    *,
+    target: Any = None,
+    against: Any = None,
+    most: int = 15,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw every row's contributions to the log-odds, a line of dots per feature.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier or Network
+    X : table
+    target, against : classes, optional
+        As in `BayesNetClassifier.explain`.
+    most : int, default=15
+        Features drawn: those with the largest mean absolute contribution.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    Dots are coloured by the feature's value, from low to high; grey where values have no order
+    or are missing. Of more than 2,000 rows every so many-th is drawn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_beeswarm
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> ax = plot_beeswarm(BayesNetClassifier("tan", "m-estimate").fit(X, y), X, target=1)
+    >>> [label.get_text() for label in ax.get_yticklabels()][0]
+    'petal width (cm)'
+    """
+    network = network_of(model)
+    added = np.asarray(explain_rows(network, X, target=target, against=against))
+    codes = network.codebook.encode(X)
+    step = -(-len(added) // MAX_DOTS)
+    strength = np.abs(added).mean(axis=0) if len(added) else np.zeros(added.shape[1])
+    order = np.argsort(-strength, kind="stable")[:most]
+    order = order[np.isin(order, network.structure.selected)]
+    ax = axes(ax, 6.4, 1.0 + 0.34 * len(order))
+    ax.axvline(0, color=MUTED, lw=0.8)
+    reach = float(np.abs(added).max(initial=1e-9))
+    dots = None
+    for line, feature in enumerate(order):
+        x, level = added[::step, feature], _levels(network, codes[feature, ::step], feature)
+        y, plain = line + _swarm(x, 2 * reach), np.isnan(level)
+        ax.scatter(x[plain], y[plain], s=5, color=CYCLE[6], lw=0, zorder=3)
+        dots = ax.scatter(
+            x[~plain], y[~plain], c=level[~plain], s=5, cmap=COLOURS, vmin=0, vmax=1, lw=0, zorder=3
+        )
+    if dots is not None:
+        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+        bar.set_ticklabels(["low", "high"])
+        bar.set_label("the feature's value", labelpad=-12)
+        bar.outline.set_visible(False)
+    names = network.codebook.domain.names
+    ax.set_yticks(range(len(order)), [fitting(names[feature], 32) for feature in order])
+    ax.set_ylim(len(order) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)
+    ax.set_xlabel(_odds_label(network, target, against))
+    return ax
+
+
+@in_house_style
+def plot_dependence(
+    model: Any,
+    X: Any,
+    feature: str,
+    *,
+    target: Any = None,
+    against: Any = None,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw what one feature adds to the log-odds of each row against its value.
+
+    Dots of one value differ where the feature adds something else beside other values of its
+    parents; they're coloured by the value of the first parent, as in `plot_beeswarm`.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier or Network
+    X : table
+    feature : str
+    target, against : classes, optional
+        As in `BayesNetClassifier.explain`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_dependence
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    >>> plot_dependence(clf, X, "petal width (cm)", target=1).get_xlabel()
+    'petal width (cm)'
+    """
+    network = network_of(model)
+    names = network.codebook.domain.names
+    if feature not in names:
+        raise ConfigurationError(f"{feature!r} isn't a feature.{nearest(feature, names)}")
+    at = names.index(feature)
+    added = np.asarray(explain_rows(network, X, target=target, against=against))[:, at]
+    codes, column = network.codebook.encode(X), network.codebook.columns[at]
+    ax = axes(ax, 5.4, 3.4)
+    ax.axhline(0, color=MUTED, lw=0.8)
+    if isinstance(column, NumericColumn):
+        x = _numbers(network, X, at)
+    else:
+        labels = column.labels()
+        x = codes[at].astype(float)
+        ax.set_xticks(range(len(labels)), [fitting(label, 18) for label in labels])
+    parents = network.structure.parents.get(feature, ())
+    level = np.full(len(added), np.nan)
+    if parents:
+        parent = names.index(parents[0])
+        level = _levels(network, codes[parent], parent)
+    plain, known = np.isnan(level), np.isfinite(x)
+    ax.scatter(x[plain & known], added[plain & known], s=8, color=CYCLE[0], lw=0, zorder=3)
+    if not plain.all():
+        shown = ~plain & known
+        dots = ax.scatter(
+            x[shown],
+            added[shown],
+            c=level[shown],
+            s=8,
+            cmap=COLOURS,
+            vmin=0,
+            vmax=1,
+            lw=0,
+            zorder=3,
+        )
+        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+        bar.set_ticklabels(["low", "high"])
+        bar.set_label(plain_text(parents[0]), labelpad=-12)
+        bar.outline.set_visible(False)
+    ax.set_xlabel(plain_text(feature))
+    ax.set_ylabel(_odds_label(network, target, against))
+    return ax
+
+
+def _odds_label(network: Network, target: Any, against: Any) -> str:
+    classes = network.codebook.classes.tolist()
+    if target is None and len(classes) > 2:
+        return "contribution to the log-odds of each row's prediction"
+    one = fitting(str(classes[1] if target is None else target))
+    return f"contribution to the log-odds of {one}" + (
+        "" if against is None else f" against {fitting(str(against))}"
+    )
+
+
+def _levels(network: Network, codes: NDArray[Any], feature: int) -> Floats:
+    """Return where each value stands between the lowest and the highest; NaN without an order."""
+    n_ordered = network.codebook.columns[feature].n_ordered
+    if n_ordered < 2:
+        return np.full(len(codes), np.nan)
+    return np.where(codes < n_ordered, codes / (n_ordered - 1), np.nan)
+
+
+def _swarm(x: Floats, reach: float) -> Floats:
+    """Return how far dots move from their line, so that few cover one another."""
+    bins = np.floor((x + reach / 2) / reach * 120).astype(np.int64)
+    order = np.argsort(bins, kind="stable")
+    _, starts, sizes = np.unique(bins[order], return_index=True, return_counts=True)
+    place = np.empty(len(x))
+    place[order] = np.arange(len(x)) - np.repeat(starts, sizes)
+    side = np.where(place % 2, 1.0, -1.0) * np.ceil(place / 2)
+    return side * min(0.04, 0.8 / max(int(sizes.max(initial=1)), 1))
+
+
+def _numbers(network: Network, X: Any, feature: int) -> Floats:
+    """Return a column's numbers as they are read; NaN where one is missing."""
+    from tanager.codes import MatchedTable
+
+    matched = MatchedTable.of(network.codebook, X)
+    name = [matched.features[feature]]
+    cells = [batch.column(0) for batch in matched.values.batches(name)]
+    return np.concatenate([cell.to_numpy(zero_copy_only=False).astype(float) for cell in cells])
