@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats
 
 __all__ = [
     "ConditionalLogLikelihood",
@@ -34,7 +35,6 @@ __all__ = [
     "resolve_loss",
 ]
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.integer]
 Loss = Callable[[Floats, Labels], tuple[float, Floats]]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tanager.errors import ConfigurationError
-from tanager.numerics.logs import log_softmax
+from tanager.numerics import log_softmax
 from tanager.training import Training
 from tanager.training.model import NO_PARENT, Model, Slots
 from tanager.training.optimiser import dense_gradient, step_all

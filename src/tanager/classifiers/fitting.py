@@ -10,7 +10,6 @@ from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
 from tanager.classifiers.gaps import (
@@ -41,6 +40,7 @@ from tanager.errors import ConfigurationError
 from tanager.network import Network
 from tanager.network.reference import measure_reference
 from tanager.network.uncertainty import Calibration
+from tanager.numerics import Floats
 from tanager.options import identify_option
 from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearner, Tables
 from tanager.parameters.registry import resolve_pair, resolve_parameters
@@ -99,7 +99,7 @@ class KeptCounts:
     """A learner whose choices are made, with the counts it has seen."""
 
     learner: CountLearner
-    classes: NDArray[np.float64]  # (n_classes,)
+    classes: Floats  # (n_classes,)
     families: list[FamilyCounts]
     asked: tuple[Asked, Asked]  # the learners of structure and parameters as they were asked for
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Groups, Rows
@@ -17,13 +16,13 @@ from tanager.codes.rows import exact_weights
 from tanager.counts import Counts, count_expected
 from tanager.engines import Piece
 from tanager.errors import ApproximationWarning
+from tanager.numerics import Floats
 from tanager.parameters import HDP, CountLearner, Tables
 from tanager.parameters.unknown import Unknown, uniforms
 from tanager.structure import TAN, FitPlan, Structure
 
 __all__ = ["MOST_DRAWS", "add_expected", "complete_rows", "expect_and_maximise"]
 
-Floats = NDArray[np.float64]
 
 ROUNDS, TOL = 100, 1e-6  # of EM; the gain in log-likelihood per row below which it stops
 DRAFT_ROUNDS, DRAFT_TOL = 20, 1e-4  # of the network that only completes rows

@@ -20,6 +20,7 @@ from tanager.codes.matching import CodedBatch
 from tanager.engines import Engine, resolve_engine
 from tanager.errors import ColumnWarning, DataError, listed
 from tanager.network import Network
+from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.sources import Fragment, Source
 from tanager.sources.datasets import is_dask_frame
@@ -112,7 +113,7 @@ LEAST_ROWS = 20  # of which none is known, before a column is called strange
 LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
 
 Result = TypeVar("Result")
-Score = Callable[[Network, Codes], NDArray[np.float64]]
+Score = Callable[[Network, Codes], Floats]
 
 
 class ScoredBatch(NamedTuple):
@@ -128,7 +129,7 @@ class ScoredBatch(NamedTuple):
     rows : CodedBatch
     """
 
-    log_joint: NDArray[np.float64]
+    log_joint: Floats
     known: NDArray[np.bool_]
     rows: CodedBatch
 
@@ -161,7 +162,7 @@ def predict_log_joint(
     engine: str | Engine,
     n_jobs: int | None,
     score: Score = Network.log_joint_of_codes,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return log P(class, row) of every row, (n_rows, n_classes), or another score of its codes."""
     few = network.codebook.encode_few(X)
     if few is not None:

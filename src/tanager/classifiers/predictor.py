@@ -30,12 +30,10 @@ from tanager.network.uncertainty import (
     check_share,
     interval_of_codes,
 )
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import log_posterior, posterior
 from tanager.sources.datasets import is_dask_frame
 from tanager.structure import Structure
-
-Floats = NDArray[np.float64]
 
 
 class NetworkPredictor(Classifier, Decides):

@@ -19,6 +19,7 @@ from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network import Network, NetworkInformation
 from tanager.network.explanation import find_class
 from tanager.network.given_tables import CLASS, read_family, read_table
+from tanager.numerics import Floats
 from tanager.parameters import (
     CountLearner,
     ParameterLearner,
@@ -26,8 +27,6 @@ from tanager.parameters import (
     Tables,
 )
 from tanager.structure import Constraints, Structure
-
-Floats = NDArray[np.float64]
 
 
 def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:

@@ -25,6 +25,7 @@ from tanager.codes.matching import MatchedTable
 from tanager.codes.reading import Reading
 from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
+from tanager.numerics import Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +123,7 @@ class Codebook(Frozen):
         return out
 
     @cached_property
-    def null_codes(self) -> NDArray[np.int64]:
+    def null_codes(self) -> Ints:
         """Each column's code of a missing value, shape (n_features,)."""
         return np.array([column.null_code for column in self.columns], dtype=np.int64)
 

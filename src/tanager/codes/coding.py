@@ -14,6 +14,7 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.rows import Chunk, Rows, exact_weights
 from tanager.codes.targets import as_weights, check_weights, code_labels, weight_column
 from tanager.errors import DataError
+from tanager.numerics import Floats, Ints
 from tanager.sources import Fragment, Source
 from tanager.sources.plain import join_chunks
 
@@ -27,9 +28,9 @@ class RawChunk(NamedTuple):
     columns: Sequence[pa.Array]  # one a feature; none where the features are a matrix
     matrix: NDArray[Any] | None  # (n_rows, n_features), of numbers
     labels: Any  # pyarrow.Array, or ndarray of uint16 where the target was an array
-    weights: NDArray[np.float64] | None
+    weights: Floats | None
     start: int  # index of the first row in the source
-    row_index: NDArray[np.int64] | None = None  # None: start, start + 1, ...
+    row_index: Ints | None = None  # None: start, start + 1, ...
 
     @property
     def n_rows(self) -> int:
@@ -37,7 +38,7 @@ class RawChunk(NamedTuple):
         return len(self.labels)
 
     @property
-    def indices(self) -> NDArray[np.int64]:
+    def indices(self) -> Ints:
         """The rows' indices in the source."""
         if self.row_index is not None:
             return self.row_index
@@ -77,7 +78,7 @@ class RawPiece:
     weight: str | None
     # class codes of the fragment's rows, where the target is no column
     labels: NDArray[np.uint16] | None
-    weights: NDArray[np.float64] | None  # their weights, where these are no column
+    weights: Floats | None  # their weights, where these are no column
 
     @property
     def n_rows(self) -> int:
@@ -114,7 +115,7 @@ class RawPiece:
         chunks = [batch.column(0) for batch in self.fragment.batches([name])]
         return join_chunks(pa.chunked_array(chunks))
 
-    def _weights(self, column: pa.Array, start: int) -> NDArray[np.float64]:
+    def _weights(self, column: pa.Array, start: int) -> Floats:
         assert self.weight is not None
         weights = weight_column(column, self.weight, start)
         check_weights(weights, start)

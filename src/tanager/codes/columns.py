@@ -27,6 +27,7 @@ from tanager.codes.values import (
     to_family,
     to_numbers,
 )
+from tanager.numerics import Floats
 from tanager.sources.gate import EXACT
 from tanager.sources.plain import plain_array, plain_numbers
 
@@ -170,7 +171,7 @@ class NumericColumn(Frozen):
     """A column of numbers in intervals."""
 
     name: str
-    cuts: NDArray[np.float64]  # ascending; a value at most the cut goes to the left
+    cuts: Floats  # ascending; a value at most the cut goes to the left
     missing_code: int | None  # the code of "missing", None where missing is unknown
     # {"", "date", "time", "duration"}; not empty where the numbers are seconds: since 1970 of a
     # date, since midnight of a time of day, or of a duration
@@ -296,7 +297,7 @@ class LookupTables:
         self.missing = np.array([c.null_code for c in columns], dtype=np.int64)
         self.fits = True
         lookups: list[NDArray[np.uint16]] = []
-        tables: list[NDArray[np.float64]] = []
+        tables: list[Floats] = []
         for j, column in enumerate(columns):
             self._pack(j, column, lookups, tables)
         for packed in (self.kind == 1, self.kind != 1):  # in lookups, in tables
@@ -386,7 +387,7 @@ _MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no 
 UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def show_cuts(cuts: NDArray[np.float64] | Sequence[float], temporal: str = "") -> list[str]:
+def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:
     """Return a text for each cut: the shortest that tell them all apart.
 
     cuts: ascending.

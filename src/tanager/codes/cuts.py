@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes.columns import SeenNumbers
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats
 
 MAX_BINS = 1000
 FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many bins
@@ -33,11 +34,11 @@ def learn_cuts(
     values: NDArray[Any],
     labels: NDArray[np.uint16],
     n_classes: int,
-    weights: NDArray[np.float64] | None,
+    weights: Floats | None,
     bins: str | int,
     *,
     missing: bool = False,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the cut points of a numeric column, ascending.
 
     values, labels, n_classes, weights: as in `mdl_cuts`.
@@ -67,10 +68,10 @@ def learn_cuts(
 
 def fine_cuts(
     values: NDArray[Any],
-    weights: NDArray[np.float64] | None,
+    weights: Floats | None,
     n_bins: int,
     most: int = MOST_FINE,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return cuts that give each heavy value a bin, and the others bins of about equal weight.
 
     A value is heavy that has more than one bin's share of the weight. Where most
@@ -99,9 +100,7 @@ def fine_cuts(
     return midpoints(distinct[after].astype(np.float64), distinct[after + 1].astype(np.float64))
 
 
-def quantile_cuts(
-    values: NDArray[Any], weights: NDArray[np.float64] | None, n_bins: int
-) -> NDArray[np.float64]:
+def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> Floats:
     """Return cuts between distinct values that make bins of about equal weight.
 
     The j-th cut is the first that leaves at least j / n_bins of the weight to its
@@ -153,9 +152,7 @@ def _equal_frequencies(values: NDArray[Any], n_bins: int) -> tuple[NDArray[Any],
     return below, np.array([values[values > value].min() for value in below], values.dtype)
 
 
-def _weigh(
-    values: NDArray[Any], weights: NDArray[np.float64] | None
-) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _weigh(values: NDArray[Any], weights: Floats | None) -> tuple[NDArray[Any], Floats]:
     """Return the distinct values of rows that have weight, ascending, and the weight of each."""
     if weights is None:  # a sort of the values alone is far quicker than one of their places
         distinct, counts = np.unique(values, return_counts=True)
@@ -167,7 +164,7 @@ def _weigh(
 
 
 def _equal_weights(
-    values: NDArray[Any], weights: NDArray[np.float64] | None, n_bins: int
+    values: NDArray[Any], weights: Floats | None, n_bins: int
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the neighbours of each cut of weighted values."""
     distinct, mass = _weigh(values, weights)
@@ -187,8 +184,8 @@ def mdl_cuts(
     values: NDArray[Any],
     labels: NDArray[np.uint16],
     n_classes: int,
-    weights: NDArray[np.float64] | None = None,
-) -> NDArray[np.float64]:
+    weights: Floats | None = None,
+) -> Floats:
     r"""Return the cut points of a numeric column, ascending.
 
     A value goes to the left of a cut if it is at most the cut.
@@ -237,21 +234,21 @@ def mdl_cuts(
     return midpoints(ordered[firsts - 1], ordered[firsts])
 
 
-def midpoints(below: NDArray[np.float64], above: NDArray[np.float64]) -> NDArray[np.float64]:
+def midpoints(below: Floats, above: Floats) -> Floats:
     """Return cuts between neighbouring values: `below` goes to the left, `above` to the right."""
     cuts = below / 2 + above / 2 if _overflows(below, above) else (below + above) / 2
     # Between neighbouring floats the midpoint rounds to one of them.
     return np.where(cuts < above, cuts, below)
 
 
-def _overflows(below: NDArray[np.float64], above: NDArray[np.float64]) -> bool:
+def _overflows(below: Floats, above: Floats) -> bool:
     limit = np.finfo(np.float64).max / 2
     return bool((np.abs(below) > limit).any() or (np.abs(above) > limit).any())
 
 
 def _count_integers(
-    values: NDArray[Any], labels: NDArray[np.uint16], n_classes: int, weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.uint16], NDArray[np.float64]] | None:
+    values: NDArray[Any], labels: NDArray[np.uint16], n_classes: int, weights: Floats
+) -> tuple[Floats, NDArray[np.uint16], Floats] | None:
     """Return one weighted row per (value, class) of small-range integers, by value."""
     if values.dtype.kind not in "iu":
         return None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.rows import Codes
-
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats
 
 
 def column_edges(column: NumericColumn) -> Floats:

@@ -21,6 +21,7 @@ from tanager.codes.targets import (
     to_float,
 )
 from tanager.errors import DataError
+from tanager.numerics import Floats, Ints
 
 
 class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -113,15 +114,15 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _cut(
         self,
-        column: NDArray[np.float64],
+        column: Floats,
         labels: NDArray[np.uint16],
-        weights: NDArray[np.float64] | None,
-    ) -> NDArray[np.float64]:
+        weights: Floats | None,
+    ) -> Floats:
         known = ~np.isnan(column)
         kept = None if weights is None else weights[known]
         return mdl_cuts(column[known], labels[known], len(self.classes_), kept)
 
-    def transform(self, X: Any) -> NDArray[np.int64]:
+    def transform(self, X: Any) -> Ints:
         """Return the interval of each number, shape (n_rows, n_features)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)

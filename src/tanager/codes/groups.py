@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tanager.codes.cuts import mdl_cuts
 from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
 from tanager.engines import Piece
+from tanager.numerics import Floats
 
-Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
 
 FEWEST, MOST = 5, 8  # groups of an ordered feature that has as many values

@@ -38,6 +38,7 @@ from tanager.codes.targets import (
 )
 from tanager.codes.values import check_arity, family_of, has_order, sort_values, temporal_kind
 from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.numerics import Floats, Ints
 from tanager.sources import Source, open_source
 from tanager.sources.gate import check_text
 
@@ -223,7 +224,7 @@ class Target(NamedTuple):
 
     def settle(
         self, table: Source, seen: Seen, *, coded: bool
-    ) -> tuple[CategoricalColumn, NDArray[Any], NDArray[np.int64]]:
+    ) -> tuple[CategoricalColumn, NDArray[Any], Ints]:
         """Return the target's column, the classes, and the code of each provisional class id."""
         column, dtype, found = self.column, self.dtype, list(seen.labels)
         if coded:
@@ -258,7 +259,7 @@ class ColumnFacts(NamedTuple):
     values: pa.Array | None  # distinct values of a categorical feature
     numbers: NDArray[Any] | None  # of a numeric feature; none missing
     labels: NDArray[np.uint16]  # of the numbers' rows
-    weights: NDArray[np.float64] | None
+    weights: Floats | None
     temporal: str
     order: pa.Array | None  # of a categorical feature, where it has one
 

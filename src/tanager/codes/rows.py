@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from tanager.engines import KeptChunk, Piece
 from tanager.engines.keeping import LEAST_MEMORY, free_memory
 from tanager.errors import DataError, MemoryBoundError
+from tanager.numerics import Floats, Ints
 
-Indices = NDArray[np.int64]
+Indices = Ints
 
 # uint8 or uint16, one dtype for all features of a chunk: two specialisations
 # of every kernel, not one per mix of columns.
@@ -35,7 +36,7 @@ BLOCK_ROWS = 65_536
 ADDED_ROWS = 1 << 48  # index of the first row that no source has
 
 
-def code_dtype(arities: NDArray[np.int64]) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
+def code_dtype(arities: Ints) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
     """Return the narrowest dtype that holds every code and "unknown"."""
     widest = int(arities.max(initial=0))
     return np.dtype(np.uint8) if widest <= 255 else np.dtype(np.uint16)
@@ -61,7 +62,7 @@ class Domain(EqualByArrays):
     """What the codes range over: frozen before anything is counted."""
 
     names: tuple[str, ...]  # the features' names, in the order of the codes
-    arities: NDArray[np.int64]  # (n_features,); the number of values of each feature
+    arities: Ints  # (n_features,); the number of values of each feature
     n_classes: int
     # how many values of each feature, from the first, stand in order: the intervals of a number.
     # Not given: none.
@@ -101,7 +102,7 @@ class Chunk(NamedTuple):
 
     codes: Codes  # (n_features, n_rows), C-contiguous
     labels: NDArray[np.uint16]  # (n_rows,)
-    weights: NDArray[np.float64] | None  # (n_rows,), from `exact_weights`
+    weights: Floats | None  # (n_rows,), from `exact_weights`
     start: int  # index of the first row in the source
     row_index: Indices | None = None  # (n_rows,), ascending; None: start, start + 1, ...
 
@@ -178,7 +179,7 @@ class Rows:
         domain: Domain,
         codes: Codes,
         labels: NDArray[np.uint16],
-        weights: NDArray[np.float64] | None = None,
+        weights: Floats | None = None,
         block_rows: int = BLOCK_ROWS,
     ) -> Rows:
         """Return arrays as rows.
@@ -249,7 +250,7 @@ class Rows:
                 pieces.append(KeptChunk(taken))
         return Rows(self.domain, pieces, weighted=self.weighted)
 
-    def weighed(self, factor: Callable[[Chunk], NDArray[np.float64]], more: Chunk) -> Rows:
+    def weighed(self, factor: Callable[[Chunk], Floats], more: Chunk) -> Rows:
         """Return the rows, their weights multiplied, followed by `more` weighted rows.
 
         `factor` is picklable, and gives the factors of a chunk's rows, (n_rows,).
@@ -317,7 +318,7 @@ class _WeighedPiece:
     """The rows of a piece, their weights multiplied, and on the grid of a total if given."""
 
     piece: Piece[Chunk]
-    factor: Callable[[Chunk], NDArray[np.float64]]
+    factor: Callable[[Chunk], Floats]
     total: float = 0.0
 
     @property
@@ -330,7 +331,7 @@ class _WeighedPiece:
             yield chunk._replace(weights=exact_weights(weights, self.total))
 
 
-def exact_weights(weights: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+def exact_weights(weights: Floats, total: float) -> Floats:
     """Round weights to a dyadic grid on which every sum of them is exact.
 
     With the grid's step at 2^-52 of a bound on the total, no partial sum needs
@@ -344,5 +345,5 @@ def exact_weights(weights: NDArray[np.float64], total: float) -> NDArray[np.floa
     if total <= 0:
         return weights
     step = 2.0 ** (np.ceil(np.log2(total)) - 52)
-    rounded: NDArray[np.float64] = np.round(weights / step) * step
+    rounded: Floats = np.round(weights / step) * step
     return rounded

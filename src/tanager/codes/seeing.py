@@ -26,6 +26,7 @@ from tanager.codes.values import (
     unite_values,
 )
 from tanager.errors import DataError
+from tanager.numerics import Floats, Ints
 
 _NO_HASHES = np.zeros(0, dtype=np.uint64)
 
@@ -33,9 +34,9 @@ _NO_HASHES = np.zeros(0, dtype=np.uint64)
 class Sampled(NamedTuple):
     """The sampled rows, in the table's order."""
 
-    numbers: NDArray[np.float64]  # (n_columns, n_rows); NaN is missing
+    numbers: Floats  # (n_columns, n_rows); NaN is missing
     labels: NDArray[np.uint16]  # class codes
-    weights: NDArray[np.float64] | None
+    weights: Floats | None
 
 
 class RowSample:
@@ -63,10 +64,10 @@ class RowSample:
 
     def add(
         self,
-        indices: NDArray[np.int64],
+        indices: Ints,
         numbers: list[NDArray[Any]],
-        labels: NDArray[np.int64],
-        weights: NDArray[np.float64] | None,
+        labels: Ints,
+        weights: Floats | None,
     ) -> None:
         """Offer rows: a column of numbers each, and the labels' ids."""
         if self._size == 0:
@@ -77,7 +78,7 @@ class RowSample:
         hashes = _NO_HASHES if self._all else row_hash(self._seed, indices)
         self._offer(hashes, indices, numbers, labels, weights)
 
-    def merge(self, other: RowSample, ids: NDArray[np.int64]) -> None:
+    def merge(self, other: RowSample, ids: Ints) -> None:
         """Add another sample, whose label ids k are ids[k] here."""
         if self._size == 0:
             return
@@ -94,10 +95,10 @@ class RowSample:
     def _offer(
         self,
         hashes: NDArray[np.uint64],
-        rows: NDArray[np.int64],
+        rows: Ints,
         numbers: list[NDArray[Any]],
-        labels: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        labels: Ints,
+        weights: Floats,
     ) -> None:
         kept: Any = slice(None)
         n_kept = len(rows)
@@ -124,7 +125,7 @@ class RowSample:
         self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
         self._keep(np.flatnonzero(self._hashes[: self._held] <= self._bound))
 
-    def _keep(self, kept: NDArray[np.int64]) -> None:
+    def _keep(self, kept: Ints) -> None:
         arrays = [self._rows, self._labels, self._weights, *self._numbers]
         for array in arrays if self._all else [self._hashes, *arrays]:
             array[: len(kept)] = array[kept]
@@ -148,7 +149,7 @@ class RowSample:
         state["_numbers"] = self._numbers[:, : self._held].copy()
         return state
 
-    def take(self, order: NDArray[np.int64], total: float) -> Sampled:
+    def take(self, order: Ints, total: float) -> Sampled:
         """Return the sample, labels k as classes order[k]; `total` is the sum of all weights."""
         held = slice(self._held)
         labels = np.asarray(order)[self._labels[held]].astype(np.uint16)
@@ -224,7 +225,7 @@ class SeeingPass:
             state.sample.add(kept.indices, numbers, ids, kept.weights)
         return state
 
-    def _add_labels(self, state: Seen, chunk: RawChunk) -> NDArray[np.int64]:
+    def _add_labels(self, state: Seen, chunk: RawChunk) -> Ints:
         if isinstance(chunk.labels, np.ndarray):
             local, keys = chunk.labels, list(range(int(chunk.labels.max(initial=0)) + 1))
         else:

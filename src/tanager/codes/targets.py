@@ -14,6 +14,7 @@ from tanager.codes.columns import CategoricalColumn
 from tanager.codes.rows import code_dtype
 from tanager.codes.values import FAMILY_TYPES, distinct_values, family_of, sort_values, to_numbers
 from tanager.errors import ConfigurationError, DataError, listed
+from tanager.numerics import Floats
 from tanager.sources.gate import EXACT, admit_array, admit_column
 from tanager.sources.plain import numpy_dtype
 
@@ -219,7 +220,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
 _UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any float
 
 
-def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
+def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
     """Return row weights as float64, checked; a number is the weight of every row."""
     try:
         weights = admit_array(np.asarray(sample_weight, dtype=np.float64))
@@ -246,7 +247,7 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> NDArray[np.float64]:
     return weights
 
 
-def check_weights(weights: NDArray[np.float64], start: int) -> None:
+def check_weights(weights: Floats, start: int) -> None:
     """Refuse negative, infinite, missing, tiny and huge weights, by row."""
     good = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
     if good.all():
@@ -259,7 +260,7 @@ def check_weights(weights: NDArray[np.float64], start: int) -> None:
     raise DataError(f"sample_weight of row {start + row} is {weights[row]}. {allowed}")
 
 
-def weight_column(column: pa.Array, name: str, start: int) -> NDArray[np.float64]:
+def weight_column(column: pa.Array, name: str, start: int) -> Floats:
     """Return some rows of a column of weights, from row `start` on; null is an error."""
     if family_of(column.type, name) == "text":
         raise DataError(
@@ -280,9 +281,7 @@ def no_weight_error() -> DataError:
     return DataError("Every sample_weight is zero: no row is left. Pass some positive weights.")
 
 
-def class_factors(
-    class_weight: Any, classes: NDArray[Any], sums: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Floats:
     """Return the factor of each class on its rows' weights.
 
     ``'balanced'`` gives every class the same total: sum of all weights over
@@ -322,7 +321,7 @@ def class_factors(
     return factors
 
 
-def exact_sums(weights: NDArray[np.float64], groups: NDArray[Any], n_groups: int) -> list[int]:
+def exact_sums(weights: Floats, groups: NDArray[Any], n_groups: int) -> list[int]:
     """Return the exact sum of each group's weights, as integers in units of 2^-1127.
 
     Integers add without rounding, so sums do not depend on order or chunking.

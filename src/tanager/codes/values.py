@@ -19,6 +19,7 @@ from tanager.codes.reading import is_text, parse_texts
 from tanager.codes.rows import MAX_ARITY
 from tanager.errors import DataError
 from tanager.escaping import abridged
+from tanager.numerics import Ints
 from tanager.sources.plain import decimals_to_floats, plain_numbers
 
 FAMILY_TYPES = {
@@ -313,7 +314,7 @@ def _distinct_dictionary(array: pa.DictionaryArray, name: str) -> Distinct:
     return Distinct(found.values, missing or found.missing)
 
 
-def distinct_integers(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+def distinct_integers(numbers: Ints) -> Ints:
     """Return the distinct values, ascending; no hashing where the range is small."""
     if numbers.shape[0] == 0:
         return numbers

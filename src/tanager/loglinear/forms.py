@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 
 __all__ = ["Direct", "Extended", "Form", "Weighted", "form_loss", "tie_cells"]
 

@@ -21,7 +21,7 @@ from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes
 from tanager.errors import MemoryBoundError
 from tanager.network.marginal import add_unknown_sums
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED, renormalise
 from tanager.structure import Structure

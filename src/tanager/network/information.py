@@ -23,7 +23,7 @@ from tanager.network.families import (
     mutual_information,
 )
 from tanager.network.marginal import Factor, eliminate, sum_out
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 from tanager.parameters.tables import GroupedTable, Tables
 
 if TYPE_CHECKING:

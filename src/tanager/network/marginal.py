@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes
 from tanager.errors import ApproximationWarning, MemoryBoundError
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.parameters.unknown import Unknown

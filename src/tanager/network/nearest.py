@@ -16,7 +16,7 @@ from tanager.errors import ConfigurationError, listed, nearest
 from tanager.network.decisions import Costs
 from tanager.network.next_question import one_row
 from tanager.network.propagation import require_probabilities
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 from tanager.parameters import posterior
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tanager.codes import Groups
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.marginal import MAX_CELLS, Factor, align, eliminate, multiply
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable
 from tanager.parameters.tables import LARGE_CELLS
 

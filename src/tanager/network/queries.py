@@ -20,7 +20,7 @@ from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import Known, class_name, names_of, read_evidence
 from tanager.network.propagation import Propagation, require_probabilities
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import log_sum_exp
 from tanager.parameters import GroupedTable, Tables
 from tanager.structure import Structure
 

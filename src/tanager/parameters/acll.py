@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
+from tanager.numerics import Floats
 from tanager.parameters.learner import CountLearner, map_trees
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
 from tanager.structure.acll import (
@@ -19,9 +20,8 @@ from tanager.structure.acll import (
     resolve_constants,
 )
 
-Floats = NDArray[np.float64]
 
-
+@dataclass(eq=False, repr=False)
 class ACLLParameters(CountLearner):
     r"""The parameters that maximise the approximate conditional log-likelihood.
 
@@ -63,15 +63,9 @@ class ACLLParameters(CountLearner):
 
     generative = False
 
-    def __init__(
-        self,
-        assumption: str | JointSampler = "dirichlet",
-        pseudo_count: float = 5.0,
-        n_samples: int = 100_000,
-    ) -> None:
-        self.assumption = assumption
-        self.pseudo_count = pseudo_count
-        self.n_samples = n_samples
+    assumption: str | JointSampler = "dirichlet"
+    pseudo_count: float = 5.0
+    n_samples: int = 100_000
 
     def from_counts(
         self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext

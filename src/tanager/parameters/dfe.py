@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 
-Floats = NDArray[np.float64]
-
 COPIES = 8  # of each number while tables are made of frequencies
 
 
+@dataclass(eq=False, repr=False)
 class DFE(ParameterLearner):
     r"""Frequencies to which each row adds what the model does not yet give its class.
 
@@ -53,9 +54,8 @@ class DFE(ParameterLearner):
     [1]
     """
 
-    def __init__(self, n_passes: int = 4, m: float = 1.0) -> None:
-        self.n_passes = n_passes
-        self.m = m
+    n_passes: int = 4
+    m: float = 1.0
 
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Read the rows `n_passes` times."""

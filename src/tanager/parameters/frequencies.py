@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import FitPlan, Structure
-
-Floats = NDArray[np.float64]
 
 TERM_BYTES = 1 << 26  # of the terms of families that are held at a time
 
@@ -39,6 +38,7 @@ def additive_spread(tree: ContextTree, added: float, *, backoff: bool) -> Family
     return count_spread(tree, rows, np.full(tree.n_nodes, added), total, backoff=backoff)
 
 
+@dataclass(eq=False, repr=False)
 class MaximumLikelihood(CountLearner):
     r"""Relative frequencies; a zero becomes `epsilon`, then the table is renormalised.
 
@@ -62,8 +62,7 @@ class MaximumLikelihood(CountLearner):
     array([[0., 1.]])
     """
 
-    def __init__(self, epsilon: float = 1e-5) -> None:
-        self.epsilon = epsilon
+    epsilon: float = 1e-5
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
@@ -85,6 +84,7 @@ class MaximumLikelihood(CountLearner):
         return np.log(frequencies / frequencies.sum())
 
 
+@dataclass(eq=False, repr=False)
 class Laplace(CountLearner):
     r"""Add-alpha smoothing, :math:`(n + \alpha) / (N + \alpha |X|)`, the class included.
 
@@ -103,8 +103,7 @@ class Laplace(CountLearner):
     array([[0.153, 0.847]])
     """
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        self.alpha = alpha
+    alpha: float = 1.0
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
@@ -121,6 +120,7 @@ class Laplace(CountLearner):
         return np.log(added / added.sum())
 
 
+@dataclass(eq=False, repr=False)
 class MEstimate(CountLearner):
     r"""The m-estimate with back-off, :math:`(n + m / |X|) / (N + m)`.
 
@@ -152,8 +152,7 @@ class MEstimate(CountLearner):
     max_holdout = 5000
     least = 1e-10
 
-    def __init__(self, m: float | str = "cv") -> None:
-        self.m = m
+    m: float | str = "cv"
 
     def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> MEstimate:
         """Choose m where it is to be chosen."""
@@ -215,6 +214,7 @@ class MEstimate(CountLearner):
         return np.log(added / added.sum())
 
 
+@dataclass(eq=False, repr=False)
 class Friedman(CountLearner):
     r"""Frequencies smoothed towards the feature's marginal by `n0` virtual rows.
 
@@ -251,8 +251,7 @@ class Friedman(CountLearner):
 
     least = 1e-10
 
-    def __init__(self, n0: float = 5.0) -> None:
-        self.n0 = n0
+    n0: float = 5.0
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
@@ -291,7 +290,7 @@ def _candidate_terms(
     structure: Structure,
     trees: Sequence[ContextTree],
     codes: Codes,
-    arities: NDArray[np.int64],
+    arities: Ints,
     at: int,
 ) -> Floats:
     """Return log P(x | y, parents) of one family under every m, (n, n_rows, n_classes)."""

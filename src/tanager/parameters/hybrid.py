@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from math import prod
 
 import numpy as np
@@ -23,6 +24,7 @@ TRAINING_STREAM = 803
 JOINT = ("keep", "refine", "restart")
 
 
+@dataclass(eq=False, repr=False)
 class Hybrid(Trained, ParameterLearner):
     r"""Train the tables of a given structure by mini-batch Adam [1]_.
 
@@ -75,12 +77,10 @@ class Hybrid(Trained, ParameterLearner):
            [0., 1.]])
     """
 
-    def __init__(
-        self, loss: str | Loss = "hybrid", *, joint: str = "keep", training: Training | None = None
-    ) -> None:
-        self.loss = loss
-        self.joint = joint
-        self.training = training
+    loss: str | Loss = "hybrid"
+    _: KW_ONLY
+    joint: str = "keep"
+    training: Training | None = None
 
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Train the tables, or keep those that came with the structure."""

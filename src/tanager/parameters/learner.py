@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import ContextTree, Counts, Trees
 from tanager.engines import FitContext
 from tanager.estimator import Estimator
+from tanager.numerics import Floats
 from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import FitPlan, Structure
@@ -75,9 +75,7 @@ class CountLearner(ParameterLearner):
         return learner.from_counts(classes, families, plan.context)
 
     @staticmethod
-    def prior_counts(
-        structure: Structure, counts: Counts, plan: FitPlan
-    ) -> tuple[NDArray[np.float64], Trees]:
+    def prior_counts(structure: Structure, counts: Counts, plan: FitPlan) -> tuple[Floats, Trees]:
         """Return the class counts and the families' trees, with those of the plan's prior."""
         trees = counts.trees(structure)
         if plan.prior is None:
@@ -87,7 +85,7 @@ class CountLearner(ParameterLearner):
         return counts.classes + plan.prior.classes, Trees(added)
 
     def from_counts(
-        self, class_counts: NDArray[np.float64], trees: Sequence[ContextTree], context: FitContext
+        self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         found = map_trees(self._family_and_spread, trees, context)
@@ -107,7 +105,7 @@ class CountLearner(ParameterLearner):
         return None
 
     @abstractmethod
-    def log_prior(self, class_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior."""
 
 

@@ -25,13 +25,12 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes, tells_all
+from tanager.numerics import Floats, Ints
 
 if TYPE_CHECKING:
     from tanager.counts import Contexts
     from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MOST_LOOKUPS = 1 << 22  # entries of all views' look-up tables, spelled out
 FEW_ROWS = 16  # up to which one look into all groups at once costs less than a call for each

@@ -33,16 +33,13 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.loglinear.optimiser import minimise
-from tanager.numerics.logs import log_sum_exp
+from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
-
-Floats = NDArray[np.float64]
 
 MAX_SPELLED = 1 << 24  # cells of one family, spelled out
 MAX_ITERATIONS = 100

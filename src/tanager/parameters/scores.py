@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes, Domain
 from tanager.counts import Contexts, ContextTree
 from tanager.errors import MemoryBoundError
+from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import (
     DENSE_FACTOR,
     LARGE_CELLS,
@@ -44,9 +45,6 @@ from tanager.parameters.tables import (
     family_members,
 )
 from tanager.structure import Structure
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MAX_NUMBER = (1 << 31) - 1  # of a cell: they are held as int32
 GRID_ROWS = 1 << 18  # contexts spelled out at a time where a table is read

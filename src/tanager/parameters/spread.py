@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
+from tanager.numerics import Floats
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 
 __all__ = [
@@ -37,7 +38,6 @@ __all__ = [
     "table_arrays",
 ]
 
-Floats = NDArray[np.float64]
 
 LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
 LEAST_ROWS = 0.02  # that any value is taken to be worth

@@ -8,18 +8,15 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Codes, Groups
 from tanager.codes.groups import tells_all
 from tanager.codes.rows import EqualByArrays
 from tanager.counts import Contexts
+from tanager.numerics import Floats, Ints
 from tanager.parameters.lookups import Packed, TreeRows, View
 from tanager.structure import Structure
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # A family is held densely where that costs little in itself, or little more
 # than its seen cells; otherwise as the tree of its seen contexts.

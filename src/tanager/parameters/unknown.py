@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes
 from tanager.codes.hashing import row_hash
+from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import Tables, family_members
 from tanager.structure import Structure
 
 __all__ = ["Unknown", "uniforms"]
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 BATCH_CELLS = 1 << 20  # of the factors of a batch of rows: 8 MiB

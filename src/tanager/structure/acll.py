@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairCounts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence, maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
-
-Floats = NDArray[np.float64]
 
 
 class Constants(NamedTuple):
@@ -214,6 +212,7 @@ def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> JointSa
 _SAMPLER_STREAM = 0xAC11  # key of the random stream that a given sampler draws from
 
 
+@dataclass(eq=False, repr=False)
 class ACLL(StructureLearner):
     r"""The tree that maximises the approximate conditional log-likelihood.
 
@@ -269,15 +268,9 @@ class ACLL(StructureLearner):
     {'a': (), 'b': ('a',), 'c': ('a',)}
     """
 
-    def __init__(
-        self,
-        assumption: str | JointSampler = "dirichlet",
-        pseudo_count: float = 5.0,
-        n_samples: int = 100_000,
-    ) -> None:
-        self.assumption = assumption
-        self.pseudo_count = pseudo_count
-        self.n_samples = n_samples
+    assumption: str | JointSampler = "dirichlet"
+    pseudo_count: float = 5.0
+    n_samples: int = 100_000
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree from the pair counts."""
@@ -309,16 +302,16 @@ class FamilyWeights(NamedTuple):
     """Weights of log theta for the values seen in each context of a family."""
 
     # (n_tree_cells,); for each cell of the tree's last level the row of the arrays below
-    cell: NDArray[np.int64]
-    label: NDArray[np.int64]  # (n_tree_cells,); and its class
+    cell: Ints
+    label: Ints  # (n_tree_cells,); and its class
     # (n_cells,); context of each (context, value) pair seen with any class, numbered from 0
-    context: NDArray[np.int64]
-    value: NDArray[np.int64]  # (n_cells,)
+    context: Ints
+    value: Ints  # (n_cells,)
     # (n_cells, n_classes); N_jck + beta * sum over classes; every other value of a context weighs
     # nothing
-    weight: NDArray[np.float64]
+    weight: Floats
     # (n_contexts, n_classes); log of the clipped weights' sum over all values
-    log_mass: NDArray[np.float64]
+    log_mass: Floats
 
 
 def family_weights(tree: ContextTree, beta: float, pseudo_count: float) -> FamilyWeights:
@@ -340,10 +333,10 @@ def family_weights(tree: ContextTree, beta: float, pseudo_count: float) -> Famil
 
 
 def _weigh(
-    context: NDArray[np.int64],
-    value: NDArray[np.int64],
-    label: NDArray[np.int64],
-    count: NDArray[np.float64],
+    context: Ints,
+    value: Ints,
+    label: Ints,
+    count: Floats,
     shape: tuple[int, int],
     beta: float,
     pseudo_count: float,
@@ -359,16 +352,14 @@ def _weigh(
     return FamilyWeights(cell.ravel(), label, cells[0], cells[1], weight, np.log(mass))
 
 
-def _prior_score(class_counts: NDArray[np.float64], beta: float, pseudo_count: float) -> float:
+def _prior_score(class_counts: Floats, beta: float, pseudo_count: float) -> float:
     """Return the class's own part of equation 28."""
     weight = class_counts + beta * class_counts.sum()
     clipped = np.maximum(weight, pseudo_count)
     return float((weight * np.log(clipped / clipped.sum())).sum())
 
 
-def _score_families(
-    joints: Sequence[NDArray[np.float64]], beta: float, pseudo_count: float
-) -> NDArray[np.float64]:
+def _score_families(joints: Sequence[Floats], beta: float, pseudo_count: float) -> Floats:
     """Return the score of each family's counts (n_contexts, arity, n_classes)."""
     out = np.empty((len(joints), 1))
     for joint, score in zip(joints, out, strict=True):
@@ -384,7 +375,7 @@ class _EdgeScore:
     pseudo_count: float
     symmetric: bool = False
 
-    def joints(self, pairs: PairCounts) -> NDArray[np.float64]:
+    def joints(self, pairs: PairCounts) -> Floats:
         joints = [joint for _, _, joint in pairs.joints()]
         swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
         return _score_families(joints + swapped, self.beta, self.pseudo_count)

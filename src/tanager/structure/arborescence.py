@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.structure.constraints import Limits
 
 
-def maximum_arborescence(
-    weights: NDArray[np.float64], root: int | None = None
-) -> NDArray[np.int64]:
+def maximum_arborescence(weights: Floats, root: int | None = None) -> Ints:
     r"""Return the directed spanning tree of largest total weight.
 
     For scores that change when an edge is reversed; a maximum spanning tree
@@ -53,9 +51,7 @@ def maximum_arborescence(
     return parents
 
 
-def maximum_branching(
-    weights: NDArray[np.float64], limits: Limits, root_worth: NDArray[np.float64] | None = None
-) -> NDArray[np.int64]:
+def maximum_branching(weights: Floats, limits: Limits, root_worth: Floats | None = None) -> Ints:
     """Return each feature's parent in the heaviest forest that satisfies constraints, -1 for none.
 
     weights: shape (n, n); ``weights[i, j]`` is the weight of i as the parent of j.
@@ -79,7 +75,7 @@ def maximum_branching(
     return np.where(parents_of == n, -1, parents_of)
 
 
-def _check(weights: NDArray[np.float64], root: int | None) -> int:
+def _check(weights: Floats, root: int | None) -> int:
     """Return the number of vertices of a valid matrix."""
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         raise ConfigurationError(

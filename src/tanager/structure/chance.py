@@ -6,14 +6,11 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.counts.statistics import DECIMALS
 from tanager.engines.keeping import release, scratch_array
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tanager.numerics import Floats, Ints
 
 BLOCK_CELLS = 1 << 22  # of a matrix over pairs that are worked on at a time: 32 MiB
 EXACT = 16  # up to which the smaller count of a cell is summed exactly
@@ -148,7 +145,7 @@ def _exact_excess(size: int, other: Floats, n: float) -> Floats:
 
 
 @lru_cache(maxsize=8)
-def _log_factorials(most: int) -> Callable[[NDArray[np.int64]], Floats]:
+def _log_factorials(most: int) -> Callable[[Ints], Floats]:
     """Return a function from whole numbers up to `most` to the logarithms of their factorials."""
     from scipy.special import gammaln
 

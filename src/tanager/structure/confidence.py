@@ -7,13 +7,11 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats
 from tanager.structure.structure import Structure
-
-Floats = NDArray[np.float64]
 
 SHOWN_EDGES = 40
 

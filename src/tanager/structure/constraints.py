@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, listed, nearest
+from tanager.numerics import Ints
 from tanager.structure.structure import Structure
 
-Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Arc = tuple[int, int]  # from parent to child
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
 from tanager.structure.joint import RunningJoint
@@ -20,6 +22,7 @@ from tanager.structure.structure import Structure
 _SEEDS = 8  # of the last round's best edges, scored first to set the bar for the others
 
 
+@dataclass(eq=False, repr=False)
 class Greedy(StructureLearner):
     r"""The tree grown by adding, again and again, the edge that raises the score most.
 
@@ -69,12 +72,9 @@ class Greedy(StructureLearner):
     {'a': ('b',), 'b': (), 'c': ()}
     """
 
-    def __init__(
-        self, score: str = "cr", epsilon: float = 1e-5, candidates: int | None = None
-    ) -> None:
-        self.score = score
-        self.epsilon = epsilon
-        self.candidates = candidates
+    score: str = "cr"
+    epsilon: float = 1e-5
+    candidates: int | None = None
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Add edges until none raises the score."""
@@ -108,7 +108,7 @@ class Greedy(StructureLearner):
         )
 
 
-def _nearest(information: NDArray[np.float64], most: int | None) -> NDArray[np.bool_]:
+def _nearest(information: Floats, most: int | None) -> NDArray[np.bool_]:
     """Return which parents each child may have, shape (n_features, n_features)."""
     n = information.shape[0]
     if most is None or most >= n - 1:

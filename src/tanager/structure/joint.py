@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.numerics import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Units = NDArray[np.int32]
 
 PairCounts = Callable[[int, int], Floats | None]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 
+@dataclass(eq=False, repr=False)
 class KDB(StructureLearner):
     r"""The k-dependence classifier: each feature has up to k parents beside the class.
 
@@ -60,10 +63,10 @@ class KDB(StructureLearner):
     {'x0': (), 'x1': ('x0',)}
     """
 
-    def __init__(self, k: int = 1, *, moral: bool = False, adjusted: bool = False) -> None:
-        self.k = k
-        self.moral = moral
-        self.adjusted = adjusted
+    k: int = 1
+    _: KW_ONLY
+    moral: bool = False
+    adjusted: bool = False
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents."""
@@ -88,7 +91,7 @@ class KDB(StructureLearner):
         return Structure.from_parents(counts.domain.names, parents)
 
 
-def feature_order(counts: Counts, *, adjusted: bool) -> NDArray[np.int64]:
+def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
     """Return the features by decreasing information on the class.
 
     Ties go to the earlier column; adjusted, to the name that comes first: many features may
@@ -101,14 +104,14 @@ def feature_order(counts: Counts, *, adjusted: bool) -> NDArray[np.int64]:
     return np.array(found, np.int64)
 
 
-def information_order(information: NDArray[np.float64]) -> NDArray[np.int64]:
+def information_order(information: Floats) -> Ints:
     """Return the features by decreasing information, ties by column."""
     return np.argsort(-information, kind="stable").astype(np.int64)
 
 
 def dependence_parents(
-    order: NDArray[np.int64],
-    information: NDArray[np.float64],
+    order: Ints,
+    information: Floats,
     k: int,
     above: float = -np.inf,
     limits: Limits | None = None,
@@ -132,8 +135,8 @@ def dependence_parents(
 
 
 def clique_parents(
-    order: NDArray[np.int64],
-    information: NDArray[np.float64],
+    order: Ints,
+    information: Floats,
     k: int,
     above: float = -np.inf,
     limits: Limits | None = None,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError
 from tanager.loglinear.residuals import MAX_ROWS, SHRINK
+from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
 from tanager.structure.kdb import information_order
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
-
-Floats = NDArray[np.float64]
 
 THIRD_PARENT_ROWS = 1_000  # from which on a third parent can be told from noise
 MAX_WORK = 1 << 28  # pairs times rows times classes
@@ -25,6 +24,7 @@ MOST_PAIRED = 256  # features whose pairs are looked at
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
 
 
+@dataclass(eq=False, repr=False)
 class KTree(StructureLearner):
     r"""A k-tree of the features that say together what they do not say alone.
 
@@ -69,8 +69,7 @@ class KTree(StructureLearner):
     1
     """
 
-    def __init__(self, max_parents: int | str = "auto") -> None:
-        self.max_parents = max_parents
+    max_parents: int | str = "auto"
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
@@ -203,7 +202,7 @@ def _next(best: Floats, parents: Collection[int], limits: Limits) -> int:
     return chosen if among[chosen] else int(np.argmax(among))
 
 
-def _paired(counts: Counts, limits: Limits | None) -> NDArray[np.int64]:
+def _paired(counts: Counts, limits: Limits | None) -> Ints:
     """Return the features that may have parents, ascending: all, or those that tell most.
 
     The number of pairs grows with the square of the number of features, and where rows are
@@ -217,7 +216,7 @@ def _paired(counts: Counts, limits: Limits | None) -> NDArray[np.int64]:
     return np.array(sorted({*told, *required}), np.int64)
 
 
-def _gains(counts: Counts, paired: NDArray[np.int64], plan: FitPlan) -> Floats:
+def _gains(counts: Counts, paired: Ints, plan: FitPlan) -> Floats:
     """Return what each pair of features says beyond both alone, (n_paired, n_paired)."""
     domain = counts.domain
     n_pairs = max(len(paired) * (len(paired) - 1) // 2, 1)

@@ -32,9 +32,8 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
 from tanager.engines.keeping import KeptChunk, Store
+from tanager.numerics import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 States = dict[int, Any]  # by the index of the first of some rows: where their `State` is kept
 
 

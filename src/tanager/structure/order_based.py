@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
 from tanager.structure.joint import RunningJoint
@@ -20,8 +21,6 @@ from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.ordering import order_by_class_information, order_by_single_condition
 from tanager.structure.structure import Structure
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Parents = tuple[int, ...]
 
 _FOLD_STREAM, _ORDER_STREAM = 0x0F01D, 0x0DE4  # keys of the random streams
@@ -30,6 +29,7 @@ _FOLD_STREAM, _ORDER_STREAM = 0x0F01D, 0x0DE4  # keys of the random streams
 _TASKS, _LEAST_BLOCK = 8, 8
 
 
+@dataclass(eq=False, repr=False)
 class OrderBased(StructureLearner):
     r"""Parents chosen by the classification rate, along an order of the features.
 
@@ -98,25 +98,14 @@ class OrderBased(StructureLearner):
     1.0
     """
 
-    def __init__(
-        self,
-        order: str | Sequence[str] | Sequence[int] = "cmi",
-        score: str = "cr",
-        max_parents: int = 1,
-        n_orders: int = 1,
-        candidates: int | None = None,
-        max_conditioning: int | None = None,
-        n_folds: int | None = None,
-        epsilon: float = 1e-5,
-    ) -> None:
-        self.order = order
-        self.score = score
-        self.max_parents = max_parents
-        self.n_orders = n_orders
-        self.candidates = candidates
-        self.max_conditioning = max_conditioning
-        self.n_folds = n_folds
-        self.epsilon = epsilon
+    order: str | Sequence[str] | Sequence[int] = "cmi"
+    score: str = "cr"
+    max_parents: int = 1
+    n_orders: int = 1
+    candidates: int | None = None
+    max_conditioning: int | None = None
+    n_folds: int | None = None
+    epsilon: float = 1e-5
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Order the features, then give each the parents that raise the score most."""

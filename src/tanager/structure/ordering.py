@@ -3,17 +3,14 @@ r"""Orders of features by what they add about the class."""
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts, PairCells, PairCounts
 from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
+from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 ROWS_PER_CELL = 5  # rows that a pattern of earlier features should have in each class
 
@@ -129,7 +126,7 @@ class _ClassInformation:
 
     symmetric = False
 
-    def joints(self, pairs: PairCounts) -> NDArray[np.float64]:
+    def joints(self, pairs: PairCounts) -> Floats:
         joints = [joint for _, _, joint in pairs.joints()]
         swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
         out = np.empty((2 * len(joints), 1))

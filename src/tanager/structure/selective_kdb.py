@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
 from tanager.engines.keeping import Store
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
 from tanager.structure.kdb import dependence_parents, feature_order
@@ -28,6 +29,7 @@ from tanager.structure.structure import Structure
 GROUP_BYTES = 1 << 27  # of the tries that are built together, were no two rows alike
 
 
+@dataclass(eq=False, repr=False)
 class SelectiveKDB(StructureLearner):
     r"""kDB whose number of parents and of features are chosen by leave-one-out.
 
@@ -87,18 +89,11 @@ class SelectiveKDB(StructureLearner):
     [[0.55, 0.58, 0.58], [0.55, 0.51, 0.51], [0.55, 0.51, 0.51]]
     """
 
-    def __init__(
-        self,
-        max_k: int = 5,
-        score: str = "rmse",
-        smoothing: str = "back-off",
-        *,
-        adjusted: bool = False,
-    ) -> None:
-        self.max_k = max_k
-        self.score = score
-        self.smoothing = smoothing
-        self.adjusted = adjusted
+    max_k: int = 5
+    score: str = "rmse"
+    smoothing: str = "back-off"
+    _: KW_ONLY
+    adjusted: bool = False
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents of every feature, then how many of both to keep."""
@@ -129,7 +124,7 @@ class SelectiveKDB(StructureLearner):
 
     def _score(
         self, families: list[Family], max_k: int, counts: Counts, context: FitContext
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Return the leave-one-out loss of every (k', n'), shape (max_k + 1, n)."""
         rows, domain = counts.rows, counts.domain
         gaps = np.array([float(joint.sum()) < rows.total_weight for joint in counts.values])
@@ -185,9 +180,7 @@ def _groups(
     yield group
 
 
-def _possible(
-    surface: NDArray[np.float64], limits: Limits, order: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def _possible(surface: Floats, limits: Limits, order: Ints) -> Floats:
     """Return the losses, infinite where a required arc would be cut off."""
     ends = [place for place, feature in enumerate(order) if limits.required[feature]]
     losses = surface.copy()

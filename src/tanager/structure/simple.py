@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError, listed
@@ -73,6 +74,7 @@ class RandomTree(StructureLearner):
         return Structure.from_parents(names, parents)
 
 
+@dataclass(eq=False, repr=False)
 class Fixed(StructureLearner):
     """A structure that is given, not learned.
 
@@ -93,8 +95,7 @@ class Fixed(StructureLearner):
     {'x0': ('x1',), 'x1': ()}
     """
 
-    def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
-        self.parents = parents
+    parents: Mapping[str, Sequence[str]]
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:  # noqa: ARG002
         """Check the given parents against the table's columns."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import Counts, ExplainingAway
 from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_branching
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
@@ -18,6 +20,7 @@ from tanager.structure.structure import Structure
 TIE = 1e-11  # the most that all roots of a forest together are worth
 
 
+@dataclass(eq=False, repr=False)
 class TAN(StructureLearner):
     r"""Tree-augmented naive Bayes: each feature has at most one parent beside the class.
 
@@ -69,12 +72,10 @@ class TAN(StructureLearner):
     [0, 0, 1, 1]
     """
 
-    def __init__(
-        self, score: str = "cmi", root: str = "information", *, adjusted: bool = False
-    ) -> None:
-        self.score = score
-        self.root = root
-        self.adjusted = adjusted
+    score: str = "cmi"
+    root: str = "information"
+    _: KW_ONLY
+    adjusted: bool = False
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
@@ -111,12 +112,12 @@ class TAN(StructureLearner):
 
     def _branching(
         self,
-        information: NDArray[np.float64],
+        information: Floats,
         counts: Counts,
         limits: Limits,
         *,
         adjusted: bool,
-    ) -> NDArray[np.int64]:
+    ) -> Ints:
         """Return the heaviest forest under constraints, rooted as far as they allow as asked."""
         limits.check_learner(1, "TAN")
         n = information.shape[0]
@@ -132,7 +133,7 @@ class TAN(StructureLearner):
         return parents
 
 
-def _edge_weights(weights: NDArray[np.float64], parents: NDArray[np.int64]) -> NDArray[np.float64]:
+def _edge_weights(weights: Floats, parents: Ints) -> Floats:
     """Return the weight of the edge between each node and its parent; 0 for a root."""
     edges = np.zeros(len(parents))
     for node in np.flatnonzero(parents >= 0):
@@ -141,9 +142,7 @@ def _edge_weights(weights: NDArray[np.float64], parents: NDArray[np.int64]) -> N
     return edges
 
 
-def maximum_spanning_tree(
-    weights: NDArray[np.float64], order: NDArray[np.int64] | None = None
-) -> NDArray[np.int64]:
+def maximum_spanning_tree(weights: Floats, order: Ints | None = None) -> Ints:
     """Return each node's parent in the maximum spanning tree rooted at the first node.
 
     Prim's algorithm on a symmetric matrix; of equal weights the first node, and the

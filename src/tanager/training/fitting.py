@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tanager.engines import FitContext
@@ -19,8 +18,6 @@ from tanager.training.checkpoint import Checkpoint, fingerprint
 from tanager.training.model import Model, Slots, TrainingRows
 from tanager.training.optimiser import ParentSearch, Plan, Run, most_probable, scores, train
 from tanager.training.options import Training
-
-Ints = NDArray[np.int64]
 
 # Random streams of a fit, by what they are for.
 START, EPOCHS, SPLIT, SEARCH = range(4)

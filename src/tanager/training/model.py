@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes
 from tanager.errors import MemoryBoundError
-from tanager.numerics.logs import log_softmax
-
-Ints = NDArray[np.int64]
+from tanager.numerics import Floats, Ints, log_softmax
 
 
 class Composed(NamedTuple):
@@ -58,8 +56,6 @@ class Composed(NamedTuple):
         number[unknown] = past[unknown]
         return number
 
-
-Floats = NDArray[np.float64]
 
 MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
 INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits

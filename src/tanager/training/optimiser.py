@@ -12,14 +12,11 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
-from tanager.numerics.logs import log_softmax, log_sum_exp
+from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.training.checkpoint import Checkpoint
 from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_joint
 from tanager.training.options import Training
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ from tanager.errors import ConfigurationError
 from tanager.estimator import Estimator
 
 
+@dataclass(eq=False, repr=False)
 class Training(Estimator):
     r"""How tables are trained by gradient, for `Hybrid` and `Differentiable` alike.
 
@@ -69,36 +71,20 @@ class Training(Estimator):
     50
     """
 
-    def __init__(
-        self,
-        epochs: int = 100,
-        *,
-        batch_size: int | None = None,
-        learning_rate: float = 0.03,
-        decay: float = 0.001,
-        share: bool = False,
-        dense: bool = False,
-        average: float = 0.0,
-        dropout: float = 0.2,
-        early_stopping: int | None = None,
-        validation_fraction: float = 0.1,
-        tune: int = 0,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_every: int = 10,
-    ) -> None:
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.decay = decay
-        self.share = share
-        self.dense = dense
-        self.average = average
-        self.dropout = dropout
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.tune = tune
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+    epochs: int = 100
+    _: KW_ONLY
+    batch_size: int | None = None
+    learning_rate: float = 0.03
+    decay: float = 0.001
+    share: bool = False
+    dense: bool = False
+    average: float = 0.0
+    dropout: float = 0.2
+    early_stopping: int | None = None
+    validation_fraction: float = 0.1
+    tune: int = 0
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_every: int = 10
 
     def check(self) -> None:
         """Raise a ConfigurationError for what is not allowed."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from math import ceil
 from typing import NoReturn
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.loglinear.optimiser import METHODS, climb, strengths
+from tanager.numerics import Floats
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.proper_network import to_network
@@ -20,8 +19,6 @@ from tanager.parameters.scores import UNSEEN, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
-
-Floats = NDArray[np.float64]
 
 GRID = strengths(-5, 7)  # that are tried
 ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths
@@ -37,6 +34,7 @@ ALLOWED: dict[str, tuple[object, ...]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class Discriminative(ParameterLearner):
     r"""Tables that maximise the conditional log-likelihood :math:`\sum \log P(y \mid x)`.
 
@@ -135,42 +133,23 @@ class Discriminative(ParameterLearner):
     [[0.869, 0.131]]
     """
 
-    def __init__(
-        self,
-        form: str = "weighted",
-        level: int = 4,
-        init: str = "generative",
-        l2: float | str = 0.0,
-        towards: str = "generative",
-        *,
-        base: str | ParameterLearner = "m-estimate",
-        crossfit: int | str = "auto",
-        correction: float | str | None = None,
-        prefixes: bool = False,
-        smooth: float | str | None = None,
-        objective: str = "cll",
-        fit_prior: bool = True,
-        unseen: str = "coarser",
-        optimiser: str = "lbfgs",
-        max_iter: int = 10_000,
-        tol: float = 2.2e-9,
-    ) -> None:
-        self.form = form
-        self.level = level
-        self.init = init
-        self.l2 = l2
-        self.towards = towards
-        self.base = base
-        self.crossfit = crossfit
-        self.correction = correction
-        self.prefixes = prefixes
-        self.smooth = smooth
-        self.objective = objective
-        self.fit_prior = fit_prior
-        self.unseen = unseen
-        self.optimiser = optimiser
-        self.max_iter = max_iter
-        self.tol = tol
+    form: str = "weighted"
+    level: int = 4
+    init: str = "generative"
+    l2: float | str = 0.0
+    towards: str = "generative"
+    _: KW_ONLY
+    base: str | ParameterLearner = "m-estimate"
+    crossfit: int | str = "auto"
+    correction: float | str | None = None
+    prefixes: bool = False
+    smooth: float | str | None = None
+    objective: str = "cll"
+    fit_prior: bool = True
+    unseen: str = "coarser"
+    optimiser: str = "lbfgs"
+    max_iter: int = 10_000
+    tol: float = 2.2e-9
 
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:

@@ -21,6 +21,7 @@ from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joint
 from tanager.loglinear.objective import Objective, Penalty, Solution, Traced, reached
 from tanager.loglinear.optimiser import minimise
 from tanager.loglinear.rows import LocatedTable
+from tanager.numerics import Floats, Ints
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import (
     MAX_NUMBER,
@@ -37,9 +38,7 @@ from tanager.structure import FitPlan, Structure
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-FoldTables = NDArray[np.int64]  # (n_folds,): the set of tables each fold reads, -1 for none
+FoldTables = Ints  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
 FOLDS_KEY = 6_001  # names the random stream of the folds
@@ -264,7 +263,7 @@ class Problem:
         return Penalty(strength, centre) if strength.any() else None
 
     @cached_property
-    def pairs(self) -> NDArray[np.int64]:
+    def pairs(self) -> Ints:
         """Neighbouring cells, or values where the corrections are smooth, (2, n_pairs)."""
         if self.options.form == "direct":
             return cell_pairs(self.layout)

@@ -7,17 +7,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma
 
 from tanager import native
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TYINGS = ("level", "parent", "single")
 KNOWN = 1e12  # rows of a node whose estimate is taken as known
@@ -155,7 +152,7 @@ class Ratios(NamedTuple):
     near: Floats  # (<= DENSE + 1, NEAR): the first columns again, read most, in little cache
     growth: Floats  # likewise: S(n + 1, t) / S(n, t) = n - t d + 1 / V(n, t - 1)
 
-    def row(self, n: int) -> NDArray[np.float64]:
+    def row(self, n: int) -> Floats:
         """Return V(n, t) for all t, shape (n_columns,); zero where t >= n."""
         if n <= self.dense:
             return self.rows[n]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.fixed_point import (
     Estimate,
@@ -28,8 +28,6 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, Tables
 
-Floats = NDArray[np.float64]
-
 TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}
 # Beyond this many cells (1 GiB while sampling) values that a context never saw share what
 # it leaves in the ratio of the parent's means, instead of each being averaged.
@@ -38,6 +36,7 @@ POSITIVE = ("root_concentration", "max_sweeps", "thinning", "n_chains", "concent
 STREAM = 7  # names the sampler's random streams among those of a fit
 
 
+@dataclass(eq=False, repr=False)
 class HDP(CountLearner):
     r"""Estimates from a hierarchical Dirichlet process: back-off learned from the data.
 
@@ -122,40 +121,22 @@ class HDP(CountLearner):
     [[0.88, 0.8], [0.12, 0.2]]
     """
 
-    def __init__(
-        self,
-        inference: str = "fixed-point",
-        tying: str = "level",
-        *,
-        shape: float = 2.5,
-        rate: float = 0.03,
-        class_rate: float | None = 0.1,
-        root_concentration: float = 1.0,
-        tolerance: float | None = None,
-        max_sweeps: int = 2000,
-        burn_in: int = 25,
-        thinning: int = 2,
-        n_chains: int = 2,
-        start: str = "fixed-point",
-        concentration_interval: int = 1,
-        window: int = WINDOW,
-        discount: float | str = 0.0,
-    ) -> None:
-        self.inference = inference
-        self.tying = tying
-        self.shape = shape
-        self.rate = rate
-        self.class_rate = class_rate
-        self.root_concentration = root_concentration
-        self.tolerance = tolerance
-        self.max_sweeps = max_sweeps
-        self.burn_in = burn_in
-        self.thinning = thinning
-        self.n_chains = n_chains
-        self.start = start
-        self.concentration_interval = concentration_interval
-        self.window = window
-        self.discount = discount
+    inference: str = "fixed-point"
+    tying: str = "level"
+    _: KW_ONLY
+    shape: float = 2.5
+    rate: float = 0.03
+    class_rate: float | None = 0.1
+    root_concentration: float = 1.0
+    tolerance: float | None = None
+    max_sweeps: int = 2000
+    burn_in: int = 25
+    thinning: int = 2
+    n_chains: int = 2
+    start: str = "fixed-point"
+    concentration_interval: int = 1
+    window: int = WINDOW
+    discount: float | str = 0.0
 
     def from_counts(
         self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.counts import ContextTree
 from tanager.errors import ConfigurationError
+from tanager.numerics import Floats, Ints
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.fixed_point import (
     MAX_TABLES,
@@ -19,9 +20,6 @@ from tanager.parameters.hdp.fixed_point import (
     TiedTree,
     stirling_ratios,
 )
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 BLOCK = 10  # recorded states in a batch mean
 BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer blocks

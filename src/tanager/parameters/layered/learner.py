@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import compress
 
 import numpy as np
@@ -34,6 +34,7 @@ INPUT_PARENTS = 2  # that P(x) reads where the scores need none
 MOST_INPUT_NUMBERS = 1 << 20  # of a network whose edges only P(x) reads
 
 
+@dataclass(eq=False, repr=False)
 class Layered(GroupedLearner):
     r"""One network from layers of smooth scores: each feature alone, with one parent, with more.
 
@@ -105,16 +106,10 @@ class Layered(GroupedLearner):
     True
     """
 
-    def __init__(
-        self,
-        generative: str | CountLearner | None = "hdp",
-        *,
-        max_iter: int = 40,
-        tol: float = 1e-3,
-    ) -> None:
-        self.generative = generative
-        self.max_iter = max_iter
-        self.tol = tol
+    generative: str | CountLearner | None = "hdp"
+    _: KW_ONLY
+    max_iter: int = 40
+    tol: float = 1e-3
 
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:

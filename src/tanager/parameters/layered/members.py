@@ -18,12 +18,11 @@ from tanager.codes.groups import group_codes
 from tanager.counts import Counts
 from tanager.loglinear import Fit, LocatedTerms, Settings, Signs, Terms, by_class, fit_scores
 from tanager.loglinear.optimiser import climb, strengths
+from tanager.numerics import Floats
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
-
-Floats = NDArray[np.float64]
 
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
 

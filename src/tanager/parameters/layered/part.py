@@ -9,7 +9,6 @@ from itertools import permutations
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Groups, Rows
 from tanager.codes.groups import group_rows
@@ -18,9 +17,8 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
 from tanager.loglinear.residuals import refine_groups
+from tanager.numerics import Floats
 from tanager.structure import FitPlan, Structure
-
-Floats = NDArray[np.float64]
 
 MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
 OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own

@@ -14,6 +14,7 @@ from tanager.codes import Groups
 from tanager.loglinear.joining import weigh_joints
 from tanager.loglinear.offsets import fit_offsets
 from tanager.loglinear.optimiser import minimise
+from tanager.numerics import Floats
 from tanager.parameters.layered.members import FLOOR, Member, Smooth, Trial, under_parents
 from tanager.parameters.layered.part import Part
 from tanager.parameters.layered.spread import SampledRows, fit_variances
@@ -22,8 +23,6 @@ from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, GroupedTable, HeldOutRows, Tables, log_posterior
 from tanager.progress import Progress
 from tanager.structure import Structure
-
-Floats = NDArray[np.float64]
 
 PRECISION = 100.0  # of the prior around equal shares
 INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)

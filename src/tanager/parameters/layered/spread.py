@@ -30,21 +30,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.loglinear import Terms
 from tanager.loglinear.objective import CLASS_PRECISION
+from tanager.numerics import Floats, Ints
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
 from tanager.parameters.layered.part import Part
 from tanager.parameters.tables import log_posterior
 
 __all__ = ["SampledRows", "fit_variances"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 KEY = 6_203  # names the random streams
 MOST_ROWS = 2_000  # whose log-odds are drawn

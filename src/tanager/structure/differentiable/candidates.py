@@ -8,7 +8,6 @@ from math import isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Domain
 from tanager.errors import ConfigurationError
@@ -16,7 +15,6 @@ from tanager.structure.constraints import Limits
 from tanager.structure.differentiable.sampling import KTreeSampler
 from tanager.training.model import NO_PARENT, Composed, Slots
 
-Ints = NDArray[np.int64]
 Candidates = str | Mapping[str, Sequence[str]]
 
 IMAGE_ORDERS = ("A", "B", "C")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -82,6 +83,7 @@ STARTS = {"random": _random_start, "generative": _generative_start}
 CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 
+@dataclass(eq=False, repr=False)
 class Differentiable(Trained, JointLearner):
     r"""Learn a TAN structure, or a k-tree, by gradient, under any loss [1]_.
 
@@ -171,32 +173,18 @@ class Differentiable(Trained, JointLearner):
     {'a': (), 'b': ('a',)}
     """
 
-    def __init__(
-        self,
-        candidates: str | Mapping[str, Sequence[str]] = "subset",
-        k: int = 8,
-        *,
-        max_parents: int = 1,
-        ordering: str = "fixed",
-        order: str | Sequence[str] = "auto",
-        image_shape: tuple[int, int] | None = None,
-        loss: str | Loss = "hybrid",
-        init: str = "random",
-        structure_learning_rate: float = 0.01,
-        temperature: tuple[float, float] = (10.0, 0.1),
-        training: Training | None = None,
-    ) -> None:
-        self.candidates = candidates
-        self.k = k
-        self.max_parents = max_parents
-        self.ordering = ordering
-        self.order = order
-        self.image_shape = image_shape
-        self.loss = loss
-        self.init = init
-        self.structure_learning_rate = structure_learning_rate
-        self.temperature = temperature
-        self.training = training
+    candidates: str | Mapping[str, Sequence[str]] = "subset"
+    k: int = 8
+    _: KW_ONLY
+    max_parents: int = 1
+    ordering: str = "fixed"
+    order: str | Sequence[str] = "auto"
+    image_shape: tuple[int, int] | None = None
+    loss: str | Loss = "hybrid"
+    init: str = "random"
+    structure_learning_rate: float = 0.01
+    temperature: tuple[float, float] = (10.0, 0.1)
+    training: Training | None = None
 
     def learn_jointly(self, counts: Counts, plan: FitPlan) -> tuple[Structure, JointTables]:
         """Learn the most probable structure, and its tables."""

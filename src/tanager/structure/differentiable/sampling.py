@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
+from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class BestParent:

@@ -1,13 +1,12 @@
-"""Sums in log-space."""
+"""The types of arrays that most functions take, and sums in log-space."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["log_softmax", "log_sum_exp"]
-
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def log_sum_exp(

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax as scipy_log_softmax
 from scipy.special import logsumexp
 
-from tanager.numerics.logs import log_softmax, log_sum_exp
+from tanager.numerics import log_softmax, log_sum_exp
 
 
 def test_log_sum_exp_is_scipys():
