@@ -26,13 +26,9 @@ _TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a temporary path in the same folder that becomes `path` when the block succeeds.
 
-    Whatever goes wrong before that, a full disk or Ctrl-C, the temporary file
-    is removed and a file already at `path` stays as it was. What a killed
-    process left behind is removed by the next write to the same path.
-
-    A symbolic link into another folder is refused rather than followed, and so
-    is anything that is not a regular file. A file that is replaced keeps its
-    permissions; nobody can read the temporary file who cannot read the old one.
+    Whatever goes wrong before, the temporary file is removed and the old one stays; what a killed
+    process left is removed by the next write. Links into other folders, and anything that isn't a
+    regular file, are refused. A file keeps its permissions.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
@@ -112,10 +108,7 @@ def _start(name: str) -> str:
 
 
 def _hold(part: Path, make: Callable[[], int]) -> int | None:
-    """Make a temporary file and lock it, which tells it from one left behind.
-
-    Before it is locked another writer may take it for that and remove it: then it is made again.
-    """
+    """Make a temporary file and lock it, which tells it from one left behind."""
     while True:
         handle = make()
         if fcntl is None:
@@ -134,12 +127,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def destination(path: str | os.PathLike[str]) -> Path:
-    """Return where the file goes, which is in the folder that `path` names.
-
-    A symbolic link into another folder is refused: whoever may write in this folder
-    must not choose which file elsewhere is overwritten. So is what is no file, such as a
-    pipe, on which a reader would wait for ever.
-    """
+    """Return where the file goes; a link into another folder, or what is no file, is refused."""
     given = Path(path)
     folder = Path(os.path.realpath(given.parent))
     final = Path(os.path.realpath(given))
@@ -169,10 +157,7 @@ def _facts(final: Path) -> os.stat_result | None:
 
 
 def remove_abandoned(folder: Path, name: str | None = None) -> None:
-    """Remove what writers that were killed left: theirs is the lock that nobody holds.
-
-    name: of the file or folder they were to become; by default of any.
-    """
+    """Remove what killed writers left, of files called `name` or of any: nobody holds its lock."""
     if fcntl is None:
         return
     wanted = None if name is None else _start(name)

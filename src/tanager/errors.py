@@ -27,8 +27,7 @@ __all__ = [
 class TanagerError(ValueError):
     """Base of every error that Tanager raises on purpose.
 
-    parameter: the parameter that it's about, by its name in Python, so that a front end can name
-        its own option instead.
+    `parameter` names what it's about, so that a front end can speak of its own option instead.
     """
 
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:

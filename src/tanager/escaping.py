@@ -42,9 +42,7 @@ def abridged(text: str, most: int = 44) -> str:
 def inert(table: Any) -> Any:
     """Return an Arrow batch or table in which no name and no text is a formula.
 
-    Cells such as ``=cmd()`` come from tables of unknown origin and would be run
-    by a spreadsheet that opens the file. They get an apostrophe in front, which
-    spreadsheets take as "this is text". Parquet and Arrow files need none of it.
+    A spreadsheet would run cells such as ``=cmd()``; an apostrophe in front makes them text.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"label": ["=cmd()", "-1", "-", "+cmd|x", "a=b"]})

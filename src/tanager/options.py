@@ -29,9 +29,7 @@ MAX_DEPTH = 20
 def dump_option(value: Any, name: str, other: Unknown) -> Any:
     """Return an option as JSON data from which `load_option` makes an equal one.
 
-    name: the option's, such as ``"parameters__loss"``.
-    other: is given what is neither data nor one of Tanager's own learners, and its name; what it
-        returns stands for it.
+    `other` stands in for what is neither data nor a learner of ours; it is given that and a name.
     """
     dump = partial(dump_option, name=name, other=other)
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -134,11 +132,7 @@ def _dump_parameters(value: Any, name: str, other: Unknown) -> dict[str, Any]:
 
 
 def _without_paths(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters without the path of a checkpoint.
-
-    Where a fit writes is no property of a model: whoever gets the file need not know it, and a
-    file from elsewhere must not choose where the next fit writes.
-    """
+    """Return parameters without a checkpoint's path: a file mustn't choose where a fit writes."""
     return {key: None if key == "checkpoint" else value for key, value in facts.items()}
 
 
@@ -171,10 +165,7 @@ def _place(value: Any) -> str:
 
 
 def _is_public(value: Any) -> bool:
-    """Return whether a function or class is what its module has under its name.
-
-    The main module is another one in every script, and in a notebook from cell to cell.
-    """
+    """Return whether a function or class is what its module (other than main) has by its name."""
     home, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(home, str) or not isinstance(name, str) or home == "__main__":
         return False

@@ -21,11 +21,7 @@ _one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
 
 
 class Progress:
-    """Receives what long work reports; this base class is silent.
-
-    Work is a sequence of stages. Each is opened by `start`, fed by `advance`
-    and closed by `finish`. All calls come from one thread.
-    """
+    """Receives what long work reports, stage by stage, from one thread; this base is silent."""
 
     def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
         """Open a stage of `total` units (None: unknown)."""
@@ -48,11 +44,7 @@ def one_of_many() -> Iterator[None]:
 
 
 class LongWork(Progress):
-    """Silent, but work that takes long is told of once, with an estimate where there is one.
-
-    Use it as a context manager. What it says goes to the log, as a warning, so that a person who
-    set nothing up sees it too.
-    """
+    """Silent, but work that takes long is told of once, as a warning in the log."""
 
     def __init__(self, after: float = LONG) -> None:
         self._began = time.perf_counter()
@@ -94,11 +86,7 @@ class LongWork(Progress):
 
 
 class RichProgress(Progress):
-    """A live bar with rate and remaining time on a terminal or in a notebook.
-
-    Use it as a context manager; stages appear one below the other. In a notebook without
-    ipywidgets, and wherever else nothing can move, they appear at the end.
-    """
+    """A live bar with rate and remaining time on a terminal or in a notebook."""
 
     def __init__(self, *, transient: bool = False) -> None:
         from rich.progress import (

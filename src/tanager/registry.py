@@ -31,11 +31,9 @@ class Registry(Generic[Learner]):
     """The learners of one package, by name.
 
     package: such as ``"tanager.structure"``; its last part is what errors call the choice.
-    base: ``module:Class`` of what every learner is, the module within the package.
-    learners: each learner's name, and its ``module:Class``.
-    example: of a learner with options, for errors.
+    base: ``module:Class`` of what every learner is; `learners` are given likewise, by name.
+    example: a learner with options, for errors; `besides` are texts read before they come here.
     group: the entry points by which installed packages add learners.
-    besides: texts that are read before they come here, for errors.
 
     >>> from tanager.structure.registry import STRUCTURES
     >>> STRUCTURES.resolve("kdb(k=2)")
@@ -69,11 +67,7 @@ class Registry(Generic[Learner]):
         return {kind: f"{self._package}.{module}" for module, kind in homes}
 
     def resolve(self, given: Any) -> Learner:
-        """Return the learner itself, or the one that a text names.
-
-        The text is ``name`` or ``name(option=value, ...)``, see `parse_call`;
-        an option of an option is written ``training__epochs=30``.
-        """
+        """Return the learner itself, or the one that a text (see `parse_call`) names."""
         if isinstance(given, str):
             return self._build(given)
         if isinstance(given, self._load(self._base)):

@@ -33,14 +33,10 @@ SECONDS = 120.0  # between two writes within a stage
 
 
 class FitCheckpoint:
-    """The state of a fit in a folder.
+    """The state of a fit in a folder, for the same options and the same data's fingerprint alone.
 
-    folder: made where it is absent.
-    options: all parameters that change the model. One that another process could not tell from
-        others, such as a lambda, is refused.
-    data: a fingerprint of the coded rows and of their columns.
-    context: its engine is replaced by one that notes down what passes gather, and training by
-        gradient is given the folder.
+    The context's engine is replaced by one that notes down what passes gather, and training by
+    gradient is given the folder. An option that no other process could recognise is refused.
     """
 
     def __init__(

@@ -194,13 +194,7 @@ def learn_network(
     checkpoint: str | os.PathLike[str] | None,
     context: FitContext,
 ) -> Learned:
-    """Learn structure and tables.
-
-    rows: the training rows, coded by it.
-    options: the estimator's parameters that change the model.
-    checkpoint: the folder of a fit that may be killed.
-    context: what each stage reports goes into its record.
-    """
+    """Learn structure and tables from rows coded by the codebook, with the estimator's options."""
     class_weight = options["class_weight"]
     check_class_weight(class_weight, codebook.classes)
     learner, plan = _plan(codebook, options, context)

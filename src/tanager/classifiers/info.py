@@ -21,9 +21,6 @@ _OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
 class Info(dict[str, Any]):
     """The record of a fit, by stage; printed, it shows what is short and counts what is long.
 
-    It is a dictionary: ``info["parameters"]["members"]`` has the traces that the
-    printed form only mentions.
-
     >>> Info({"structure": {"seconds": 0.5, "order": ["a", "b"], "trace": list(range(50))}})
     structure
       seconds  0.5
@@ -32,11 +29,7 @@ class Info(dict[str, Any]):
     """
 
     def grown(self, n_rows: int, stages: Mapping[str, Any]) -> Info:
-        """Return the record after more rows, with what their stages reported.
-
-        What was counted of the first rows alone goes: their fingerprint, and what each
-        feature said of the class.
-        """
+        """Return the record after more rows, without what was counted of the first rows alone."""
         grown = {
             stage: {key: fact for key, fact in record.items() if key not in _OF_FIRST_ROWS}
             for stage, record in self.items()
@@ -90,10 +83,7 @@ IN_PYTHON = (
 
 
 def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON) -> str:
-    """Return one sentence of the columns that are read otherwise than written; "" without any.
-
-    `remedy` says what the reader can do about it.
-    """
+    """Return a sentence about columns read otherwise than written, and a remedy, or ""."""
     acted = [f for f in findings if f["action"] != "none"]
     if not acted:
         return ""
@@ -105,10 +95,7 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON
 def warn_of_columns(
     codebook: Codebook, record: Mapping[str, Any], n_rows: int, answer: str | None = None
 ) -> None:
-    """Warn of the columns that are read otherwise than written, and of a strange target.
-
-    `answer` is a feature that is the target itself.
-    """
+    """Warn of columns read otherwise than written, of a strange target, and of one among X."""
     findings, level = record.get("audit", ()), _caller_level()
     text = tell_findings(findings)
     if text:
@@ -138,10 +125,7 @@ def warn_of_columns(
 
 
 def _caller_level() -> int:
-    """Return the stack level of the user's own line, for a warning in the calling function.
-
-    Between them stand this package and, where a fit tells callbacks of itself, scikit-learn.
-    """
+    """Return the stack level of the user's own line, above this package and scikit-learn."""
     frame, level = sys._getframe(1).f_back, 2
     while frame is not None and _package(frame) in ("tanager", "sklearn", "contextlib"):
         frame, level = frame.f_back, level + 1

@@ -53,10 +53,7 @@ def as_table(X: Any) -> Any:
 
 
 def target_among(X: Any, y: Any) -> str | None:
-    """Return the name of the column of X that `y` was taken from and is still there; else None.
-
-    A series of another table may have the name of a feature, so its values have to agree too.
-    """
+    """Return the name of X's column that equals `y`, a series of the same name; else None."""
     name = getattr(y, "name", None)
     if not isinstance(name, str) or name not in getattr(X, "columns", ()):
         return None
@@ -81,10 +78,7 @@ def check_fitted(estimator: Any) -> None:
 
 
 def lazy_for_dask(method: Method) -> Method:
-    """Make a method that predicts rows give a lazy Dask array for a Dask DataFrame.
-
-    Each partition is predicted where it is computed, when the array is.
-    """
+    """Make a method that predicts rows give a lazy Dask array for a Dask DataFrame."""
 
     @wraps(method)
     def predict(self: Any, X: Any, **options: Any) -> Any:
@@ -182,10 +176,7 @@ def score_table(
     unseen: UnseenColumns,
     score: Score = Network.log_joint_of_codes,
 ) -> Iterator[ScoredBatch]:
-    """Score all rows in order, a few fragments at a time: results stay bounded.
-
-    `unseen` is told of every batch, and may warn when the last one is there.
-    """
+    """Score all rows in order, a few fragments at a time; `unseen` is told of every batch."""
     for batches in map_fragments(FragmentScorer(network, table, score), table, engine):
         for batch in batches:
             unseen.add(batch.rows.n_rows, batch.known)
@@ -193,15 +184,7 @@ def score_table(
 
 
 class UnseenColumns:
-    """Finds the columns of a table without a known value: missing, or 'YES' for 'Yes'.
-
-    Only columns that the model reads count, and of those the ones that had a value in
-    training.
-
-    Parameters
-    ----------
-    network : Network
-    """
+    """Finds columns that the model reads, of which no row has a known value: 'YES' for 'Yes'."""
 
     def __init__(self, network: Network) -> None:
         self._codebook = network.codebook
@@ -215,11 +198,7 @@ class UnseenColumns:
         self._known |= known
 
     def warn(self, matched: MatchedTable) -> None:
-        """Warn of the columns without a known value, once all rows are added.
-
-        The table as it was given tells a column that it does not have, which may be meant,
-        from one that is missing in all rows, and that from values never seen.
-        """
+        """Warn of the columns without a known value: absent, missing in all rows, or never seen."""
         if self._n_rows < LEAST_ROWS:
             return  # too few to say
         table, names = matched.table, matched.features

@@ -37,17 +37,7 @@ from tanager.structure import Structure
 
 
 class NetworkPredictor(Classifier, Decides):
-    """Predicts, scores, explains and shows what `network_` knows.
-
-    How a network is learned is the matter of `BayesNetClassifier`.
-
-    Attributes
-    ----------
-    network_ : Network
-    classes_ : ndarray of shape (n_classes,)
-    engine, n_jobs, memory_limit
-        How rows are scored, as in `BayesNetClassifier`.
-    """
+    """Predicts, scores, explains and shows what `network_` knows."""
 
     network_: Network
     classes_: NDArray[Any]

@@ -38,14 +38,10 @@ def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
 def weigh_classes(tables: Tables, class_weight: Any, classes: NDArray[Any], sums: Floats) -> Tables:
     r"""Return the tables with each class's prior times its weight, normalised again.
 
-    classes: shape (n_classes,)
-    sums: shape (n_classes,); the total weight of each class's rows.
-
     Weighting errors on class c by :math:`w_c` asks for the class of greatest
-    :math:`w_c P(c \mid x)`, which is a model of the same tables whose prior is
-    proportional to :math:`w_c P(c)`. The rows are counted as they are: fifty rows
-    that weigh like five thousand are still the evidence of fifty, for cut points,
-    structure and shrinkage alike.
+    :math:`w_c P(c \mid x)`: a model of the same tables whose prior is proportional to
+    :math:`w_c P(c)`. The rows are counted as they are: fifty rows that weigh like five thousand
+    are still the evidence of fifty. `sums` are the total weights of the classes' rows.
     """
     if class_weight is None:
         return tables
@@ -115,11 +111,7 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
 def _class_signs(
     name: str, asked: Any, classes: NDArray[Any], *, ordered: bool
 ) -> NDArray[np.int8]:
-    """Return the sign of each class along one feature.
-
-    Of ordered classes the highest rises against every other and the lowest falls, so that
-    the odds of being above any class rise.
-    """
+    """Return each class's sign along a feature; of ordered ones only the outermost have one."""
     signs = np.zeros(len(classes), np.int8)
     if not isinstance(asked, Mapping):
         _check_sign(name, asked)
@@ -322,10 +314,7 @@ def with_prior_arcs(
 
 
 def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Floats | None:
-    """Return the classes' probabilities; classes that are not given share the rest as in the rows.
-
-    `sums` are the total weights of the classes' rows.
-    """
+    """Return the classes' probabilities; those not given share the rest as their `sums`."""
     if class_prior is None:
         return None
     if not isinstance(class_prior, Mapping) or not class_prior:
@@ -357,9 +346,8 @@ def set_class_shares(
 ) -> Tables:
     r"""Return the tables for rows in which the classes are as frequent as given.
 
-    Tables of counts have the class's own: it is replaced. Trained scores have learned
-    :math:`P(c \mid x)` of the training rows, which becomes
-    :math:`P(c \mid x) \pi_c / \hat\pi_c` with the shares :math:`\hat\pi` of the rows.
+    Tables of counts have their prior replaced; trained scores have learned
+    :math:`P(c \mid x)`, which is multiplied by given over seen share.
     """
     if shares is None:
         return tables

@@ -20,10 +20,7 @@ STREAM = 0xB007  # names the random streams of the rounds
 def resampled_structures(
     clf: BayesNetClassifier, X: Any, y: Any, sample_weight: ArrayLike | str | None, rounds: int
 ) -> Iterator[Structure]:
-    """Iterate over the structures of as many rows as there are, drawn with replacement.
-
-    Parameters are those of `tanager.structure.edge_confidence`.
-    """
+    """Iterate over structures of rows drawn with replacement; see `edge_confidence`."""
     options = {k: v for k, v in clf.get_params().items() if k not in RUN_PARAMETERS}
     context = clf._context(Progress())
     codebook, rows = clf._encode(X, y, sample_weight, None, context)

@@ -17,7 +17,7 @@ from tanager.sources import Source
 
 
 def feature_index(features: Sequence[str], one: Any, where: str) -> int:
-    """Return a feature's place, from its name or its number; `where` says who names it."""
+    """Return a feature's index, from its name or its number; `where` says who names it."""
     if isinstance(one, str) and one in features:
         return list(features).index(one)
     if isinstance(one, int) and -len(features) <= one < len(features):
@@ -142,9 +142,7 @@ _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", 
 
 
 def as_date_styles(dates: Any) -> dict[str, str | None]:
-    """Return what the user says of dates as a mapping from column to style.
-
-    dates: names of columns, each alone or as ``name=style``; or styles by name.
+    """Return dates as the user names them (names, ``name=style`` texts, or a mapping) by column.
 
     >>> as_date_styles(["born", "paid=%d/%m/%Y"])
     {'born': None, 'paid': '%d/%m/%Y'}

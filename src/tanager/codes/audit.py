@@ -73,10 +73,7 @@ def describe_columns(
     categorical: Collection[str] = (),
     dates: Mapping[str, Reading] | None = None,
 ) -> list[ColumnSheet]:
-    """Describe every column, with what a fit does about it.
-
-    `categorical` and `dates` are the features that the user has spoken for.
-    """
+    """Describe every column, and what a fit does about it and why."""
     import pyarrow.compute as pc
 
     asked = dates or {}
@@ -134,11 +131,7 @@ def _action(
 
 
 def audit_columns(table: Source, features: Collection[str], kept: Collection[str]) -> list[Finding]:
-    """Judge the columns that may not be what they seem.
-
-    features: the columns to look at.
-    kept: those that the user has spoken for: they are left as they are.
-    """
+    """Judge the columns that may not be what they seem; those in `kept` stay as they are."""
     suspects = [
         name
         for name in features
@@ -261,10 +254,7 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
 
 
 def _judge_counts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
-    """Find whole numbers kept as text that fill a range, and repeat: months, years of age.
-
-    Codes, such as numbers of parts or postal areas, leave most of a range out.
-    """
+    """Find whole numbers kept as text that fill a range, as ages do; codes leave most of it out."""
     texts: list[str] = distinct.to_pylist()
     if len(texts) < LEAST_INTEGERS or len(texts) > NEAR_UNIQUE * n_known:
         return None

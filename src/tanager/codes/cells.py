@@ -148,10 +148,7 @@ class CellCoder:
         return found if len(row) == len(self._names) + extra else None
 
     def _frame_rows(self, frame: Any) -> Sequence[Any] | None:
-        """Return the rows of a small pandas DataFrame.
-
-        Turning one row into Arrow takes a millisecond, most of it for metadata nobody reads.
-        """
+        """Return the rows of a small pandas DataFrame: Arrow would take a millisecond."""
         names = frame.columns.tolist()
         if (
             not self._codebook.named

@@ -79,9 +79,8 @@ class Codebook(Frozen):
     def encode(self, X: Any) -> Codes:
         """Return the codes of a table, shape (n_features, n_rows).
 
-        Columns are matched by name, in any order; those of a table without
-        names (NumPy arrays, lists of rows) by position. Values never seen are
-        unknown, and so is "missing" where the training rows had none.
+        Columns are matched by name, or by position where the table has no names (arrays, lists of
+        rows). Unseen values are unknown, and so is "missing" if the training rows had none.
         """
         few = self.encode_few(X)
         return MatchedTable.of(self, X).encode() if few is None else few
@@ -130,10 +129,9 @@ class Codebook(Frozen):
     def encode_labels(
         self, y: Any, *, name: str | None = None, start: int = 0
     ) -> NDArray[np.uint16]:
-        """Return the class codes of labels; a label never seen is an error.
+        """Return the class codes of labels; an unseen label is an error.
 
-        Where they are a part of a table's column, errors call it by `name`, and count
-        rows from `start`, the table's row that is the first of them.
+        Errors call the labels' column `name` and count its rows from `start`.
         """
         return code_labels(self.target, as_labels(y, name=name, start=start)[0])
 

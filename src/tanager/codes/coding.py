@@ -123,12 +123,7 @@ class RawPiece:
 
 
 class RawRows:
-    """A table with its labels and weights, as addresses.
-
-    target: the target's column; None where `labels` are given.
-    labels: shape (n_rows,)
-    sample_weight: shape (n_rows,)
-    """
+    """A table with its labels and weights (columns' names or one per row), as addresses."""
 
     def __init__(
         self,
@@ -201,11 +196,7 @@ def code_rows(
     total_weight: float,
     context: FitContext,
 ) -> Rows:
-    """Code all rows and keep them where they were coded.
-
-    weighted: whether a weight differs from one.
-    n_rows: rows of positive weight.
-    """
+    """Code all rows (`n_rows` have a positive weight) and keep them where they were coded."""
     coder = RowCoder(codebook, weighted, total_weight)
     pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
     return Rows(

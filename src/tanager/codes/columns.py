@@ -281,10 +281,7 @@ def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
 
 
 class LookupTables:
-    """Several columns packed for `native.encode_matrix`.
-
-    `fits` tells whether every column can be looked up from numbers alone.
-    """
+    """Columns packed for `native.encode_matrix`; `fits` says whether numbers alone look them up."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = columns
@@ -388,10 +385,7 @@ UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:
-    """Return a text for each cut: the shortest that tell them all apart.
-
-    cuts: ascending.
-    temporal: {"", "date", "time", "duration"}; what they are seconds of.
+    """Return the shortest texts that tell ascending cuts apart.
 
     >>> show_cuts([0.123456, 0.2, 1234567.5])
     ['0.1235', '0.2', '1234568']

@@ -39,17 +39,12 @@ def learn_cuts(
     *,
     missing: bool = False,
 ) -> Floats:
-    """Return the cut points of a numeric column, ascending.
+    """Return the cut points of a numeric column, ascending; the rows are as in `mdl_cuts`.
 
-    values, labels, n_classes, weights: as in `mdl_cuts`.
-    bins: "mdl": the cuts of minimum description length alone. A number: these, and those that make
-        so many bins of equal frequency. "fine": bins of equal frequency alone, without a look at
-        the classes: 32, from 1,500 known values on 64, from 5,000 on 255.
-    missing: whether "missing" is one more value, so that there is a fine bin less.
-
-    Minimum description length cuts only where a column, alone, tells about the
-    class beyond doubt. On few rows it leaves most columns whole, and with them
-    what they tell together or a little each; a few cuts by frequency keep it.
+    bins: "mdl" cuts by minimum description length; a number adds cuts into that many bins of equal
+        frequency, which keep what columns tell together where few rows leave them whole; "fine"
+        cuts by frequency alone, into the number of `FINE_BINS`.
+    missing: whether "missing" is one more value, which leaves one fine bin fewer.
 
     >>> values, labels = np.arange(8.0), np.array([0, 0, 0, 0, 0, 1, 1, 1], np.uint16)
     >>> learn_cuts(values, labels, 2, None, "mdl").tolist()
@@ -74,9 +69,8 @@ def fine_cuts(
 ) -> Floats:
     """Return cuts that give each heavy value a bin, and the others bins of about equal weight.
 
-    A value is heavy that has more than one bin's share of the weight. Where most
-    rows are zero, the bins are left to those that are not. Heavy values divide
-    bins of others, so that there may be more than `n_bins`, but not more than `most`.
+    A heavy value has more than one bin's share of the weight. Heavy values divide the bins of
+    others, so there may be more than `n_bins`, but at most `most`.
 
     >>> fine_cuts(np.array([0.0] * 8 + [1.0, 2.0, 3.0, 4.0]), None, 3).tolist()
     [0.5, 2.5]
@@ -103,8 +97,7 @@ def fine_cuts(
 def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> Floats:
     """Return cuts between distinct values that make bins of about equal weight.
 
-    The j-th cut is the first that leaves at least j / n_bins of the weight to its
-    left; cuts that coincide are one, so a column of few values may have fewer.
+    The j-th is the first with at least j / n_bins of the weight to its left; equal cuts are one.
 
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
     [1.5, 3.5]
@@ -186,28 +179,18 @@ def mdl_cuts(
     n_classes: int,
     weights: Floats | None = None,
 ) -> Floats:
-    r"""Return the cut points of a numeric column, ascending.
+    r"""Return the cut points of a numeric column, ascending; a value at most the cut goes left.
 
-    A value goes to the left of a cut if it is at most the cut.
+    values, labels, weights: shape (n_rows,); values are finite. A weight of 2 counts as two rows.
 
-    values: shape (n_rows,); finite; rows with a missing value are left out by the caller.
-    labels: shape (n_rows,); the classes' codes.
-    weights: shape (n_rows,); row weights: a row of weight 2 counts as two rows, in the entropies
-        and in N. Rows of weight zero are ignored.
-
-    Candidates are the midpoints between neighbouring distinct values, except
-    where both values occur with one and the same class only. The one with the
-    least class entropy (the lowest among equals) is taken if
+    Candidates are the midpoints between neighbouring distinct values, except where both occur with
+    one and the same class only. The one with the least class entropy (the lowest of equals) is
+    taken if
 
     .. math:: G > \frac{\log_2(N - 1)}{N} + \frac{\log_2(3^k - 2) - (kH - k_1H_1 - k_2H_2)}{N}
 
-    with N the (weighted) number of rows, k the number of classes present, H
-    their entropy in bits and G the gain; both sides are then split further.
-    One sort, then time in proportion to rows times depth.
-
-    U. M. Fayyad and K. B. Irani (1993). Multi-interval discretization of
-    continuous-valued attributes for classification learning. Proceedings of
-    the 13th International Joint Conference on Artificial Intelligence, 1022-1027.
+    with N the weight of all rows, k the number of classes present, H their entropy in bits and G
+    the gain; both sides are then split further (Fayyad and Irani 1993, see `MDLDiscretizer`).
 
     >>> values = np.array([1.0, 2.0, 3.0, 4.0, 7.0, 8.0, 9.0, 10.0])
     >>> labels = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint16)

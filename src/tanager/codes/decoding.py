@@ -11,10 +11,9 @@ from tanager.numerics import Floats
 
 
 def column_edges(column: NumericColumn) -> Floats:
-    """Return both ends of each interval of a column, shape (n_intervals + 1,), all finite.
+    """Return the ends of a column's intervals, shape (n_intervals + 1,), all finite.
 
-    The outer intervals have no end: they are taken to be as wide as their neighbours, and
-    where there is no neighbour, of width one.
+    The outer intervals are taken to be as wide as their neighbours, or of width one.
 
     >>> column_edges(NumericColumn("x", np.array([1.0, 3.0]), None)).tolist()
     [-1.0, 1.0, 3.0, 5.0]
@@ -27,11 +26,10 @@ def column_edges(column: NumericColumn) -> Floats:
 
 
 def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Array:
-    """Return the values of codes; "missing" and unknown are null.
+    """Return the values of codes, shape (n_rows,); "missing" and unknown are null.
 
-    codes: shape (n_rows,)
-    places: shape (n_rows,); where in its interval each number lies, above 0 and at most 1; halfway
-        by default. Where every cut is a multiple of one half, the numbers are whole.
+    `places`, shape (n_rows,), says where in its interval each number lies, above 0 and at most 1,
+    by default halfway. If every cut is a multiple of one half, the numbers are whole.
 
     >>> column = NumericColumn("x", np.array([1.25, 3.0]), None)
     >>> decode(column, np.array([0, 1, 3], np.uint8)).to_pylist()

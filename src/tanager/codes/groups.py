@@ -1,9 +1,8 @@
 """Coarse views of fine codes: which values of a feature count as one.
 
-Numbers are coded finely, without a look at the classes, so that nothing of a
-held-out row is in its codes. As a parent a feature is read coarsely, by a
-look-up table from its values to a few groups of neighbours. The groups are
-learned from counts, and so for every fold from the counts without it.
+Numbers are coded finely, without a look at the classes, so that nothing of a held-out row is in
+its codes. As a parent a feature is read through groups of neighbouring values, learned from counts
+(for every fold from the counts without it).
 """
 
 from __future__ import annotations

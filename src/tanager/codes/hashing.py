@@ -28,16 +28,10 @@ _WORD = 1 << 64
 
 
 def row_hash(seed: int, indices: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return 64 random bits of each row, a function of seed and row index alone.
+    """Return 64 random bits per row, a function of seed and row index alone.
 
-    seed: from 0 to 2^64 - 1; see `FitContext.row_seed`.
-    indices: shape (n_rows,); the rows' indices in the source.
-
-    SplitMix64: the generator started at the mixed seed and moved to the
-    index. Mixing the seed first keeps seeds 0, 1, 2, ... unrelated.
-
-    G. L. Steele, D. Lea and C. H. Flood (2014). Fast splittable pseudorandom
-    number generators. OOPSLA 2014, 453-472. doi:10.1145/2660193.2660195
+    SplitMix64, started at the mixed seed (which keeps seeds 0, 1, 2, ... unrelated) and moved to
+    the index: Steele, Lea and Flood (2014), doi:10.1145/2660193.2660195.
 
     >>> [hex(word) for word in row_hash(7, np.array([0, 1]))]
     ['0x161ebc4b0828448a', '0xea5787965e2c85f2']
@@ -99,10 +93,7 @@ class Sample:
 
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:
-    """Return the rows that a function of their indices chooses, or all, as one chunk in memory.
-
-    The engine chooses where the rows are, so that on a cluster only these travel.
-    """
+    """Return the chosen rows, or all, as one chunk in memory; on a cluster only these travel."""
     pieces = rows.pieces()
     if choice is None and len(pieces) == 1 and isinstance(pieces[0], KeptChunk):
         return rows
@@ -123,10 +114,7 @@ def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows
 
 
 def sample_rows(rows: Rows, seed: int, most: int, context: FitContext) -> Rows:
-    """Return a random sample of `most` rows in memory; all where they are no more.
-
-    Which rows it has is a function of the seed and their indices alone.
-    """
+    """Return `most` rows in memory, chosen by the hash of their index; all if fewer."""
     if rows.n_rows <= most:
         return collect_rows(rows, None, context)
     return collect_rows(rows, Sample(seed, hash_bound(rows, seed, most, context)), context)
@@ -184,10 +172,9 @@ _SEED = 14  # any number: it only has to stay the same
 
 
 class _Digest:
-    """The pass: for every feature, the sum over the rows of code times the hash of the index.
+    """Sums, for every feature, code times hash of the index over the rows, modulo 2^64.
 
-    Sums of whole numbers modulo 2^64 are the same in any chunking. Two tables that
-    differ have the same sums with a probability of about 2^-56 a feature.
+    Two tables that differ have equal sums with a probability of about 2^-56 per feature.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -218,10 +205,7 @@ class _Digest:
 
 
 def fingerprint_rows(codebook: Codebook, rows: Rows, context: FitContext) -> str:
-    """Return a text that tells rows, with their order, weights and columns, from all others.
-
-    One pass over the coded rows. It depends neither on the engine nor on the chunking.
-    """
+    """Return a text that tells rows, with their order, weights and columns, from all others."""
     words = context.engine.run(_Digest(codebook.domain.n_features), rows, context.progress, "codes")
     described = json.dumps(codebook.to_dict(), sort_keys=True, default=str)
     digest = hashlib.sha256(described.encode())

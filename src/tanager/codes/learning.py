@@ -66,34 +66,19 @@ def learn_codebook(
     context: FitContext,
     max_sample: int = MAX_SAMPLE,
 ) -> tuple[Codebook, Rows]:
-    """Learn the domains of all columns, and code the rows.
+    """Learn the domains of all columns, and code the rows; options are those of the estimator.
 
-    target: shape (n_rows,); the target column's name, or the labels.
+    target: the target column's name, or the labels, shape (n_rows,).
     classes: all classes, where the rows may lack some.
-    classes_ordered: all classes from the lowest to the highest, where they stand in an order.
-    sample_weight: shape (n_rows,); the weights' column's name, or the weights: finite, zero or
-        more. A row of weight zero is as good as absent (its class is still a class).
-    categorical_features: {'from_dtype', 'all'}; which numeric columns hold categories. Strings,
-        booleans, categories and Arrow dictionaries always do.
-    ordered: categories that stand in an order, from the first to the last. Ordered categories of
-        pandas, ordered dictionaries of Arrow and enums of polars have theirs already.
-    missing: {'value', 'marginalize'}; whether "missing" is a value of its own (in columns that have
-        it in training) or unknown.
-    bins: how numbers are cut; see `learn_cuts`.
-    audit: whether columns that are not what they seem are read as what they are, or left out; see
-        `audit_columns`. What was found is in ``context.info["codes"]["audit"]``.
-    dates: columns of text that are dates, with their styles where those are in doubt; see
-        `as_date_styles`.
+    sample_weight: a column's name, or the weights; a row of weight zero is as good as absent, but
+        its class is still a class.
+    audit: findings are recorded in ``context.info["codes"]["audit"]``.
     max_sample: the most rows of files from which cut points are learned.
 
-    The table is read twice: the first pass sees values, classes, weights and
-    numbers, the second codes the rows, which are then kept. Cut points are
-    learned from all numbers of a table in memory (up to 134 million), and from
-    `max_sample` rows of files (fewer where more than 80 numeric columns would
-    make the sample large): the rows whose index has the smallest hash under the
-    seed, so the sample depends neither on chunking nor on threads. Weights
-    enter the cut points as repetitions: N is their sum. Dates and times are
-    numbers: seconds since 1970.
+    The table is read twice: the first pass sees values, classes, weights and numbers, the second
+    codes the rows. Cut points are learned from all numbers of a table in memory, and from up to
+    `max_sample` rows of files: those whose index has the smallest hash under the seed, so the
+    sample depends neither on chunking nor on threads.
     """
     if missing not in ("value", "marginalize"):
         raise ConfigurationError(
@@ -365,11 +350,7 @@ def encode_rows(
     sample_weight: Any = None,
     context: FitContext,
 ) -> Rows:
-    """Return more training rows as codes of a given codebook.
-
-    Parameters are those of `learn_codebook`. One pass reads labels and weights
-    where there are weights, one codes the rows.
-    """
+    """Code more training rows with a given codebook; parameters as in `learn_codebook`."""
     source = open_source(X)
     find_features(source, target, sample_weight)
     name = target if isinstance(target, str) else None

@@ -57,15 +57,11 @@ class MatchedTable:
         ignore_extra: bool = False,
         remedy: str = "Drop unseen columns.",
     ) -> MatchedTable:
-        """Match a table's columns.
+        """Match a table's columns by name, or by position where either table has no names.
 
-        By name, in any order; by position where the table or the training table had no
-        names of its own (NumPy arrays, lists of rows). The target's column may be there.
-
-        target: the column of true classes, where it is read.
+        target: the column of true classes, where it is read; it may be there anyway.
         kept: columns that are there for something else. By name they may be features too.
-        ignore_extra: whether columns unknown to the model are passed over, or refused.
-        remedy: what the error says of those.
+        ignore_extra: whether columns unknown to the model are ignored, or refused with a `remedy`.
         """
         table = open_source(X)
         source = _complete(codebook, table)
@@ -139,11 +135,7 @@ class MatchedTable:
 
 
 def _complete(codebook: Codebook, source: Source) -> Source:
-    """Return the table with the columns that it may lack, each missing in every row.
-
-    Those are the columns that the model leaves out, and under
-    ``missing="marginalize"`` any: what is not there is summed out.
-    """
+    """Return the table with the columns that it may lack, each missing in every row."""
     if not (source.named and codebook.named):
         return source
     absent = [name for name in codebook.domain.names if name not in source.names]

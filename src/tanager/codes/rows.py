@@ -78,11 +78,7 @@ class Domain(EqualByArrays):
         return len(self.names)
 
     def check_codes(self, codes: Codes) -> Codes:
-        """Return codes as the compiled loops read them, or say what is wrong with them.
-
-        A code at or past a feature's arity stands for an unknown value, so that every
-        uint8 or uint16 is in range.
-        """
+        """Return codes as the compiled loops read them; a code at or past the arity is unknown."""
         given = np.asarray(codes)
         if given.ndim != 2 or given.shape[0] != self.n_features:
             raise DataError(
@@ -137,15 +133,11 @@ Choice = Callable[[Indices], NDArray[np.bool_]]
 
 
 class Rows:
-    """Rows of one domain as codes, kept where they were coded.
+    """Rows of one domain as codes, kept where they were coded; immutable.
 
-    Made by `learn_codebook`, by `in_memory`, or as a part of other rows by
-    `subset` and `take`. Immutable; reading from the start is possible any
-    number of times, and cheap: codes are never made twice.
-
-    pieces: in the order of the rows.
-    weighted: whether the chunks have weights.
-    n_rows, total_weight: where they are known; else they are counted when first asked for.
+    Made by `learn_codebook`, by `in_memory`, or from other rows by `subset` and `take`. Reading
+    them again is cheap: codes are never made twice. `n_rows` and `total_weight` are counted when
+    first asked for, unless they are given.
 
     >>> domain = Domain(("a",), np.array([3]), 2)
     >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
@@ -182,12 +174,9 @@ class Rows:
         weights: Floats | None = None,
         block_rows: int = BLOCK_ROWS,
     ) -> Rows:
-        """Return arrays as rows.
+        """Return arrays as rows, in chunks of `block_rows`.
 
-        codes: shape (n_features, n_rows)
-        labels: shape (n_rows,)
-        weights: shape (n_rows,); as given by `exact_weights`.
-        block_rows: rows in a chunk. Results do not depend on it.
+        Shapes are (n_features, n_rows), (n_rows,) and (n_rows,); weights come from `exact_weights`.
         """
         codes, n_rows = domain.check_codes(codes), labels.shape[0]
         lengths = {codes.shape[1], n_rows, n_rows if weights is None else weights.shape[0]}
@@ -232,11 +221,7 @@ class Rows:
         return (chunk for piece in self._pieces for chunk in piece.chunks())
 
     def subset(self, choice: Choice) -> Rows:
-        """Return a view of the rows that a function of their indices chooses.
-
-        Nothing is copied; each pass chooses anew. `Fold` and `Sample` of
-        `tanager.codes` are such functions; any picklable one will do.
-        """
+        """Return a view of the rows that a picklable function of indices (`Fold`) chooses."""
         pieces = [_ChosenPiece(piece, choice) for piece in self._pieces]
         return Rows(self.domain, pieces, weighted=self.weighted)
 
@@ -264,11 +249,7 @@ class Rows:
         return Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True)
 
     def gather(self) -> Chunk:
-        """Return all rows as one chunk in memory: for learners that need them at once.
-
-        Raises a MemoryBoundError that says how much is needed where half of the
-        free memory is not enough.
-        """
+        """Return all rows as one chunk in memory; a MemoryBoundError if that's too much."""
         if len(self._pieces) == 1 and isinstance(self._pieces[0], KeptChunk):
             return self._pieces[0].chunk
         n_rows, dtype = self.n_rows, code_dtype(self.domain.arities)
@@ -332,15 +313,10 @@ class _WeighedPiece:
 
 
 def exact_weights(weights: Floats, total: float) -> Floats:
-    """Round weights to a dyadic grid on which every sum of them is exact.
+    """Round non-negative weights to a dyadic grid on which every sum of them is exact.
 
-    With the grid's step at 2^-52 of a bound on the total, no partial sum needs
-    more than 53 bits, so float64 addition is associative: counts depend neither
-    on the order of rows nor on the chunking nor on the number of threads. The
-    relative change of a weight is below 2^-52 times total over weight.
-
-    weights: non-negative.
-    total: the sum of the weights of all rows, of which these may be a part.
+    With the grid's step at 2^-52 of a bound on the `total` weight of all rows, no partial sum
+    needs more than 53 bits, so that counts depend neither on the order of rows nor on the chunking.
     """
     if total <= 0:
         return weights

@@ -42,10 +42,8 @@ class Sampled(NamedTuple):
 class RowSample:
     """Keeps the `size` rows whose index has the smallest hash under the seed.
 
-    Which rows these are depends on the seed and on the rows' indices alone,
-    not on how the rows were split. Rows are held in arrays with a quarter more
-    room than `size`; when they are full, the largest hashes leave in place.
-    Where the table has no more than `size` rows, all are kept and none is hashed.
+    Rows are held in arrays with a quarter more room than `size`; when these are full, the largest
+    hashes leave. A table of no more than `size` rows is kept whole, and nothing is hashed.
     """
 
     def __init__(self, seed: int, size: int, n_columns: int, n_rows: int) -> None:
@@ -176,15 +174,7 @@ class Seen:
 
 
 class SeeingPass:
-    """Gathers what `Seen` holds.
-
-    kinds: numbers are sampled, categories taken as they are; of an ordered category the type tells
-        the order.
-    target: the target's name, for messages.
-    seed: of the sample.
-    sample_rows: the most rows in the sample.
-    n_rows: rows of the table: where the sample takes them all, none is hashed.
-    """
+    """Gathers what `Seen` holds; `kinds` are "number" (sampled), "category" and "ordered"."""
 
     def __init__(
         self,

@@ -24,11 +24,9 @@ MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one wi
 def as_labels(
     y: Any, *, warn: bool = True, name: str | None = None, start: int = 0
 ) -> tuple[pa.Array, np.dtype[Any]]:
-    """Return 1-D labels as an Arrow array, and the dtype the classes shall have.
+    """Return 1-D labels as an Arrow array, and the dtype of the classes: that of ``np.unique(y)``.
 
-    The dtype is what ``np.unique(np.asarray(y))`` would have. One column of two dimensions
-    is taken, with scikit-learn's warning. Errors call labels by `name`, or a series by its
-    own, and count rows from `start`.
+    Errors call labels by `name`, or a series by its own, and count rows from `start`.
     """
     own = getattr(y, "name", None)
     name = own if name is None and isinstance(own, str) else name
@@ -141,11 +139,7 @@ def ordered_target(order: Any, name: str) -> tuple[CategoricalColumn, np.dtype[A
 
 
 def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the classes in the dtype of the labels, in the order of their codes.
-
-    Texts of a fixed width take the longest one's room for each: beyond `MOST_LABEL_BYTES`
-    they are Python's.
-    """
+    """Return the classes in the dtype of the labels; very wide texts become Python objects."""
     values = target.values.to_pylist()
     wide = dtype.kind == "U" and dtype.itemsize * len(values) > MOST_LABEL_BYTES
     if dtype.kind == "O" or wide:
@@ -158,10 +152,7 @@ def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]
 def code_labels(
     target: CategoricalColumn, labels: pa.Array, name: str | None = None, start: int = 0
 ) -> NDArray[np.uint16]:
-    """Return the class codes of labels; a label never seen is an error that names it.
-
-    `name` is that of the labels' own column, and `start` the row that is the first of them.
-    """
+    """Return the class codes of labels, which start at row `start`; an unseen one is an error."""
     check_no_null(labels, name or target.name, start)
     # As narrow as features' codes mostly are: the same kernel serves both.
     narrow = code_dtype(np.array([target.arity]))
@@ -284,9 +275,7 @@ def no_weight_error() -> DataError:
 def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Floats:
     """Return the factor of each class on its rows' weights.
 
-    ``'balanced'`` gives every class the same total: sum of all weights over
-    (number of classes × sum of the class's weights). A mapping gives factors
-    by class; a class it does not name has 1.
+    "balanced" gives every class the same total; a class that a mapping doesn't name has 1.
     """
     if class_weight is None:
         return np.ones(len(classes))
@@ -324,9 +313,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
 def exact_sums(weights: Floats, groups: NDArray[Any], n_groups: int) -> list[int]:
     """Return the exact sum of each group's weights, as integers in units of 2^-1127.
 
-    Integers add without rounding, so sums do not depend on order or chunking.
-    Mantissas are added in two halves per exponent: both halves' sums stay
-    below 2^53 for up to 2^26 rows.
+    Mantissas are added in two halves per exponent, whose sums stay below 2^53 for 2^26 rows.
     """
     mantissa, exponent = np.frexp(weights)
     whole = (mantissa * 2.0**53).astype(np.int64)

@@ -81,10 +81,7 @@ def family_of(kind: pa.DataType, name: str) -> str:
 
 
 def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None = None) -> pa.Array:
-    """Convert values to a family; what has no counterpart there becomes null.
-
-    `known` are a column's values, where they are to be looked up among them.
-    """
+    """Convert values to a family, or to null; `known` values may be looked up among them."""
     kind = values.type
     own = family_of(kind, name)
     wanted = FAMILY_TYPES[family]
@@ -117,10 +114,7 @@ def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None =
 
 
 def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Array:
-    """Return whole floats as the text of integers, NaN as null.
-
-    Fractions are refused, and all floats where the column knows texts such as '1.0'.
-    """
+    """Return whole floats as texts of integers; refuse others, and all if a known text is '1.0'."""
     import pyarrow.compute as pc
 
     if known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py():
@@ -147,10 +141,8 @@ def to_numbers(
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     """Return a column as int64 or float64, and where it is null (None: nowhere).
 
-    The numbers under nulls are arbitrary; NaN may stand for null as well.
-    Dates and instants become seconds since 1970, durations seconds. With
-    `temporal`, what `temporal_kind` gives, a column that holds anything but them
-    is refused; a CSV file holds dates as text, which is read where it is ISO's.
+    Dates become seconds since 1970, durations seconds. With `temporal` (see `temporal_kind`) a
+    column of anything else is refused, except for ISO dates kept as text.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):

@@ -50,10 +50,7 @@ class FitContext:
         return max(LEAST_WORK, self.memory_limit // 4)
 
     def check_tables(self, sizes: Mapping[str, int]) -> None:
-        """Refuse tables that cannot be worked on within the memory limit, at least 64 MiB.
-
-        `sizes`: the bytes that the work on each feature's table takes, by the feature's name.
-        """
+        """Refuse tables beyond the memory limit; `sizes` are each feature's bytes."""
         total, limit = sum(sizes.values()), max(LEAST_TABLES, self.memory_limit)
         if total > limit:
             largest = max(sizes, key=sizes.__getitem__)
@@ -69,11 +66,7 @@ class FitContext:
         return replace(self, progress=Progress(), info={})
 
     def generator(self, *key: int) -> np.random.Generator:
-        """Return the random stream of one independent unit, named by integers.
-
-        The same key gives the same stream whatever else was drawn, so results
-        do not depend on scheduling.
-        """
+        """Return the random stream of one independent unit, a function of the key alone."""
         return np.random.Generator(np.random.PCG64(self._child(key)))
 
     def row_seed(self, *key: int) -> int:

@@ -47,26 +47,13 @@ INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
 class DaskEngine:
     """Runs passes on the workers of a Dask cluster.
 
-    client: none is the current client, or else a new cluster on this machine, one process a core.
-    small: rows that take at most so many bytes, raw in memory or as codes, are worked on by threads
-        of this process: a pass over them takes less time than a message to a worker and back. 0
-        sends everything to the workers.
-    patience: seconds that may pass without a worker, or without any task ending while no worker is
-        busy, before an EngineError says what was waited for.
+    client: None is the current one, or else a new cluster on this machine, one process per core.
+    small: rows of at most so many bytes are worked on by threads of this process: a pass over them
+        takes less time than a message to a worker and back. 0 sends everything to the workers.
+    patience: seconds without a worker, or without progress, before an EngineError is raised.
 
-    The workers need the same version of Tanager, and read files themselves: a
-    path must mean the same file on every machine. A table in memory is sent to
-    the workers. Work on things that are in this process's memory (the cut points of a
-    column, the table of a family) is done here.
-
-    ::
-
-        from distributed import Client
-        from tanager import BayesNetClassifier
-
-        client = Client("tcp://scheduler:8786")
-        clf = BayesNetClassifier("tan", "hdp", engine=client)
-        clf.fit("/shared/rows/", "label")
+    Workers need the same version of Tanager, and read files themselves: a path must mean the same
+    file on every machine. A table in memory is sent to them.
     """
 
     def __init__(
@@ -243,11 +230,7 @@ class DaskEngine:
             yield worker, share
 
     def _placement(self, futures: list[Future]) -> tuple[dict[Any, str], dict[Any, int]]:
-        """Return which worker holds each future's result, and the threads of every worker.
-
-        Asked again after some seconds only: a task whose worker has gone meanwhile
-        runs on another.
-        """
+        """Return each future's worker, and every worker's threads; known for some seconds."""
         keys = frozenset(future.key for future in futures)
         since, known, found = self._placed
         if known != keys or time.monotonic() - since > PLACED_SECONDS:
@@ -269,10 +252,7 @@ class DaskEngine:
         return is_data and n_bytes <= self.small
 
     def _hold(self, thing: Any, stage: str, n_tasks: int) -> Any:
-        """Return the bytes of a thing for tasks: themselves where few, else held by a task.
-
-        The result of a task outlives the worker that holds it; scattered data does not.
-        """
+        """Return a thing's bytes, or if many a task's result, which outlives its worker."""
         data = tasks.dump(thing)
         if len(data) * n_tasks <= INLINE:
             return data

@@ -26,10 +26,9 @@ _lock = threading.Lock()
 
 
 class Parcel:
-    """What a task gives. On its way to another process it is one text of bytes.
+    """What a task gives, as one text of bytes between processes.
 
-    Dask's own way views arrays where they arrive, at addresses that are no multiple of
-    their numbers' size; compiled loops must refuse those.
+    Dask's own way would give arrays at unaligned addresses, which compiled loops refuse.
     """
 
     def __init__(self, content: Any) -> None:

@@ -25,19 +25,12 @@ MAX_BYTES = 1 << 26  # of one pass: a larger statistic is gathered again rather 
 
 
 class JournalEngine:
-    """Runs passes by another engine, and notes down what they gathered.
+    """Runs passes by another engine, and notes down what they gathered, every so many seconds.
 
-    An optimiser is a chain of passes, each of which depends on the results of
-    those before. The same chain with the noted results is the same optimiser: it
-    goes through what was done in no time, and then goes on, to the same end.
-
-    engine: runs the passes.
-    folder: where the notes are: NumPy's npz files, data and never code.
-    every: seconds between two writes.
-
-    A note is used only for the pass of the same number and content over the same part
-    of the rows: with another memory limit there are other passes before it. Passes whose
-    statistics are not plain arrays, or are large, are run again.
+    An optimiser is a chain of passes, each of which depends on the results before it: with the
+    noted results it goes through what was done in no time, then on to the same end. A note is used
+    only for the pass of the same number and content over the same part of the rows. Statistics
+    that are large, or not plain arrays, are gathered again.
     """
 
     def __init__(self, engine: Engine, folder: Path, every: float = 120.0) -> None:

@@ -51,10 +51,7 @@ def read_memory_limit(given: str | int | None) -> int:
 
 
 def free_memory() -> int:
-    """Return the bytes of memory that are free: of the machine, or of this container if less.
-
-    4 GiB where the system does not say.
-    """
+    """Return the free bytes of the machine or container; 4 GiB if the system doesn't say."""
     free = [_machine_memory(), _container_memory()]
     return min((n for n in free if n is not None), default=4 << 30)
 
@@ -91,10 +88,7 @@ def reset_peak_memory() -> None:
 
 
 def peak_memory_mb() -> float | None:
-    """Return the high-water mark in MiB: since the reset on Linux, of the process elsewhere.
-
-    None where the system does not tell.
-    """
+    """Return the process's high-water mark in MiB, on Linux since the reset; None if unknown."""
     try:
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -116,10 +110,7 @@ Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
 
 @dataclass(frozen=True, eq=False)
 class KeptChunk(Generic[Chunk]):
-    """A chunk in memory, at its own address.
-
-    `store` is the store that counts its bytes, if one does.
-    """
+    """A chunk in memory, at its own address; `store` counts its bytes, if one does."""
 
     chunk: Chunk
     store: Store | None = None
@@ -177,13 +168,10 @@ class _Place:
 
 
 class Store:
-    """Keeps chunks; any thread may add to it.
+    """Keeps chunks from any thread: up to a limit in memory, later ones in a temporary file.
 
-    memory_limit: bytes of chunks in memory; later chunks go to a temporary file.
-
-    The file has no name where the platform allows that (on Windows the system
-    deletes it when it is closed), so nothing stays behind even if the process
-    is killed. It lies in Python's temporary folder, see ``tempfile.gettempdir``.
+    The file has no name where the platform allows that, so nothing stays behind if the process is
+    killed. It lies in Python's temporary folder.
     """
 
     def __init__(self, memory_limit: int) -> None:

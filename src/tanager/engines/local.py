@@ -25,14 +25,9 @@ Report = Callable[[int], None]
 
 
 class LocalEngine:
-    """Runs passes on threads of this process.
+    """Runs passes on threads of this process: None is one, -1 one per core.
 
-    Each thread takes the next piece, reads it, and adds it to a state of its
-    own; the states are merged in a fixed order.
-
-    n_jobs: number of threads; None is one, -1 is one a core, as in scikit-learn.
-
-    n_passes: passes run so far.
+    Each thread adds the next pieces to a state of its own; the states are merged in a fixed order.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:

@@ -18,11 +18,7 @@ Item = TypeVar("Item")
 
 
 class Piece(Protocol[Chunk_co]):
-    """The address of some rows: small, and picklable.
-
-    Whoever runs a pass reads the rows there: in a thread, in a worker process,
-    on another machine. A view of another piece has that one as `piece`.
-    """
+    """The address of some rows, small and picklable; a view of another piece has it as `piece`."""
 
     @property
     def n_rows(self) -> int:
@@ -46,11 +42,9 @@ class Pieces(Protocol[Chunk_co]):
 class Pass(Protocol[Chunk_contra, State, Result_co]):
     """A statistic of all rows that can be gathered chunk by chunk.
 
-    `merge` is associative and commutative, exactly and not just up to
-    rounding, so that the result depends neither on the chunking nor on the
-    engine. Passes and states are picklable: an engine may gather on other
-    machines. One that may have to repeat a merge starts it from a fresh `zero`,
-    so that nothing counts twice.
+    `merge` is associative and commutative, exactly, so that the result depends neither on the
+    chunking nor on the engine. Passes and states are picklable. An engine that may have to repeat
+    a merge starts it from a fresh `zero`, so that nothing counts twice.
     """
 
     def zero(self) -> State:
@@ -91,11 +85,7 @@ class Passes:
 
 
 class Engine(Protocol):
-    """Runs passes over data, maps functions over independent items, and keeps coded rows.
-
-    Everything it is given is picklable: module-level functions, partial
-    applications of them, small objects.
-    """
+    """Runs passes over data, maps functions over items, and keeps rows; all picklable."""
 
     def run(
         self,
@@ -125,18 +115,13 @@ class Engine(Protocol):
     ) -> Sequence[Piece[Chunk]]:
         """Read every piece once and keep its chunks; return their addresses, in order.
 
-        A chunk is a NamedTuple of arrays, numbers and None, with `n_rows`.
-        `memory_limit` is in bytes, for all chunks on one machine together; what
-        is more goes to disk.
+        A chunk is a NamedTuple with `n_rows`. What exceeds `memory_limit` bytes per machine goes to
+        disk.
         """
 
 
 def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
-    """Turn the estimator's `engine` and `n_jobs` into an engine.
-
-    "local" is threads of this process; "dask" the current `distributed.Client`,
-    or a new cluster on this machine; a `distributed.Client` its own cluster.
-    """
+    """Turn the estimator's `engine` and `n_jobs` into an engine."""
     if engine == "local":
         from tanager.engines.local import LocalEngine
 

@@ -102,10 +102,7 @@ class FamilyCells:
         return np.indices(self.shape[:depth]).reshape(depth, self.n_prefixes(depth))
 
     def step(self, prefix: Ints, depth: int, value: Ints) -> Ints:
-        """Return the contexts of one parent more, from those of `depth` and its values.
-
-        Both are of one shape; -1 in, or a context that has no cells, gives -1.
-        """
+        """Return the contexts of one parent more, from those of `depth` and its values, or -1."""
         arity = self.shape[depth]
         wanted = prefix * arity + value
         known = (prefix >= 0) & (value < arity)
@@ -120,10 +117,7 @@ class FamilyCells:
     def find(
         self, values: Sequence[NDArray[np.integer]] | NDArray[np.integer], blank: int
     ) -> NDArray[np.int32]:
-        """Return the cell of each row of the members' values, (n_members, n_rows).
-
-        Counted from the family's first; `blank` where a value is unknown or the context has none.
-        """
+        """Return each row's cell from the members' values, (n_members, n_rows), or `blank`."""
         *parents, own = values
         context = np.zeros(len(own), np.int64)
         for depth, value in enumerate(parents):
@@ -186,10 +180,7 @@ class Layout:
         return self.domain.n_classes
 
     def locate(self, codes: Codes) -> NDArray[np.int32]:
-        """Return every family's cell of each row, shape (n_families, n_rows).
-
-        A row with an unknown member, or with a context without cells, has the last.
-        """
+        """Return every family's cell of each row, (n_families, n_rows); the last if it has none."""
         cells = np.empty((len(self.families), codes.shape[1]), np.int32)
         for at, family in enumerate(self.families):
             blank = self.n_cells - 1 - family.start
@@ -233,10 +224,7 @@ def _read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Fl
 
 
 def cell_pairs(layout: Layout) -> Ints:
-    """Return all pairs of neighbouring cells, shape (2, n_pairs).
-
-    A family without cells for every context has no pairs across those that lack them.
-    """
+    """Return all pairs of neighbouring cells, shape (2, n_pairs)."""
     found = [np.zeros((2, 0), np.int64)]
     for family in layout.families:
         contexts = family.prefix_values(family.depth)
@@ -282,10 +270,8 @@ def fill_tables(
 ) -> Tables:
     """Turn trained cells, (n_cells, n_classes), into tables that answer every context.
 
-    `counts`, (n_cells,), is how often each cell was seen, whatever the class. With `normalized`
-    each context's cells sum to one, so a context that was seen keeps all its cells. With `shared`
-    cells share parameters, so a cell without rows is trained too: only contexts without cells
-    are filled.
+    `counts`, (n_cells,), is how often each cell was seen. With `normalized` each context's cells
+    sum to one. With `shared` parameters only contexts without cells are filled.
     """
     families: list[FamilyTable] = []
     for family, table in zip(layout.families, base.families, strict=True):

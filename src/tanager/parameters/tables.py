@@ -8,6 +8,7 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Codes, Groups
@@ -354,10 +355,7 @@ def family_members(structure: Structure, at: int) -> Ints:
 def drop_unread(
     structure: Structure, tables: Tables, required: Sequence[Sequence[int]] | None = None
 ) -> tuple[Structure, Tables]:
-    """Return structure and tables without the parents that a table reads as one group.
-
-    Parents that each feature is `required` to have stay.
-    """
+    """Return structure and tables without parents, unless required, read as one group."""
     parents, families = [], []
     places = zip(structure.selected, structure.parent_indices, tables.families, strict=True)
     for feature, held, table in places:

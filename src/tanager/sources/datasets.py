@@ -115,10 +115,7 @@ def open_lake_table(table: Any) -> Source:
 
 
 def is_delta_folder(path: str) -> bool:
-    """Return whether a path or URL is a folder with a Delta table's log.
-
-    Its Parquet files alone are not the table: some were replaced or deleted.
-    """
+    """Return whether a path or URL is a folder with a Delta log."""
     from tanager.sources.remote import exists, is_url, local_path
 
     if is_url(path) and local_path(path) is None:
@@ -133,8 +130,7 @@ def open_lake(url: str) -> Source:
     """Open a table by its address.
 
     ``delta:///folder`` and ``delta+s3://bucket/table``, with ``?version=3`` for an older one; a
-    folder with a Delta log; ``iceberg://catalog/namespace.table``, with ``?snapshot=ID``, the
-    catalog as pyiceberg's configuration names it.
+    folder with a Delta log; ``iceberg://catalog/namespace.table``, with ``?snapshot=ID``.
     """
     scheme = url.partition("://")[0] if "://" in url else ""
     try:
@@ -283,10 +279,7 @@ def is_dask_frame(X: Any) -> bool:
 
 
 def open_dask(frame: Any) -> Source:
-    """Open a Dask DataFrame; every partition is computed once for its size and types.
-
-    That runs on the current client's workers, where there is one.
-    """
+    """Open a Dask DataFrame; every partition is computed once for its size and types."""
     import cloudpickle
     import dask
 

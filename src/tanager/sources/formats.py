@@ -146,11 +146,7 @@ class ParquetTable(TableFile):
 
 
 class IpcTable(TableFile):
-    """An Arrow IPC file (also Feather) or stream.
-
-    Its bytes are not mapped into memory: a file that another program cuts short
-    while it is mapped ends the process.
-    """
+    """An Arrow IPC file or stream, never mapped: a mapped file cut short ends the process."""
 
     def __init__(self, path: Path | RemoteFile) -> None:
         self.path = path
@@ -278,11 +274,7 @@ def _read_excel(path: Path) -> pa.Table:
 
 
 def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of the first sheet; some may be short. Empty ones are left out, as in CSV.
-
-    One cell at the far end of a row makes all before it exist, so that a small file could ask
-    for any memory.
-    """
+    """Return the non-empty rows of the first sheet, unless they are more than the file can fill."""
     if not sheets:
         raise DataError(f"{path} has no sheet of cells. Pass a file with one.")
     sheets[0].reset_dimensions()  # what a file says of its size may be wrong, and rows be lost

@@ -29,9 +29,6 @@ _UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 def admit_array(array: NDArray[Any]) -> NDArray[Any]:
     """Return a NumPy array in native byte order, aligned, and of a type that kernels know.
 
-    Floats of other widths than 32 and 64 bits become float64, dates and durations seconds or
-    a finer unit that Arrow has. An array that is fine already is returned as it is.
-
     >>> admit_array(np.array([1.5, 2.5], dtype=">f8")).dtype.isnative
     True
     """
@@ -63,11 +60,7 @@ def _to_doubles(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def admit_column(values: Any, what: str) -> pa.Array:
-    """Return a column of any kind as one Arrow array of a plain type, gaps as nulls.
-
-    values: one-dimensional.
-    what: what errors call it, such as ``Column 'age'``.
-    """
+    """Return a column of any kind as one Arrow array of a plain type; errors call it `what`."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return _from_arrow(values, what)
     if isinstance(values, np.ndarray):
@@ -146,11 +139,7 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
 
 
 def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
-    """Return NumPy's texts or bytes of a fixed width.
-
-    Arrow's own conversion ends a text where a NUL stands in it, so that different ones become
-    one, and gives many texts in parts.
-    """
+    """Return NumPy's texts or bytes of a fixed width; Arrow's own conversion ends them at a NUL."""
     try:
         if values.dtype.kind == "S":
             values = np.char.decode(values, "utf-8")

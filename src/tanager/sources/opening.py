@@ -36,17 +36,9 @@ def open_source(
 ) -> Source:
     """Open any table as a source: addresses of rows, read where they are needed.
 
-    X: a 2-D NumPy array (numbers, booleans, strings, objects), a list of rows, a pandas, polars or
-        Dask DataFrame, a pyarrow Table, RecordBatchReader or Dataset, a DuckDB relation or anything
-        else that speaks the Arrow C-stream protocol, or a path, glob, folder or list of paths to
-        Parquet, Arrow IPC, CSV, JSON-lines or Excel files; ``-`` is standard input.
-    columns: keep these columns only, in this order.
-    style: how texts are meant: cells that mean "missing"; of CSV files the encoding and the decimal
-        mark.
-
-    A C stream can be read only once in general, so it is read into memory as
-    an Arrow table; so is a RecordBatchReader. Files, datasets, queries and DuckDB
-    relations are streamed and never read whole. Neither pandas nor polars nor DuckDB is imported.
+    `columns` keeps some, in this order; `style` says how texts are meant. Streams and readers are
+    read into memory; files, datasets, queries and DuckDB relations never are as a whole. Neither
+    pandas nor polars nor DuckDB is imported.
 
     >>> source = open_source([["sunny", 31.5], ["rainy", None]])
     >>> source.names, source.n_rows
@@ -143,11 +135,7 @@ def _listed(given: Any, name: str) -> tuple[str, ...]:
 
 
 def _from_address(X: Any) -> Any:
-    """Return the table that an address names; files, and what is no address, as they are.
-
-    A database, a Delta or Iceberg table, or what an installed package reads; the names that are
-    known here come first.
-    """
+    """Return the table that an address names; files, and what is no address, as they are."""
     given = X[0] if isinstance(X, list | tuple) and len(X) == 1 else X
     if isinstance(given, Path):
         given = str(given)

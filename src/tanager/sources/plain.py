@@ -26,10 +26,10 @@ _NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Return ``pa.array(values, kind)`` of values without a gap.
+    """Return ``pa.array(values, kind)`` of values without a gap, and without importing pandas.
 
-    Arrow's own would first import pandas where it is installed: longer than all the rest of
-    a prediction. Types: null, bool, string, and whole numbers and floats of 32 or 64 bits.
+    Arrow's own does, where pandas is installed: longer than all the rest of a prediction. Types:
+    null, bool, string, and whole numbers and floats of 32 or 64 bits.
     """
     if kind == pa.null():
         return pa.nulls(len(values))
@@ -47,10 +47,7 @@ def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.A
 
 
 def plain_numbers(array: pa.Array) -> NDArray[Any]:
-    """Return ``array.to_numpy(zero_copy_only=False)`` of numbers or booleans without a gap.
-
-    Arrow's own would first import pandas, see `plain_array`. Numbers are not copied.
-    """
+    """Return numbers or booleans without a gap as NumPy's, without importing pandas."""
     if array.null_count:
         raise ValueError("an array with gaps has no plain numbers")
     start, end = array.offset, array.offset + len(array)
@@ -72,10 +69,9 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which a column is read.
+    """Return the type in which a column is read: no views, no wrappers, bytes as text.
 
-    No views and no wrappers; bytes are text; decimals are integers where 64 bits hold all of
-    their digits, else of 128 or 256 bits.
+    Decimals are integers where 64 bits hold all of their digits, else of 128 or 256 bits.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
@@ -188,8 +184,7 @@ def join_chunks(column: pa.ChunkedArray) -> pa.Array:
 def check_columns(table: pa.Table | pa.RecordBatch) -> None:
     """Refuse columns whose memory is not what their type says, by name.
 
-    Offsets and dictionary codes of a damaged file point outside their buffers,
-    and Arrow follows them: the process dies. A full check costs 1 % of coding.
+    Arrow would follow a damaged file's offsets out of its buffers. The check costs 1 % of coding.
     """
     for name, column in zip(table.schema.names, table.columns, strict=True):
         try:

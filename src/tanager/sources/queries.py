@@ -137,10 +137,7 @@ def quoted_name(name: str) -> str:
 
 
 def _tally(column: pa.Array) -> int:
-    """Return a 64-bit number that depends on the values, not on their order or their batches.
-
-    Those of batches are added up, and wrap around.
-    """
+    """Return a 64-bit number that depends on the values, not on their order; sums wrap around."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     n_null, column = column.null_count, column.drop_null()
@@ -320,8 +317,7 @@ _STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gathe
 class PostgresServer(Database):
     """A PostgreSQL database at one moment.
 
-    The connection that exported the snapshot stays open as long as the source does; other
-    connections, also of other machines, read that snapshot.
+    The connection that exported the snapshot stays open; others, on any machine, read it.
     """
 
     def __init__(self, parts: SplitResult) -> None:

@@ -64,13 +64,7 @@ class ByteBudget:
 
 
 class RemoteFile:
-    """A file in a store: its address. Small and picklable; opened where it is read.
-
-    root: the URL that leads to the store.
-    path: the file's path in that store.
-
-    n_read: bytes fetched by this process.
-    """
+    """The address of a file in a store, small and picklable; `n_read` counts the bytes fetched."""
 
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
@@ -282,12 +276,7 @@ def forget_stores() -> None:
 def find_remote(
     url: str, wanted: Callable[[PurePosixPath], bool]
 ) -> list[tuple[RemoteFile, tuple[str, ...]]]:
-    """Return the files of a URL: of an object, of a folder, or of a pattern with ``*``.
-
-    wanted: whether a file in a folder is part of the table.
-
-    Returns: each file with the names of the folders it was found in, below the one that was named.
-    """
+    """Return the files of a URL (object, folder, pattern), each with its folders' names."""
     from pyarrow import fs
 
     address, mark, query = url.partition("?")
@@ -382,10 +371,7 @@ def exists(url: str) -> bool:
 
 
 def upload(file: BinaryIO, url: str) -> None:
-    """Write a file of this machine to a URL.
-
-    Stores show an object when all of it has arrived: it is whole, or not there.
-    """
+    """Write a file of this machine to a URL: whole, or not at all."""
     from pyarrow import fs
 
     store, target = _store(url)

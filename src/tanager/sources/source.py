@@ -38,11 +38,7 @@ class Fragment(ABC):
     def batches(
         self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """Read some columns, a bounded number of rows at a time.
-
-        columns: the columns to read, in this order; the others are not touched.
-        batch_rows: the most rows in one batch.
-        """
+        """Read these columns, in this order, at most `batch_rows` rows at a time."""
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
         """Return some columns as the numeric matrix they are, (n_rows, n_columns), or None."""
@@ -52,11 +48,7 @@ class Fragment(ABC):
 class Source(ABC):
     """A table that can be read any number of times: the base of all sources.
 
-    names: column names, in the table's order.
-    schema: the columns' types.
-    in_memory: whether the rows are in memory already.
-    named: whether the names came with the data. Columns of an unnamed table are matched by
-        position.
+    `named` says whether the names came with the data; columns without are matched by position.
     """
 
     in_memory = False
@@ -101,12 +93,7 @@ class Source(ABC):
         return select_columns(self, columns)
 
     def as_text(self, columns: Collection[str]) -> Source:  # noqa: ARG002
-        """Return the table with some columns as the text they were written in.
-
-        Only CSV files are written so, and a column's type is then a guess from
-        the rows at hand; every other table has types of its own and stays as
-        it is.
-        """
+        """Return the table with some columns as written: only a CSV file's types are guesses."""
         return self
 
     @property
@@ -118,10 +105,7 @@ class Source(ABC):
         """Keep up to so many bytes of what is fetched over the network, for the next read."""
 
     def hash_text(self) -> Source:
-        """Return the table with its text as dictionaries, where it is in memory.
-
-        Then text is hashed once, however often the rows are read.
-        """
+        """Return the table with its text as dictionaries, if in memory: hashed once."""
         return self
 
     def __repr__(self) -> str:
@@ -136,8 +120,7 @@ class MappedSource(Source):
 
     schema: the columns; one that the source lacks is missing in every row.
     again: makes the same of another source.
-    changes: what becomes of a column's array, where it is read; module-level functions or partials
-        of them, since fragments travel.
+    changes: picklable functions from a column's array to the one that is read.
     """
 
     def __init__(

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def apply_style(source: Source, style: TextStyle | None) -> Source:
-    """Return a table that is no CSV file with the texts that mean "missing" made missing.
-
-    An encoding or a decimal mark is how a CSV file is written: elsewhere it is refused,
-    not ignored.
-    """
+    """Make texts missing in a table that is no CSV file; refuse an encoding or a decimal mark."""
     if style is None:
         return source
     for name, given, usual in (

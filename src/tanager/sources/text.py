@@ -78,11 +78,9 @@ def _is_text(value: object) -> bool:
 class CsvTable(TableFile):
     """A CSV file; without a header its columns are x0, x1, ...
 
-    One scan settles every column's type from all rows (integer, float,
-    boolean, else string) and counts the rows. So a value of another type late
-    in the file widens the column instead of failing, and every pass reads the
-    same types. `as_text` overrules the guess. The delimiter is the comma, the
-    semicolon, the tab or the bar: what the header has most of outside quotes.
+    One scan settles every column's type from all rows, so that a late value of another type
+    widens the column and every pass reads the same types. The delimiter is what the header has
+    most of outside quotes: comma, semicolon, tab or bar.
     """
 
     def __init__(self, path: Path | RemoteFile, style: TextStyle | None = None) -> None:

@@ -160,11 +160,7 @@ def _integrate(function: Callable[[float], float]) -> float:
 def monte_carlo_constants(
     sampler: JointSampler, n_classes: int, n_samples: int, generator: np.random.Generator
 ) -> Constants:
-    """Estimate the constants of any symmetric distribution from draws.
-
-    Simple linear regression of A on B (step 5 of algorithm 1, step 7 of
-    algorithm 2). The standard error falls with the square root of `n_samples`.
-    """
+    """Estimate the constants of any symmetric distribution by regression of A on B over draws."""
     draws = np.asarray(sampler(generator, n_samples, n_classes), np.float64)
     if draws.shape != (n_samples, n_classes) or not (draws > 0).all():
         raise ConfigurationError(
@@ -195,9 +191,8 @@ def dirichlet_sampler(a: float, b: float) -> JointSampler:
 def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> JointSampler:
     """Return a sampler that draws one component after the other (algorithm 1).
 
-    quantile: ``quantile(u, earlier)`` inverts the distribution function of the next component given
-        the `earlier` ones, at `u` (n_samples,), uniform on (0, 1); `earlier` has shape (n_samples,
-        number drawn so far).
+    ``quantile(u, earlier)`` inverts the distribution function of the next component given the
+    `earlier` ones, (n_samples, number so far), at uniform `u`, (n_samples,).
     """
 
     def draw(generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:

@@ -11,22 +11,12 @@ from tanager.structure.constraints import Limits
 
 
 def maximum_arborescence(weights: Floats, root: int | None = None) -> Ints:
-    r"""Return the directed spanning tree of largest total weight.
+    """Return each vertex's parent in the heaviest directed spanning tree, -1 for the root.
 
-    For scores that change when an edge is reversed; a maximum spanning tree
-    serves where they do not.
-
-    weights: shape (n, n); ``weights[i, j]`` is the weight of the edge i → j, that is of i as the
-        parent of j. The diagonal is ignored; ``-inf`` means that there is no such edge.
-    root: the vertex without a parent; None takes the root of the best tree.
-
-    Returns: shape (n,); each vertex's parent, -1 for the root. Of equally heavy edges into a vertex
-        the one from the lowest index is tried first.
-
-    Chu–Liu/Edmonds in Tarjan's form for dense graphs: :math:`O(n^2)` time and
-    one :math:`n \times (n+1)` copy of the weights.
-
-    Tarjan (1977), Finding optimum branchings, doi:10.1002/net.3230070103.
+    ``weights[i, j]``, shape (n, n), is the weight of i as the parent of j, ``-inf`` for no such
+    edge; `root` None takes that of the best tree. Of equally heavy edges the one from the lowest
+    index is tried first. Chu–Liu/Edmonds in Tarjan's form for dense graphs, :math:`O(n^2)`: Tarjan
+    (1977), doi:10.1002/net.3230070103.
 
     >>> import numpy as np
     >>> weights = np.array([[0.0, 5.0, 1.0], [6.0, 0.0, 2.0], [1.0, 1.0, 0.0]])
@@ -55,12 +45,10 @@ def maximum_branching(weights: Floats, limits: Limits, root_worth: Floats | None
     """Return each feature's parent in the heaviest forest that satisfies constraints, -1 for none.
 
     weights: shape (n, n); ``weights[i, j]`` is the weight of i as the parent of j.
-    limits: with at most one required parent for each feature.
-    root_worth: shape (n,); what a feature without a parent is worth; nothing by default. Tiny
-        numbers choose among the directions of trees of the same weight.
+    limits: with at most one required parent per feature.
+    root_worth: shape (n,); what a feature without a parent is worth; nothing by default.
 
-    An arborescence from one more vertex, whose arcs mean "no parent". A feature with a
-    required parent has that arc alone, so that the heaviest arborescence takes it.
+    An arborescence from one more vertex, whose arcs mean "no parent".
     """
     n = weights.shape[0]
     free = np.array([not parents for parents in limits.required], np.bool_)

@@ -20,20 +20,12 @@ STEPS = 32  # to which an octave is rounded then: to about one in a hundred
 
 
 def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
-    r"""Return I(X_i; X_j | Y) less what independent columns would show, at least zero.
+    """Return I(X_i; X_j | Y) less what independent columns would show, at least zero.
 
-    `among`: of these features alone, ascending; None is all.
-
-    The plug-in estimate is never below zero, so columns that have nothing to do
-    with each other seem to share information, and the more so the more values they
-    have: given 4,000 rows, a column of 4,000 names "explains" every other one
-    entirely. Shuffling a column within each class leaves its counts as they are
-    and breaks every dependence; the mean of the estimate over all shuffles is what
-    chance alone gives (Vinh, Epps and Bailey, 2010, for clusterings), and is
-    subtracted. From the counts N(x, y) alone: no pass, and no random number.
-
-    N. X. Vinh, J. Epps, J. Bailey, "Information theoretic measures for clusterings
-    comparison", JMLR 11 (2010), equation 24.
+    The plug-in estimate is never below zero, and grows with the number of values: given 4,000 rows
+    a column of 4,000 names "explains" every other one. What chance gives is the mean over all
+    shuffles of a column within each class (Vinh, Epps and Bailey, JMLR 11, 2010, equation 24), from
+    the counts N(x, y) alone: no pass, and no random number. `among`: these features alone.
     """
     plain = counts.cmi(among)
     found = scratch_array(plain.shape, counts.context.work_limit)

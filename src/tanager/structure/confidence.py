@@ -158,16 +158,12 @@ def _has_cycle(names: tuple[str, ...], parents: list[tuple[int, ...]]) -> bool:
 
 
 def confidence_threshold(strengths: Floats) -> float:
-    r"""Return the threshold that tells significant edges from noise.
+    """Return the threshold that tells significant edges from noise.
 
-    With :math:`F` the distribution function of the strengths, an ideal one would have only
-    strengths of 0 and 1: a share t of zeros. The t nearest to F in the :math:`L_1` norm,
-    :math:`\int_0^1 |F(x) - t|\,dx`, is the median of F(x) over x in [0, 1]; the threshold is
-    the strength of that quantile.
-
-    M. Scutari and R. Nagarajan (2013), "Identifying significant edges in graphical models of
-    molecular networks", Artificial Intelligence in Medicine 57, equation 10,
-    doi:10.1016/j.artmed.2012.12.006.
+    An ideal distribution of strengths has a share t of zeros, the rest ones. The t nearest to the
+    distribution function F in the :math:`L_1` norm is the median of F(x) over [0, 1]; the threshold
+    is the strength of that quantile (Scutari and Nagarajan 2013, equation 10,
+    doi:10.1016/j.artmed.2012.12.006).
 
     >>> confidence_threshold(np.array([0.0, 0.0, 0.1, 0.95, 1.0]))
     0.1

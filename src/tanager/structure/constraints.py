@@ -86,10 +86,7 @@ class Limits:
         return f"required ({self.names[arc[0]]!r}, {self.names[arc[1]]!r})"
 
     def arrange(self, order: Sequence[int] | Ints) -> Ints:
-        """Return an order in which required parents come first, and earlier tiers where they can.
-
-        Among the features that may come next, the first in the order given does.
-        """
+        """Return the order given, required parents first, earlier tiers where they can be."""
         if not (self.n_required or self.before.any()):
             return np.array(order, np.int64)
         given = np.asarray(order, np.int64)
@@ -116,11 +113,7 @@ class Limits:
         return needed
 
     def moral(self, order: Sequence[int] | Ints) -> Limits:
-        """Return limits that also require arcs between the required parents of one feature.
-
-        For learners whose parents are joined among themselves. `order` is what `arrange`
-        returns; arcs go along it.
-        """
+        """Return limits that also join the required parents of a feature, along `order`."""
         place = {int(feature): at for at, feature in enumerate(order)}
         required = [set(parents) for parents in self.required]
         for child in sorted(place, key=place.__getitem__, reverse=True):
@@ -335,10 +328,7 @@ class _ConstraintReader:
             yield parent, child
 
     def _check_class_arc(self, where: str, parent: Any, child: Any) -> None:
-        """Refuse an arc to the class that is required, and one from it that is forbidden.
-
-        The class is the parent of every feature and has none: the opposite is so anyway.
-        """
+        """Refuse an arc to the class that is required, and one from it that is forbidden."""
         if where == "required" and child == self._target:
             raise ConfigurationError(
                 f"constraints: required has ({parent!r}, {child!r}), but {child!r} is the class, "

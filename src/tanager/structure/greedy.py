@@ -183,10 +183,7 @@ class _Climb:
         return bar
 
     def _search(self, child: int, *, allowed: NDArray[np.bool_], bar: float) -> tuple[float, int]:
-        """Return the best gain of a child's allowed parents, and that parent.
-
-        (0, -1) where none reaches the bar.
-        """
+        """Return the best gain of a child's allowed parents, and that parent; (0, -1) for none."""
         candidates = np.flatnonzero(allowed[child])
         below = float(np.nextafter(bar, -np.inf)) if bar > 0 else 0.0
         gains = self._joint.single_gains(child, candidates.tolist(), below)

@@ -63,30 +63,18 @@ class Grid(NamedTuple):
 
 
 class RunningJoint:
-    """Log-joint of the training rows under a model that grows family by family.
+    """Log-joint of the training rows under a model that grows family by family, from naive Bayes.
 
-    Starts as naive Bayes over all features. A candidate family costs one pass
-    over the rows with one look-up each, and most rows are settled by one
-    comparison; nothing is evaluated again from the start.
-
-    rows: all training rows; copied, since rows are kept sorted by margin.
+    rows: all training rows; copied, since they are kept sorted by margin.
     score: {"cr", "cl"}; classification rate, or conditional log-likelihood.
-    epsilon: replaces zero frequencies.
-    folds: shape (n_rows,); each row's fold: its tables then come from the rows of the other folds,
-        so that every score is cross-validated.
-    pair_counts: ``pair_counts(i, j)`` gives N(x_i, x_j, y) of all rows where it is known already,
-        else None; used where there are no folds.
+    folds: shape (n_rows,); each row's tables come from the other folds: scores are cross-validated.
+    pair_counts: ``pair_counts(i, j)`` gives N(x_i, x_j, y) where it is known, else None.
 
-    score: weight of the rows that are right, or the conditional log-likelihood in units of
-        ``grid.step`` nats.
-
-    Log-probabilities are rounded to a grid of :math:`2^{-s}` nats, s at most 20
-    and such that every sum fits 32 bits. Sums are then exact integers: a
-    log-joint that is updated edge by edge equals one computed afresh, and no
-    score depends on the order of rows.
-
-    A row whose parent value is unknown answers as if it had not that parent;
-    an unknown child contributes nothing.
+    A candidate family costs one look-up per row, and most rows are settled by one comparison.
+    Log-probabilities are rounded to a grid of :math:`2^{-s}` nats, s at most 20, on which every sum
+    fits 32 bits: a log-joint updated edge by edge equals one computed afresh, and no score depends
+    on the order of rows. A row whose parent value is unknown answers without that parent; an
+    unknown child contributes nothing.
     """
 
     def __init__(
@@ -209,10 +197,7 @@ class RunningJoint:
     def single_gains(
         self, child: int, parents: Sequence[int], floor: float, *, prune: bool = True
     ) -> Floats:
-        """Return `gain` of a child with each of some single parents.
-
-        With `prune` those that cannot exceed the best before them may be bounds instead.
-        """
+        """Return `gain` of a child with each parent; with `prune` poor ones may be bounds."""
         out = np.empty(len(parents))
         pack = self._pack(child)
         for p in parents:

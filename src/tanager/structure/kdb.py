@@ -94,8 +94,7 @@ class KDB(StructureLearner):
 def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
     """Return the features by decreasing information on the class.
 
-    Ties go to the earlier column; adjusted, to the name that comes first: many features may
-    do no better than chance, and column order shouldn't rank them.
+    Ties go to the earlier column; adjusted, where many do no better than chance, to the first name.
     """
     if not adjusted:
         return information_order(counts.mi())
@@ -116,11 +115,7 @@ def dependence_parents(
     above: float = -np.inf,
     limits: Limits | None = None,
 ) -> list[tuple[int, ...]]:
-    """Return each feature's up to k parents among those before it in `order`.
-
-    Required ones come first. The others stand by decreasing conditional information, ties by
-    their place in the order; all have more information than `above`.
-    """
+    """Return each feature's up to k parents among those before it: required ones, then the best."""
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
@@ -143,10 +138,8 @@ def clique_parents(
 ) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents, which are joined among themselves.
 
-    They are the k with the greatest conditional information out of one earlier
-    feature and its parents: the one for which they have the greatest sum, ties
-    by its place in the order. Required ones come first, the others by decreasing
-    information; those have more than `above`.
+    They are the best k, by conditional information above `above`, of one earlier feature and its
+    parents: the one with the greatest sum. Required ones come first.
     """
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]

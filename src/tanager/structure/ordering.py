@@ -67,20 +67,11 @@ def _n_log_n(counts: Floats) -> float:
 def order_by_class_information(
     domain: Domain, rows: Chunk, context: FitContext, max_conditioning: int | None = None
 ) -> Ints:
-    r"""Order features greedily by :math:`I(C; X \mid \text{all earlier})`.
+    r"""Order features greedily by :math:`I(C; X \mid \text{all earlier})`; ties by column.
 
-    rows: all training rows.
-    context: its engine shares out the features.
-    max_conditioning: condition on at most so many of the first features; the rest are ordered by
-        their information given those. None stops before the patterns seen leave fewer than five
-        rows to each pattern and class on average, since estimates of the information then say
-        little.
-
-    Returns: shape (n_features,); ties go to the earlier column.
-
-    Equation 5 by joint entropies of the patterns that occur:
-    :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`. Each
-    conditioning step reads the rows once per remaining feature.
+    `max_conditioning` bounds on how many of the first features to condition; None stops before the
+    patterns leave fewer than five rows to each pattern and class. Equation 5 by joint entropies of
+    the patterns that occur: :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`.
     """
     patterns = _Patterns(domain, rows)
     remaining = list(range(domain.n_features))
@@ -103,11 +94,7 @@ def order_by_class_information(
 
 
 def order_by_single_condition(counts: Counts) -> Ints:
-    r"""Order features by :math:`\max I(C; X \mid X')` over the earlier :math:`X'`.
-
-    Equation 6; the first is the one most informative by itself. From the pair
-    counts: one pass over the rows.
-    """
+    r"""Order features by :math:`\max I(C; X \mid X')` over the earlier :math:`X'` (equation 6)."""
     given = counts.score_pairs(_ClassInformation())
     n = counts.domain.n_features
     best = counts.mi()

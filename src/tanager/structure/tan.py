@@ -143,11 +143,9 @@ def _edge_weights(weights: Floats, parents: Ints) -> Floats:
 
 
 def maximum_spanning_tree(weights: Floats, order: Ints | None = None) -> Ints:
-    """Return each node's parent in the maximum spanning tree rooted at the first node.
+    """Return each node's parent in the maximum spanning tree of a symmetric matrix, -1 for none.
 
-    Prim's algorithm on a symmetric matrix; of equal weights the first node, and the
-    earliest attachment, win. The root's parent is -1. `order`: of the nodes, by default
-    as they stand in the matrix.
+    Prim's algorithm from the first node (of `order`); the first of equal weights wins.
     """
     n = weights.shape[0]
     order = np.arange(n) if order is None else order

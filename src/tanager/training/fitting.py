@@ -110,10 +110,7 @@ def _split(task: Task, context: FitContext) -> tuple[TrainingRows, TrainingRows]
 def _search(
     task: Task, context: FitContext, rows: TrainingRows, validation: TrainingRows
 ) -> tuple[Loss, Training, list[dict[str, float]]]:
-    """Return the best loss and training of a random search; section 4.2, setting (I).
-
-    The search is scored on validation rows, by error, then by log-loss.
-    """
+    """Return the best loss and training of a random search (section 4.2, setting I)."""
     table: list[dict[str, float]] = []
     start = task.start(rows, context.generator(*task.key, START))
     store = _checkpoint(task, task.training, context, "search", start)

@@ -16,12 +16,7 @@ from tanager.numerics import Floats, Ints, log_softmax
 
 
 class Composed(NamedTuple):
-    """Further columns of contexts: the joint values of several columns.
-
-    Held as recipes, since all of them together would be many times the rows: a
-    batch has them made for its own rows, a finished structure for the few that
-    it chose.
-    """
+    """The joint values of several columns, as recipes: all of them would dwarf the rows."""
 
     members: Ints  # (n_composed, n_members); columns that are joined; -1 where a recipe has fewer
     arities: Ints  # (n_composed, n_members); their numbers of values, 1 where a recipe has fewer
@@ -38,10 +33,7 @@ class Composed(NamedTuple):
         return cls(members, sizes)
 
     def of(self, columns: NDArray[np.integer], wanted: Ints | None = None) -> Ints:
-        """Return the joint values (n_wanted, n_rows) of columns (n_columns, n_rows).
-
-        Where a member is unknown the joint value is one past the last.
-        """
+        """Return the joint values (n_wanted, n_rows) of columns; one past the last if unknown."""
         members = self.members if wanted is None else self.members[wanted]
         arities = self.arities if wanted is None else self.arities[wanted]
         number = np.zeros((members.shape[0], columns.shape[1]), np.int64)
@@ -183,10 +175,7 @@ class TrainingRows(NamedTuple):
         return TrainingRows(contexts, children, self.labels[rows], weights, self.composed)
 
     def columns(self, wanted: Ints | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return contexts and children as the kernels read them, column by column.
-
-        Of the composed columns only those `wanted` are filled, by default all.
-        """
+        """Return contexts and children by column, of the composed ones those `wanted`."""
         contexts = np.ascontiguousarray(self.contexts.T, np.int32)
         shared = self.children is self.contexts
         children = contexts if shared else np.ascontiguousarray(self.children.T, np.int32)

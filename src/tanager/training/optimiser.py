@@ -49,10 +49,7 @@ def dense_gradient(
     chosen: Ints,
     by_joint: Floats,
 ) -> Floats:
-    """Return the loss's derivative by the logits of all tables, from that by the log-joint.
-
-    A row whose parent is unknown is answered by the class alone, slot 0.
-    """
+    """Return the loss's derivative by all logits; unknown parents are answered by slot 0."""
     total = np.zeros_like(model.theta)
     n_classes = model.prior.shape[0]
     for i, arity in enumerate(slots.arity.tolist()):
@@ -77,11 +74,10 @@ def dense_gradient(
 
 
 class Sampler(Protocol):
-    """Turns scores of the slots into the best structure under them.
+    """Turns scores of the slots into the best structure under them: a draw, with Gumbel noise.
 
-    With Gumbel noise on the scores it is a draw; without, the most probable
-    structure. Backwards, the choice is taken for the marginals of the Gibbs
-    distribution at temperature tau, of which it is the limit at tau = 0.
+    Backwards, the choice stands for the marginals of the Gibbs distribution at temperature tau, of
+    which it is the limit at tau = 0.
     """
 
     def __call__(self, scores: Floats) -> Ints:
@@ -311,10 +307,7 @@ class _Trainer:
     def _leave_out(
         self, children: NDArray[np.int32], rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        """Return children (n_features, n_rows), each unknown with the probability of dropout.
-
-        As parents the values stay known: a feature's term is left out, no other's is changed.
-        """
+        """Return children (n_features, n_rows) with dropout; as parents their values stay known."""
         kept = rng.random(children.shape) >= self.plan.training.dropout
         unknown = self.slots.arity[:, None].astype(children.dtype)
         return np.where(kept, children, unknown)

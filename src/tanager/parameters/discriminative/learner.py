@@ -233,9 +233,7 @@ class Discriminative(ParameterLearner):
 def _choose_strengths(problem: Problem) -> Strengths:
     """Return the priors' strengths; those given as "cv" have the least held-out loss.
 
-    With several to choose, they are chosen in turn, each under what was chosen
-    before and the middle strength of those that come later: the correction's, the
-    smoothness, then that of the ridge.
+    They are chosen in turn, the later ones at their middle: correction, smoothness, ridge.
     """
     given = {name: getattr(problem.options, name) for name in Strengths._fields}
     middle = len(GRID) // 2

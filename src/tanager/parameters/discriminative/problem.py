@@ -303,10 +303,7 @@ def _n_crossfit(options: Discriminative) -> int:
 
 
 def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
-    """Return the tables that rows read: small families joined, those with many values apart.
-
-    A family apart has a cell for every context with cells in the layout, and a blank one.
-    """
+    """Return the tables that rows read: small families joined, those with many values apart."""
     columns = Columns.of(layout.domain)
     narrow = [family for family in layout.families if _fits(family)]
     apart = [family for family in layout.families if not _fits(family)]

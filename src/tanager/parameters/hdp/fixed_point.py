@@ -81,11 +81,9 @@ def tie(tree: ContextTree, tying: str) -> TiedTree:
 
 
 def spell_unseen(tree: ContextTree) -> ContextTree:
-    """Give every node a cell, with count 0 where need be, for each value that the root saw.
+    """Give every node a cell, perhaps of count 0, for each value that the root saw.
 
-    An inference that averages over samples needs them: the mean of a product
-    (a node's spare mass times its parent's estimate) is not the product of the
-    means. Cells become number of nodes times number of values.
+    Averages over samples need them: the mean of a product is not the product of the means.
     """
     values = tree.cell_value[: tree.node_start[1]]
     width = values.shape[0]
@@ -166,10 +164,7 @@ class Ratios(NamedTuple):
 
 @lru_cache(maxsize=24)
 def stirling_ratios(max_count: int, discount: float = 0.0) -> Ratios:
-    """Tabulate V(n, t) for counts up to `max_count`, once for all families.
-
-    Takes 11 MB at a million.
-    """
+    """Tabulate V(n, t) for counts up to `max_count`, once for all families: 11 MB at a million."""
     top = max(max_count, 2)
     counts = [*range(min(top, DENSE) + 1)]
     while counts[-1] < top:

@@ -199,10 +199,9 @@ class _Watch:
         self.added += 1
 
     def check(self, alphas: list[Floats]) -> float:
-        """Return the standard error of a predictive probability.
+        """Return the predictive probabilities' standard error, root mean square over the rows.
 
-        Root mean square over the training rows; from the batch means or from
-        the chains' means, whichever is larger.
+        From the batch means or from the chains' means, whichever is larger.
         """
         n_chains = self.chain_sum.shape[0]
         self.concentrations.append(np.mean(alphas, axis=0))
@@ -235,8 +234,7 @@ class _Watch:
 def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
     """Return each node's share of its parent's estimate in the values it never saw.
 
-    A mean of products is not the product of the means, so the share follows
-    from what the seen values leave: in the node, over in its parent.
+    It is what the seen values leave in the node, over what they leave in its parent.
     """
     starts = flat.node_start[:-1]
     left = 1.0 - np.add.reduceat(mean, starts)

@@ -35,10 +35,7 @@ class Request:
 def resolve_candidates(
     request: Request, names: Sequence[str], rng: np.random.Generator
 ) -> list[list[int]]:
-    """Return each feature's candidate parents, best known first where that is known.
-
-    For the same stream a smaller `k` gives subsets of what a larger one gives.
-    """
+    """Return each feature's candidate parents; a smaller `k` gives a subset of a larger one's."""
     limits = request.limits
     if isinstance(request.candidates, Mapping):
         given = _given(request.candidates, names, free=request.free)
@@ -236,11 +233,10 @@ def families_of(
     domain: Domain,
     limits: Limits | None = None,
 ) -> CandidateFamilies:
-    """Return the families of up to `max_parents` of each feature's candidates.
+    """Return the families of up to `max_parents` of each feature's candidates, small ones first.
 
-    Several parents must be able to be joined among themselves: one a candidate
-    of the other. Smaller families come first. With limits, every family of a feature has
-    its required parent, of which there is at most one.
+    Several parents must be able to be joined among themselves. With limits every family has its
+    feature's required parent, of which there is at most one.
     """
     limits = limits or Limits.none([""] * len(candidates))
     parents = []

@@ -12,11 +12,7 @@ from tanager.training.model import NO_PARENT, Slots
 
 
 class BestParent:
-    """Each feature takes its best slot: acyclic because a fixed ordering limits the slots.
-
-    With Gumbel noise, an exact draw from the product of softmaxes (the
-    Gumbel-max trick; equation 11 of Roth and Pernkopf, 2020).
-    """
+    """Each feature takes its best slot; with Gumbel noise, an exact draw (equation 11 of 002)."""
 
     def __call__(self, scores: Floats) -> Ints:
         """Return the chosen slots."""
@@ -35,26 +31,20 @@ class BestParent:
 class KTreeSampler:
     r"""Features in their turn take the best slot whose parents are joined already.
 
-    A slot's parents are a clique of the candidates. In the ordering, a feature
-    may choose a slot once all its parents are joined among themselves in what
-    was drawn before: so every draw is a (partial) k-tree, which has no
-    immoralities. With Gumbel noise it is an exact draw from
+    So every draw is a (partial) k-tree, which has no immoralities. With Gumbel noise it is an
+    exact draw from
 
     .. math:: P(s) = \prod_i \frac{\exp \phi_{i s_i}}
               {\sum_{s' \text{ open given } s_{<i}} \exp \phi_{i s'}}.
 
-    Without noise it goes to the best open slot of each feature in its turn,
-    which is not always the most probable structure of all.
-
-    Backwards, each feature's softmax over its open slots stands in for the
-    choice. An edge is pulled at, besides, for what it is worth to later
-    features: the mean of their pulls with the slots that it opens, less the
-    mean without them. Without this nothing would draw the edge between two
-    features that only together tell something.
+    Backwards, each feature's softmax over its open slots stands in for the choice. An edge is
+    pulled at, besides, for what it is worth to later features: the mean of their pulls with the
+    slots that it opens, less the mean without them. Without this nothing would draw the edge
+    between two features that only together tell something.
 
     members: shape (n_features, n_slots, k); each slot's parents, -1 where there are fewer than k.
-    n_slots: shape (n_features,); how many slots each feature has; the first has no parents.
-    order: shape (n_features,); features such that candidates come before their children.
+    n_slots: shape (n_features,); the first slot has no parents.
+    order: shape (n_features,); candidates come before their children.
     """
 
     def __init__(self, members: Ints, n_slots: Ints, order: Ints) -> None:
@@ -88,20 +78,12 @@ class KTreeSampler:
 class Arborescence:
     r"""All features together take the heaviest forest: acyclic in every direction.
 
-    The class is the root of an arborescence over all features, so that "no
-    parent" is an edge like the others. With Gumbel noise on every edge this is
-    perturb-and-MAP: not an exact draw from the Gibbs distribution over
-    forests, but one whose mode is right.
-
-    Backwards, the marginals of all forests stand in for the softmax: by the
-    matrix-tree theorem the edge from p to i has
-    :math:`\mu_{pi} = w_{pi} (B_{ii} - B_{ip})`, where :math:`w` are the
-    exponentiated scores and B is the inverse of the Laplacian
-    :math:`L_{ii} = \sum_p w_{pi},\ L_{pi} = -w_{pi}`. An edge that would close
-    a cycle with likely ones is thereby not pulled at for its own sake, which a
-    softmax per feature would do.
-
-    slots: its columns are the candidate parents' indices.
+    The class is the root, so that "no parent" is an edge like the others. With Gumbel noise on
+    every edge this is perturb-and-MAP: not an exact draw, but one whose mode is right. Backwards,
+    the marginals of all forests stand in for the softmax: by the matrix-tree theorem the edge from
+    p to i has :math:`\mu_{pi} = w_{pi} (B_{ii} - B_{ip})`, where :math:`w` are the exponentiated
+    scores and B is the inverse of the Laplacian :math:`L_{ii} = \sum_p w_{pi},\ L_{pi} = -w_{pi}`.
+    So an edge that would close a cycle with likely ones is not pulled at for its own sake.
     """
 
     def __init__(self, slots: Slots) -> None:
