@@ -60,21 +60,12 @@ class Hybrid(Trained, ParameterLearner):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tanager.codes import Domain, Rows
-    >>> from tanager.counts import Counts
-    >>> from tanager.engines import FitContext
-    >>> from tanager.structure import FitPlan, Structure
-    >>> y = np.arange(200) % 2
-    >>> codes = np.array([y], np.uint8)
-    >>> rows = Rows.in_memory(Domain(("a",), np.array([2]), 2), codes, y.astype(np.uint16))
-    >>> structure, context = Structure(("a",), (0,), ((),)), FitContext()
+    >>> from tanager import BayesNetClassifier
     >>> from tanager.training import Training
     >>> learner = Hybrid("nll", training=Training(50, learning_rate=0.3))
-    >>> tables = learner.learn(structure, Counts(rows, context), FitPlan(context))
-    >>> np.exp(tables.families[0].log_prob).round(1)
-    array([[1., 0.],
-           [0., 1.]])
+    >>> clf = BayesNetClassifier("naive", learner).fit([["a"], ["b"]] * 100, [0, 1] * 100)
+    >>> clf.predict_proba([["b"]]).round(1)
+    array([[0., 1.]])
     """
 
     loss: str | Loss = "hybrid"

@@ -252,15 +252,11 @@ class ACLL(StructureLearner):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tanager.codes import Domain, Rows
-    >>> from tanager.structure import ACLL, FitPlan
-    >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
-    >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
-    >>> rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
-    >>> context = FitContext()
-    >>> dict(ACLL().learn(Counts(rows, context), FitPlan(context)).parents)
-    {'a': (), 'b': ('a',), 'c': ('a',)}
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a", "u"], ["b", "b", "u"], ["a", "b", "u"], ["b", "a", "u"]] * 9
+    >>> clf = BayesNetClassifier("acll", "laplace").fit(X, [0, 0, 1, 1] * 9)
+    >>> dict(clf.structure_.parents)
+    {'x0': (), 'x1': ('x0',), 'x2': ('x0',)}
     """
 
     assumption: str | JointSampler = "dirichlet"

@@ -85,17 +85,11 @@ class OrderBased(StructureLearner):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tanager.codes import Domain, Rows
-    >>> from tanager.structure import FitPlan, OrderBased
-    >>> codes = np.array([[0, 0, 1, 1] * 9, [0, 1, 0, 1] * 9, [0] * 36], np.uint8)
-    >>> domain = Domain(("a", "b", "c"), np.array([2, 2, 1]), 2)
-    >>> rows = Rows.in_memory(domain, codes, (codes[0] ^ codes[1]).astype(np.uint16))
-    >>> context = FitContext()
-    >>> dict(OrderBased().learn(Counts(rows, context), FitPlan(context)).parents)
-    {'a': (), 'b': ('a',), 'c': ()}
-    >>> context.info["structure"]["score"]
-    1.0
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a", "u"], ["b", "b", "u"], ["a", "b", "u"], ["b", "a", "u"]] * 9
+    >>> clf = BayesNetClassifier("order", "laplace").fit(X, [0, 0, 1, 1] * 9)
+    >>> dict(clf.structure_.parents)
+    {'x0': (), 'x1': ('x0',), 'x2': ()}
     """
 
     order: str | Sequence[str] | Sequence[int] = "cmi"

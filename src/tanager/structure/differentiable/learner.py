@@ -159,18 +159,12 @@ class Differentiable(Trained, JointLearner):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from tanager.codes import Domain, Rows
-    >>> from tanager.counts import Counts
-    >>> from tanager.engines import FitContext
-    >>> from tanager.structure import FitPlan
-    >>> a, y = np.random.default_rng(0).integers(0, 2, (2, 500))
-    >>> codes = np.array([a, a ^ y], np.uint8)
-    >>> rows = Rows.in_memory(Domain(("a", "b"), np.array([2, 2]), 2), codes, y.astype(np.uint16))
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 50
     >>> learner = Differentiable(order="columns", training=Training(20, batch_size=50))
-    >>> context = FitContext()
-    >>> dict(learner.learn(Counts(rows, context), FitPlan(context)).parents)
-    {'a': (), 'b': ('a',)}
+    >>> clf = BayesNetClassifier(learner, "hybrid").fit(X, [0, 0, 1, 1] * 50)
+    >>> dict(clf.structure_.parents)
+    {'x0': (), 'x1': ('x0',)}
     """
 
     candidates: str | Mapping[str, Sequence[str]] = "subset"
