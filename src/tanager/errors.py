@@ -70,6 +70,11 @@ class ColumnWarning(UserWarning):
         self.findings = findings
 
 
+def one_line(error: BaseException) -> str:
+    """Return what an error of another library says, for a sentence of ours."""
+    return " ".join(str(error).split()).rstrip(".")
+
+
 def listed(names: Iterable[object], most: int = 20) -> str:
     """Return names for a message: quoted, and few and short enough to read.
 

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path, PurePath
@@ -19,7 +19,7 @@ from tanager.atomic import replacing, replacing_folder
 from tanager.errors import ConfigurationError
 from tanager.escaping import inert, visible
 from tanager.sources import Fragment, Source
-from tanager.sources.source import MappedFragment
+from tanager.sources.source import FragmentSource, MappedFragment
 
 Write = Callable[[pa.RecordBatch], None]
 
@@ -228,7 +228,7 @@ def write_rows(
         )
     with _opened(output) as place:
         for name, (_, chosen) in zip(names, grouped, strict=True):
-            part = _Part(source, chosen)
+            part = FragmentSource(source.schema, chosen)
             with open_output(place(name.with_name(f"{name.name}.parquet"))) as write:
                 for batch in score(part):
                     write(batch)
@@ -249,17 +249,6 @@ def _opened(output: Path | str) -> Iterator[Callable[[Path], Path | str]]:
             return folder / name
 
         yield place
-
-
-class _Part(Source):
-    """Some fragments of a source."""
-
-    def __init__(self, source: Source, fragments: Sequence[Fragment]) -> None:
-        super().__init__(source.schema, sum(fragment.n_rows for fragment in fragments))
-        self._fragments = list(fragments)
-
-    def fragments(self) -> list[Fragment]:
-        return self._fragments
 
 
 def _path(fragment: Fragment) -> Path | None:

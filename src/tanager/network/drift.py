@@ -36,7 +36,7 @@ from tanager.network.reference import (
     count_with_class,
     reference_of,
 )
-from tanager.numerics.logs import log_softmax, log_sum_exp
+from tanager.numerics import log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.sources import Fragment
 

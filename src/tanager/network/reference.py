@@ -27,7 +27,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network.checks import as_list, need
 from tanager.network.recalibration import estimate_shares, recalibrate
-from tanager.numerics.logs import log_softmax, log_sum_exp
+from tanager.numerics import log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
 
 if TYPE_CHECKING:

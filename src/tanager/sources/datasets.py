@@ -10,10 +10,17 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import ConfigurationError, DataError, listed, one_line
 from tanager.sources.gate import pandas_to_arrow
 from tanager.sources.plain import cast_batch, plain_schema
-from tanager.sources.source import BATCH_ROWS, Fragment, Source, TableSource
+from tanager.sources.source import (
+    BATCH_ROWS,
+    Batches,
+    Fragment,
+    FragmentSource,
+    Source,
+    TableSource,
+)
 
 
 def open_dataset(dataset: Any) -> Source:
@@ -22,29 +29,16 @@ def open_dataset(dataset: Any) -> Source:
 
     if isinstance(dataset, ds.InMemoryDataset):
         return TableSource(dataset.to_table())
-    return DatasetSource(dataset)
-
-
-class DatasetSource(Source):
-    """A pyarrow dataset, read as it says."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-        with_rows = [(part, n) for part in _parts(dataset) if (n := int(part.count_rows()))]
-        n_rows = int(dataset.count_rows())
-        if sum(n for _, n in with_rows) != n_rows:
-            # The dataset has a filter, which its parts do not know.
-            with_rows = [(dataset, n_rows)]
-        super().__init__(plain_schema(dataset.schema), n_rows)
-        self._fragments: list[Fragment] = []
-        start = 0
-        for part, n in with_rows:
-            self._fragments.append(DatasetFragment(part, dataset.schema, self.schema, start, n))
-            start += n
-
-    def fragments(self) -> list[Fragment]:
-        """Return the dataset's files, or their row groups."""
-        return list(self._fragments)
+    with_rows = [(part, n) for part in _parts(dataset) if (n := int(part.count_rows()))]
+    n_rows = int(dataset.count_rows())
+    if sum(n for _, n in with_rows) != n_rows:
+        # The dataset has a filter, which its parts do not know.
+        with_rows = [(dataset, n_rows)]
+    schema, fragments, start = plain_schema(dataset.schema), [], 0
+    for part, n in with_rows:
+        fragments.append(DatasetFragment(part, dataset.schema, schema, start, n))
+        start += n
+    return FragmentSource(schema, fragments)
 
 
 def _parts(dataset: Any) -> Iterator[Any]:
@@ -76,9 +70,7 @@ class DatasetFragment(Fragment):
     start: int
     n_rows: int
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over the scanner's batches, with little read ahead."""
         names = list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
@@ -97,10 +89,9 @@ class DatasetFragment(Fragment):
                 if batch.num_rows:
                     yield cast_batch(batch, schema)
         except (pa.ArrowException, OSError) as error:
-            text = " ".join(str(error).split()).rstrip(".")
             raise DataError(
-                f"The dataset cannot be read: {text}. One of its files may be damaged, or of other "
-                "types than its schema; write it again."
+                f"The dataset cannot be read: {one_line(error)}. One of its files may be damaged, "
+                "or of other types than its schema; write it again."
             ) from error
 
 
@@ -111,7 +102,7 @@ def open_lake_table(table: Any) -> Source:
     """Open a table object at the snapshot it shows."""
     if type(table).__name__ == "DeltaTable":
         return _open_delta(table)
-    return IcebergSource(table, None)
+    return _read_snapshot(table, None)
 
 
 def is_delta_folder(path: str) -> bool:
@@ -167,7 +158,7 @@ def _open_iceberg(url: str) -> Source:
             f"{url} does not name a table. Write iceberg://catalog/namespace.table."
         )
     table = _explained(url, lambda: load_catalog(parts.netloc).load_table(name))
-    return IcebergSource(table, _whole(dict(parse_qsl(parts.query)), "snapshot", url))
+    return _read_snapshot(table, _whole(dict(parse_qsl(parts.query)), "snapshot", url))
 
 
 def _whole(options: dict[str, str], name: str, url: str) -> int | None:
@@ -185,39 +176,30 @@ def _explained(name: str, work: Any) -> Any:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        text = " ".join(str(error).split()).rstrip(".")
         raise DataError(
-            f"{name} cannot be opened: {text}. Check the address, the version and the store's "
-            "credentials."
+            f"{name} cannot be opened: {one_line(error)}. Check the address, the version and the "
+            "store's credentials."
         ) from error
 
 
-class IcebergSource(Source):
-    """An Iceberg table at one snapshot."""
+def _read_snapshot(table: Any, snapshot: int | None) -> Source:
+    """Open an Iceberg table at one snapshot, by default the current one."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-    def __init__(self, table: Any, snapshot: int | None) -> None:
-        from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-        current = table.current_snapshot()
-        pinned = snapshot if snapshot is not None or current is None else current.snapshot_id
-        scan = table.scan(snapshot_id=pinned)
-        tasks = _explained(".".join(table.name()), lambda: list(scan.plan_files()))
-        tasks.sort(key=lambda task: task.file.file_path)
-        stored = scan.projection()
-        schema = plain_schema(schema_to_pyarrow(stored, include_field_ids=False))
-        self._fragments: list[Fragment] = []
-        start = 0
-        for task in tasks:
-            place = _DataFile(table.metadata, table.io, stored, task)
-            n_rows = place.n_rows(schema.names[:1])
-            if n_rows:
-                self._fragments.append(IcebergFragment(place, schema, start, n_rows))
-            start += n_rows
-        super().__init__(schema, start)
-
-    def fragments(self) -> list[Fragment]:
-        """Return the table's data files."""
-        return list(self._fragments)
+    current = table.current_snapshot()
+    pinned = snapshot if snapshot is not None or current is None else current.snapshot_id
+    scan = table.scan(snapshot_id=pinned)
+    tasks = _explained(".".join(table.name()), lambda: list(scan.plan_files()))
+    stored = scan.projection()
+    schema = plain_schema(schema_to_pyarrow(stored, include_field_ids=False))
+    fragments, start = [], 0
+    for task in sorted(tasks, key=lambda task: task.file.file_path):
+        place = _DataFile(table.metadata, table.io, stored, task)
+        n_rows = place.n_rows(schema.names[:1])
+        if n_rows:
+            fragments.append(IcebergFragment(place, schema, start, n_rows))
+        start += n_rows
+    return FragmentSource(schema, fragments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +237,7 @@ class IcebergFragment(Fragment):
     start: int
     n_rows: int
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over the rows, in the table's types."""
         names = list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
@@ -266,10 +246,9 @@ class IcebergFragment(Fragment):
                 for start in range(0, batch.num_rows, batch_rows):
                     yield cast_batch(batch.slice(start, batch_rows).select(names), schema)
         except (pa.ArrowException, OSError) as error:
-            text = " ".join(str(error).split()).rstrip(".")
             raise DataError(
-                f"{self.place.task.file.file_path} cannot be read: {text}. The snapshot may have "
-                "expired; open the table again."
+                f"{self.place.task.file.file_path} cannot be read: {one_line(error)}. The snapshot "
+                "may have expired; open the table again."
             ) from error
 
 
@@ -306,19 +285,7 @@ def open_dask(frame: Any) -> Source:
         if n_rows:
             fragments.append(DaskFragment(cloudpickle.dumps(part), schema, start, n_rows))
         start += n_rows
-    return DaskSource(schema, fragments)
-
-
-class DaskSource(Source):
-    """A Dask DataFrame."""
-
-    def __init__(self, schema: pa.Schema, fragments: list[DaskFragment]) -> None:
-        super().__init__(schema, sum(fragment.n_rows for fragment in fragments))
-        self._fragments = fragments
-
-    def fragments(self) -> list[Fragment]:
-        """Return one fragment a partition; those without rows are left out."""
-        return list(self._fragments)
+    return FragmentSource(schema, fragments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,9 +297,7 @@ class DaskFragment(Fragment):
     start: int
     n_rows: int
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Compute the partition and iterate over its rows."""
         import cloudpickle
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -16,7 +16,7 @@ from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
 from tanager.sources.plain import cast_batch
 from tanager.sources.remote import ByteBudget, RemoteFile, find_remote, is_url, local_path
-from tanager.sources.source import BATCH_ROWS, Fragment, Source, check_names
+from tanager.sources.source import BATCH_ROWS, Batches, Fragment, Source, check_names
 from tanager.sources.styled import apply_style
 
 if TYPE_CHECKING:
@@ -138,9 +138,7 @@ class FileFragment(Fragment):
     start: int
     n_rows: int
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over the rows, decoded here."""
         file, _, folders = self.opened
         schema = pa.schema([self.schema.field(name) for name in columns])

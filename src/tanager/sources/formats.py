@@ -17,7 +17,7 @@ from zipfile import ZipFile
 
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import DataError, one_line
 from tanager.sources.plain import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Source, TableSource
@@ -65,7 +65,7 @@ def reading(path: Path | RemoteFile) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        text = " ".join(str(error).split()).rstrip(".")
+        text = one_line(error)
         if isinstance(error, UnicodeError) or "invalid UTF8" in text:
             known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text
             encoding = "utf-8" if known else "that encoding"

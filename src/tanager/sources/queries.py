@@ -19,9 +19,9 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError, DataError, one_line
 from tanager.sources.plain import cast_batch, plain_schema
-from tanager.sources.source import BATCH_ROWS, Fragment, Source
+from tanager.sources.source import BATCH_ROWS, Batches, Fragment, FragmentSource, Source
 
 PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
 MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
@@ -69,26 +69,19 @@ def quoted(table: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
 
 
-class QuerySource(Source):
-    """The rows of a table or query of a database."""
-
-    def __init__(self, database: Database, wanted: Wanted) -> None:
-        with _explained(database):
-            sql = wanted.sql or f"SELECT * FROM {quoted(wanted.table)}"
-            with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
-                schema = plain_schema(empty.schema)
-            pieces = database.pieces(wanted.table) if wanted.table else []
-            pieces = pieces or [Statement(sql, database.count(sql))]
-        super().__init__(schema, sum(piece.n_rows for piece in pieces))
-        self._fragments: list[Fragment] = []
-        start = 0
-        for piece in pieces:
-            self._fragments.append(QueryFragment(database, piece, self.schema, start))
-            start += piece.n_rows
-
-    def fragments(self) -> list[Fragment]:
-        """Return pieces of a table; a query's result is one."""
-        return list(self._fragments)
+def _open_rows(database: Database, wanted: Wanted) -> Source:
+    """Open a table, in pieces, or a query's result, which is one."""
+    with _explained(database):
+        sql = wanted.sql or f"SELECT * FROM {quoted(wanted.table)}"
+        with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
+            schema = plain_schema(empty.schema)
+        pieces = database.pieces(wanted.table) if wanted.table else []
+        pieces = pieces or [Statement(sql, database.count(sql))]
+    fragments, start = [], 0
+    for piece in pieces:
+        fragments.append(QueryFragment(database, piece, schema, start))
+        start += piece.n_rows
+    return FragmentSource(schema, fragments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +99,7 @@ class QueryFragment(Fragment):
         """Number of rows."""
         return self.piece.n_rows
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Run the statement and iterate over its rows."""
         names = list(columns)
         schema = pa.schema([self.schema.field(name) for name in names])
@@ -165,9 +156,9 @@ def _explained(database: Database) -> Iterator[None]:
     except (DataError, ConfigurationError, GeneratorExit):
         raise
     except Exception as error:
-        text = " ".join(str(error).split()).rstrip(".")
         raise DataError(
-            f"{database.name} cannot be read: {text}. Check the address, the names and the query."
+            f"{database.name} cannot be read: {one_line(error)}. Check the address, the names and "
+            "the query."
         ) from error
 
 
@@ -260,19 +251,18 @@ def arrow_reader(relation: Any, batch_rows: int) -> Any:
 
 def open_relation(relation: Any) -> Source:
     """Open a DuckDB relation, whose rows are not read into memory."""
-    return QuerySource(DuckRelation(relation), Wanted(RELATION, ""))
+    return _open_rows(DuckRelation(relation), Wanted(RELATION, ""))
 
 
 def _open_duckdb(url: str) -> Source:
     parts, wanted = _split(url)
-    return QuerySource(DuckFile(Path(unquote(parts.netloc + parts.path))), wanted)
+    return _open_rows(DuckFile(Path(unquote(parts.netloc + parts.path))), wanted)
 
 
 def _open_postgres(url: str) -> Source:
-
     parts, wanted = _split(url)
     others = [pair for pair in parse_qsl(parts.query) if pair[0] not in Wanted._fields]
-    return QuerySource(
+    return _open_rows(
         PostgresServer(parts._replace(query=urlencode(others, quote_via=quote))), wanted
     )
 
@@ -339,7 +329,7 @@ class PostgresServer(Database):
         try:
             return dbapi.connect(self._uri)
         except Exception as error:  # the driver's own types
-            text = " ".join(str(error).split()).rstrip(".").replace(self._uri, self.name)
+            text = one_line(error).replace(self._uri, self.name)
             raise DataError(
                 f"{self.name} cannot be reached: {text}. Check the address, and that the server "
                 "takes connections."

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from tanager.errors import DataError
+from tanager.errors import DataError, one_line
 
 logger = logging.getLogger(__name__)
 
@@ -333,10 +333,9 @@ def _explained(url: str) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        text = " ".join(str(error).split()).rstrip(".")
         raise DataError(
-            f"{url} cannot be reached: {text}. Check the address, the connection, and the store's "
-            "credentials."
+            f"{url} cannot be reached: {one_line(error)}. Check the address, the connection, and "
+            "the store's credentials."
         ) from error
 
 

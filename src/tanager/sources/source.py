@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH_ROWS = 65_536
+Batches: TypeAlias = Iterator[pa.RecordBatch]
 
 
 class Fragment(ABC):
@@ -35,9 +36,7 @@ class Fragment(ABC):
     n_rows: int
 
     @abstractmethod
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Read these columns, in this order, at most `batch_rows` rows at a time."""
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
@@ -112,6 +111,18 @@ class Source(ABC):
         return f"{type(self).__name__}({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
+class FragmentSource(Source):
+    """A table whose fragments are known once it is opened."""
+
+    def __init__(self, schema: pa.Schema, fragments: Sequence[Fragment]) -> None:
+        super().__init__(schema, sum(fragment.n_rows for fragment in fragments))
+        self._fragments = list(fragments)
+
+    def fragments(self) -> list[Fragment]:
+        """Return the addresses of all rows."""
+        return list(self._fragments)
+
+
 Change: TypeAlias = Callable[[pa.Array], pa.Array]
 
 
@@ -178,9 +189,7 @@ class MappedFragment(Fragment):
             return None
         return self.fragment.matrix(columns)
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over the rows."""
         there = [name for name in columns if name not in self.absent] or [self.first]
         for batch in self.fragment.batches(there, batch_rows):
@@ -256,9 +265,7 @@ class TableFragment(Fragment):
         """Number of rows."""
         return int(self.table.num_rows)
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over slices, without a copy."""
         table = self.table.select(list(columns))
         if any(column.num_chunks > 1 for column in table.columns):
@@ -289,9 +296,7 @@ class BareFragment(Fragment):
     start: int
     n_rows: int
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over rows without a value."""
         for start in range(0, self.n_rows, batch_rows):
             nulls = pa.nulls(min(batch_rows, self.n_rows - start))
@@ -338,9 +343,7 @@ class ArrayFragment(Fragment):
             return admit_array(self.array)
         return admit_array(self.array[:, [self.names.index(name) for name in columns]])
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over row blocks, each transposed once: so its columns are contiguous."""
         block = self.matrix(columns)
         for start in range(0, self.n_rows, batch_rows):

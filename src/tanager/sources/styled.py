@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources.plain import plain_numbers
-from tanager.sources.source import BATCH_ROWS, Fragment, MappedSource, Source
+from tanager.sources.source import BATCH_ROWS, Batches, Fragment, MappedSource, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,9 +85,7 @@ class _KnownFragment(Fragment):
     start: int
     n_rows: int
 
-    def batches(
-        self, columns: Sequence[str], batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
         """Iterate over the rows."""
         read = list(dict.fromkeys([*columns, *self.needed]))
         for batch in self.fragment.batches(read, batch_rows):
