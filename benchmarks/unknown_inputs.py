@@ -41,7 +41,8 @@ TABLES = (
 )  # fmt: skip
 ONE = "one column"
 SHARES: dict[str, float] = {ONE: 0.0, "20 %": 0.2, "50 %": 0.5, "80 %": 0.8}
-DRAWS, MOST, MOST_TEST = 2, 2_000, 3_000
+DRAWS, MOST, MOST_TEST = 3, 2_000, 3_000
+LEAST_LOSS = 0.001  # smaller ones count as this: their ratio says nothing
 LEAST_ROWS = 30  # of a value whose class probabilities are compared
 
 
@@ -153,12 +154,16 @@ def measure(name: str) -> dict[str, Any]:
 
 def ratio(found: dict[str, Any], which: str, of: int, to: int) -> float:
     """Return the geometric mean, over draws, of one loss divided by another."""
-    losses = np.maximum(np.array(found[which]), 1e-6)
+    losses = np.maximum(np.array(found[which]), LEAST_LOSS)
     return float(np.exp(np.mean(np.log(losses[:, of] / losses[:, to]))))
 
 
 def above(value: float) -> str:
     return f"{100 * (value - 1):+.1f} %"
+
+
+def _percent(share: float) -> str:
+    return "–" if np.isnan(share) else f"{100 * share:.0f} %"
 
 
 def report(runs: dict[str, dict[str, Any]]) -> str:
@@ -170,7 +175,7 @@ def report(runs: dict[str, dict[str, Any]]) -> str:
     rows = [
         [name.split("/")[-1], f"{f['cpu']:.2f}", f"{f['all'][0]:.4f}"]
         + [above(ratio(f, which, 0, 1)) for which in SHARES]
-        + [f"{f['off']:.3f}", f"{100 * f['values']:.0f} %", *(f"{d:.2f}" for d in f["density"])]
+        + [f"{f['off']:.3f}", _percent(f["values"]), *(f"{d:.2f}" for d in f["density"])]
         for name, f in runs.items()
     ]
     rows.append(
@@ -197,7 +202,8 @@ def report(runs: dict[str, dict[str, Any]]) -> str:
     beside += [f"{which}: {program}" for which in ("20 %", "50 %", "80 %") for program in programs]
     return (
         "Log-loss with a part of the columns known, above that of the default refitted on just "
-        f"those: geometric mean of {DRAWS} random sets, on rows that no fit saw.\n\n"
+        f"those: geometric mean of {DRAWS} random sets, on rows that no fit saw. A loss below "
+        f"{LEAST_LOSS} counts as that.\n\n"
         f"{markdown(head, rows)}\n\n## Beside LightGBM\n\n"
         "The first columns are the log-loss with everything known; then each program's log-loss "
         "above that of the default refitted on the known columns. LightGBM as it is reads unknown "

@@ -47,7 +47,7 @@ MAX_WORK = 1 << 29  # cells times classes times iterations
 LEAST_SHARE = 1e-5  # of a family's values: rarer ones are taken for as common
 FIRST_STEP = 1.5  # of the optimiser, for one family
 CLASS_WEIGHT, VALUE_WEIGHT = 30.0, 10.0  # a and b of the class terms, beside log P(x)
-LEAST_CLASS_ITERATIONS = 10
+LEAST_CLASS_ITERATIONS = 25
 CLASS_TOL = 0.01  # of the first descent's tolerance
 TINY = np.finfo(float).tiny
 

@@ -441,3 +441,16 @@ def test_class_shares_sum_to_one_whatever_the_weights(total):
     part = Part(light, groups, structure, FitPlan(), FitContext())
     assert part.class_shares.sum() == pytest.approx(1.0)
     assert part.class_shares == pytest.approx(np.bincount(chunk.labels) / rows.n_rows)
+
+
+def test_each_edge_has_the_share_of_folds_that_found_it():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (900, 4)).astype(str)
+    X[:, 1] = np.where(rng.random(900) < 0.9, X[:, 0], X[:, 1])  # a link that nobody can miss
+    y = (X[:, 0] == X[:, 2]) ^ (rng.random(900) < 0.1)
+    clf = BayesNetClassifier("ktree", "layered").fit(X, y)
+    found = {(p, f): share for p, f, share in clf.info_["parameters"]["found_again"]}
+    parents = clf.structure_.parents
+    assert set(found) == {(p, feature) for feature, held in parents.items() for p in held}
+    assert all(share * 5 == round(share * 5) for share in found.values())
+    assert found.get(("x0", "x2"), found.get(("x2", "x0"))) == 1.0

@@ -416,6 +416,8 @@ def test_what_the_page_says_of_the_data_agrees_with_the_data():
         bits = float((both * np.log2(both / alone)).sum())
         assert facts["bits"] == pytest.approx(bits, abs=0.01)
     assert inside >= 0.9 * of
+    shares = [share for *_, share in clf.info_["parameters"]["found_again"]]
+    assert f"an arrow was found by {100 * np.mean(shares):.0f} % of them" in page
     words = page.replace("&#x27;", "'")
     assert f"{100 * inside / of:.0f} % of the model's effects lie within" in words
     assert "The rows' own counts say the same" in words

@@ -87,7 +87,9 @@ class Layered(GroupedLearner):
     class shares overall and per value. The posterior of a complete row doesn't depend on it.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
-    member, and `members`, what each of them reports.
+    member (the first has no edges), `members`, what each of them reports, and `found_again`:
+    each edge with the share of folds that found it, too. An edge that few of them found would be
+    another with another seed, at about the same loss.
 
     References
     ----------
@@ -131,6 +133,8 @@ class Layered(GroupedLearner):
         heard = shares > 0.0
         depths = [member.depth for member in members]
         part = part.shortened(_kept_parents(part, int(np.max(depths, where=heard, initial=0))))
+        if trial is not None:
+            record["found_again"] = _found_again(part.structure, structure, trial)
         kept = list(compress(members, heard))
         smooth = [one for one in (members[0], *kept) if isinstance(one, Smooth)][-1]
         tables = pool_members(part, given, kept, shares[heard], context.progress, smooth)
@@ -215,6 +219,25 @@ class Layered(GroupedLearner):
             if trial is None or table.loss <= trial.loss(trial.log_shares):
                 members.append(table)
         return members
+
+
+def _found_again(kept: Structure, whole: Structure, trial: Trial) -> list[tuple[str, str, float]]:
+    """Return each edge (parent, feature) and the share of folds that found it, either way around.
+
+    Empty where the folds learned no structure of their own.
+    """
+    learned = [part.structure for part in trial.parts if part.structure is not whole]
+    if not learned:
+        return []
+    linked = [
+        {frozenset((feature, p)) for feature, parents in one.parents.items() for p in parents}
+        for one in learned
+    ]
+    return [
+        (p, feature, sum(frozenset((feature, p)) in links for links in linked) / len(linked))
+        for feature, parents in kept.parents.items()
+        for p in parents
+    ]
 
 
 def _kept_parents(part: Part, read: int) -> int:

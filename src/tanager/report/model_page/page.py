@@ -301,7 +301,8 @@ def _compose(
     groups = describe_model(subject.model, network, rows, _describe_file(file))
     script = "(() => {\n" + scorer_source() + _script() + "\n})();"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    fitted = (getattr(subject.model, "info_", None) or {}).get("codes", {}).get("rows")
+    info = getattr(subject.model, "info_", None) or {}
+    fitted, learned = info.get("codes", {}).get("rows"), info.get("parameters")
     classes = [str(label) for label in network.codebook.classes]
     sections = [("glance", "At a glance"), ("structure", "Network"), ("features", "Features")]
     sections += [("ask", "What if")] + ([("trust", "Trust")] if trust else [])
@@ -325,7 +326,7 @@ def _compose(
                 measured,
                 flattering=flattering,
             ),
-            "structure": about_structure(network, subject.target, held),
+            "structure": about_structure(network, subject.target, held, learned),
             "network": _drawing(whole, folded),
             "legend": legend_html(folded.legend, subject.target),
             "features": about_features(network, subject.classes, data["features"]),
