@@ -41,7 +41,7 @@ _FORMATS = {
     "dot": _Format((".dot", ".gv"), (), lambda network, _: network.to_dot()),
     "sql": _Format(
         (".sql",),
-        ("dialect", "table", "keep", "contributions", "unknowns", "costs"),
+        ("dialect", "table", "keep", "contributions", "unknowns", "costs", "log_probability"),
         lambda network, options: network.to_sql(**options),
     ),
     "onnx": _Format(
@@ -96,6 +96,9 @@ def export(
         bool,
         typer.Option("--contributions", help="SQL, ONNX: also what each feature contributes."),
     ] = False,
+    log_probability: Annotated[
+        bool, typer.Option("--log-probability", help="SQL: also log P(row), low if it's strange.")
+    ] = False,
     complete_rows: Annotated[
         bool,
         typer.Option(
@@ -129,6 +132,7 @@ def export(
         "table": table.split(".") if table else None,
         "keep": keep or None,
         "contributions": contributions or None,
+        "log_probability": log_probability or None,
         "unknowns": False if complete_rows else None,
         "float32": float32 or None,
         "opset": opset,

@@ -2,6 +2,7 @@
 
 from tanager.network.answers import Answer, Completion, LabelledTable
 from tanager.network.decisions import Costs, Decisions
+from tanager.network.drift import Drift, Shift
 from tanager.network.evidence import Evidence, Interval, OneOf, Soft
 from tanager.network.explanation import Explanation, explain_row
 from tanager.network.history import Edit
@@ -16,6 +17,7 @@ __all__ = [
     "Completion",
     "Costs",
     "Decisions",
+    "Drift",
     "Edit",
     "Evidence",
     "Explanation",
@@ -26,6 +28,7 @@ __all__ = [
     "OneOf",
     "Question",
     "Questions",
+    "Shift",
     "Soft",
     "explain_row",
 ]

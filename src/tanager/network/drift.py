@@ -43,8 +43,6 @@ from tanager.sources import Fragment
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Drift", "Shift", "measure_drift"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -527,11 +525,13 @@ def _say_values(column: Column, ends: Floats, old: Floats, new: Floats) -> str:
 
 
 def _interval(ends: Floats, at: int, column: Column) -> str:
-    shown = [show_cuts(np.array([one]), column.temporal)[0] for one in ends]
-    return shown[0] if at == 0 else f"({shown[at - 1]}, {shown[at]}]"
+    low, high = (show_cuts([end], column.temporal)[0] for end in ends[[max(at - 1, 0), at]])
+    return high if at == 0 else f"({low}, {high}]"
 
 
 def _percent(share: float) -> str:
+    if 0 < share < 1e-4:
+        return "< 0.01 %"
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
 
 
@@ -548,21 +548,26 @@ def _test_pair(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> _
     n, m = both.sum(axis=(1, 2))
     if min(both.shape) < 2 or min(n, m) <= 0:
         return _Test(kind, names, 0.0, 1.0, "one value")
-    fitted = np.ones_like(both)
-    for _ in range(60):
-        for axis in range(3):
-            wanted, have = both.sum(axis=axis), fitted.sum(axis=axis)
-            ratio = np.divide(wanted, have, out=np.zeros_like(have), where=have > 0)
-            fitted *= np.expand_dims(ratio, axis)
+    fitted = _fit_margins(np.ones_like(both), both)
     statistic = float((np.square(both - fitted) / np.maximum(fitted, 1.0)).sum())
     p_value = float(chdtrc((both.shape[1] - 1) * (both.shape[2] - 1), statistic))
-    kept = both[0] + 0.5  # the old dependence with the new shares
-    for _ in range(60):
-        for axis in range(2):
-            kept *= np.expand_dims(both[1].sum(axis=axis) / kept.sum(axis=axis), axis)
+    kept = _fit_margins(both[0] + 0.5, both[1])  # the old dependence with the new shares
     effect = float(np.abs(both[1] - kept).sum() / (2 * m))
     words = f"Cramér's V {_association(both[0]):.2f} → {_association(both[1]):.2f}"
     return _Test(kind, names, effect, p_value, words)
+
+
+def _fit_margins(table: Floats, wanted: Floats) -> Floats:
+    """Scale a table until its sums along each axis are those wanted (iterative proportional)."""
+    for _ in range(60):
+        before = table
+        for axis in range(table.ndim):
+            have, sums = table.sum(axis=axis), wanted.sum(axis=axis)
+            ratio = np.divide(sums, have, out=np.zeros_like(have), where=have > 0)
+            table = table * np.expand_dims(ratio, axis)
+        if np.abs(table - before).max() < 1e-6:
+            break
+    return table
 
 
 def _association(table: Floats) -> float:

@@ -593,6 +593,7 @@ class Network(Decides):
         contributions: bool = False,
         unknowns: bool = True,
         costs: Any = None,
+        log_probability: bool = False,
     ) -> str:
         """Return one SQL statement that scores every row of a table.
 
@@ -608,6 +609,7 @@ class Network(Decides):
             contributions=contributions,
             unknowns=unknowns,
             costs=costs,
+            log_probability=log_probability,
         )
 
     def to_javascript(

@@ -23,14 +23,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Recalibration",
-    "calibration_test",
-    "estimate_shares",
-    "log_likelihood_of",
-    "recalibrate",
-]
-
 Floats = NDArray[np.float64]
 
 STILL = 1e-9  # change of a share, and of a calibration, below which nothing moves any more
@@ -39,17 +31,9 @@ STILL = 1e-9  # change of a share, and of a calibration, below which nothing mov
 def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> Floats:
     """Return the class shares of rows without labels, by EM on the prior.
 
-    Parameters
-    ----------
-    posteriors : ndarray of float64, shape (n_rows, n_classes)
-        P(class | row).
-    assumed : ndarray of float64, shape (n_classes,)
-        The shares that the posteriors assume.
-    n_steps : int
-        The most extrapolated steps; fewer where the shares stand still.
+    `posteriors`, (n_rows, n_classes), assume the shares `assumed`; at most so many extrapolated
+    steps are taken.
 
-    Examples
-    --------
     >>> posteriors = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 70)
     >>> estimate_shares(posteriors, np.array([0.5, 0.5])).round(3)
     array([0.25, 0.75])
@@ -57,7 +41,7 @@ def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> 
     ratios = posteriors / np.where(assumed > 0, assumed, np.inf)
 
     def step(shares: Floats) -> Floats:
-        total = ratios @ shares
+        total = np.maximum(ratios @ shares, 1e-300)
         return np.asarray(shares * ((1.0 / total) @ ratios) / len(ratios))
 
     shares = np.array(assumed, np.float64)
@@ -77,7 +61,8 @@ def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> 
 
 def log_likelihood_of(shares: Floats, posteriors: Floats, assumed: Floats) -> float:
     """Return the log-likelihood of class shares, up to a constant."""
-    return float(np.log((posteriors / np.where(assumed > 0, assumed, np.inf)) @ shares).sum())
+    ratios = posteriors / np.where(assumed > 0, assumed, np.inf)
+    return float(np.log(np.maximum(ratios @ shares, 1e-300)).sum())
 
 
 class Recalibration(NamedTuple):
@@ -100,17 +85,8 @@ def _inside(p: Floats) -> Floats:
 def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recalibration:
     """Return Cox's recalibration of the probabilities of one class, by Newton's method.
 
-    Parameters
-    ----------
-    p : ndarray of float64, shape (n_rows,)
-    hit : ndarray of float64, shape (n_rows,)
-        1 where the row is of the class, else 0.
-    weights : ndarray of float64, shape (n_rows,), optional
-
-    Notes
-    -----
-    A normal prior around (0, 1) with the weight of about one row keeps it finite where the
-    probabilities separate the classes.
+    `hit` is 1 where the row is of the class, else 0. A normal prior around (0, 1) with the weight
+    of about one row keeps it finite where the probabilities separate the classes.
     """
     from scipy.special import expit, logit
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tanager.counts import Counts
     from tanager.network.network import Network
 
-__all__ = ["LEVELS", "MOST_GROUPS", "Reference", "Watch", "check_reference", "measure_reference"]
-
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
@@ -100,6 +98,7 @@ class Reference:
 
     def familiarity(self, log_probability: Floats) -> Floats:
         """Return the share of training rows at most as probable, to half a percent."""
+        log_probability = log_probability + 1e-9  # equal rows are equal whatever the rounding
         place = np.searchsorted(self.scores, log_probability, side="right")
         low = np.append(-np.inf, self.scores)[place]
         high = np.append(self.scores, np.inf)[place]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tanager.errors import ConfigurationError
 from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
+from tanager.network.reference import LEVELS, Reference
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +44,8 @@ def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> st
     if unknowns:
         recipe.check_width(MAX_STEP_CELLS, "Export with unknowns=False to score complete rows.")
     facts = describe(recipe)
+    if network.reference is not None:
+        _describe_reference(network, network.reference, facts)
     if costs is not None:
         facts["costs"] = describe_costs(read_costs(network, costs))
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False)
@@ -57,12 +60,25 @@ def describe(recipe: Recipe) -> dict[str, Any]:
         "target": recipe.target,
         "classes": _exact(recipe.classes),
         "log_prior": recipe.log_prior.tolist(),
+        "normalized": recipe.normalized,
         "features": [_feature(recipe, at) for at in range(len(recipe.inputs))],
         "order": list(recipe.order),
         "elimination": [step.input for step in recipe.steps],
         "ignored": list(recipe.ignored),
         "history": [edit.to_dict() for edit in recipe.history],
     }
+
+
+def _describe_reference(network: Network, reference: Reference, facts: dict[str, Any]) -> None:
+    """Add what tells familiar rows from strange ones."""
+    if len(reference.scores):
+        scores = _shorten(reference.scores)
+        facts["familiarity"] = {"levels": LEVELS.tolist(), "scores": scores}
+    for feature in facts["features"]:
+        at = network.codebook.domain.names.index(feature["name"])
+        feature["log_unseen"] = reference.log_unseen(at)
+        if len(reference.ends[at]):
+            feature["range"] = reference.ends[at][[0, -1]].tolist()
 
 
 def describe_costs(costs: Costs) -> dict[str, Any]:

@@ -10,6 +10,9 @@
  * model.posterior(codes)              P(y | what is known), one a class
  * model.terms(codes)                  [feature][class]: each feature's part of the log-joint
  * model.proba(row), model.predict(row)   posterior and most probable label of a raw row
+ * model.logProbability(row)           log P(what is known), the class summed out
+ * model.familiarity(row)              the share of training rows at most as probable
+ * model.surprise(row)                 log P(value | the others), one a feature: low where it is strange
  * model.decide(row, costs)            {action, expected, margin}: the action of least expected cost
  * model.gain(codes, i, costs)         what knowing feature i saves in expectation; without costs, in bits
  *
@@ -102,9 +105,9 @@ const tanager = (() => {
       return { of, first };
     };
 
-    const code = (row) =>
-      features.map((f, i) =>
-        coders[i](Array.isArray(row) ? row[i] : Object.hasOwn(row, f.name) ? row[f.name] : null));
+    const value = (row, f, i) =>
+      Array.isArray(row) ? row[i] : Object.hasOwn(row, f.name) ? row[f.name] : null;
+    const code = (row) => features.map((f, i) => coders[i](value(row, f, i)));
 
     // Adds the terms of groups x to a log-joint, unknown ones summed out; null if they are too many.
     function addGroups(given, total) {
@@ -203,6 +206,49 @@ const tanager = (() => {
       return out;
     }
 
+    const logSum = (log) => {
+      if (!log || rest.normalized === false) return null;
+      const top = Math.max(...log);
+      return top + Math.log(log.reduce((sum, l) => sum + Math.exp(l - top), 0));
+    };
+    const logProbability = (row) => logSum(logJoint(code(row)));
+
+    // What training never had is summed out, and counts with the probability of such a value.
+    function familiar(row) {
+      const codes = code(row), unseen = [];
+      features.forEach((f, i) => {
+        let v = value(row, f, i);
+        if (v instanceof Date) v = v.getTime() / 1000;
+        const gone = v == null || v !== v || (f.kind !== "text" && !String(v).trim());
+        const outside = f.range && (Number(v) < f.range[0] || Number(v) > f.range[1]);
+        if (gone || f.log_unseen === undefined || !(outside || codes[i] >= f.arity)) return;
+        codes[i] = f.arity;
+        unseen[i] = f.log_unseen;
+      });
+      const log = unseen.reduce((a, b) => a + b, 0);
+      const total = (known) => {
+        const sum = logSum(logJoint(known));
+        return sum === null ? null : sum + log;
+      };
+      return { codes, unseen, total };
+    }
+    function surprise(row) {
+      const { codes, unseen, total } = familiar(row), all = total(codes);
+      if (all === null) return null;
+      return features.map((f, i) =>
+        unseen[i] ?? (codes[i] >= f.arity ? 0 : all - total(codes.map((v, j) => (j === i ? f.arity : v)))));
+    }
+    function familiarity(row) {
+      const { codes, total } = familiar(row), sum = total(codes);
+      if (sum === null || !rest.familiarity) return null;
+      const log = sum + 1e-9; // equal rows are equal whatever the rounding
+      const { levels, scores } = rest.familiarity;
+      const at = scores.filter((score) => score <= log).length;
+      const low = at ? levels[at - 1] : 0, high = at < scores.length ? levels[at] : 1;
+      const part = at && at < scores.length ? (log - scores[at - 1]) / (scores[at] - scores[at - 1]) : 0;
+      return low + part * (high - low);
+    }
+
     const proba = (row) => posterior(code(row));
     const predict = (row) => {
       const p = proba(row);
@@ -238,7 +284,7 @@ const tanager = (() => {
       return Math.max(0, (left(now, costs) - after) / mass);
     }
     return {
-      ...rest, cheapest, decide, gain, classes, features, log_prior, code, logJoint, logJoints, posterior, terms, proba, predict,
+      ...rest, logProbability, familiarity, surprise, cheapest, decide, gain, classes, features, log_prior, code, logJoint, logJoints, posterior, terms, proba, predict,
     };
   }
 

@@ -42,6 +42,23 @@ static inline int @_score(const @_row *row, double *p)
     return 0;
 }
 
+/* Returns log P(what is known), the class summed out: low where a row is strange. NaN where the
+ * score would be. Only of probabilities, not of scores. */
+static inline double @_log_probability(const @_row *row)
+{
+    int codes[@_N_FEATURES], c;
+    double joint[@_N_CLASSES], top, total = 0.0;
+    @_code(row, codes);
+    if (@_log_joint(codes, joint) != 0)
+        return (double)NAN;
+    top = joint[0];
+    for (c = 1; c < @_N_CLASSES; c++)
+        top = joint[c] > top ? joint[c] : top;
+    for (c = 0; c < @_N_CLASSES; c++)
+        total += exp(joint[c] - top);
+    return top + log(total);
+}
+
 /* Writes each feature's part of the log-joint; with the class prior they sum to it. The difference
  * of two classes is the feature's contribution to their log-odds. Returns as the score does. */
 static inline int @_terms(const @_row *row, double terms[@_N_FEATURES][@_N_CLASSES])

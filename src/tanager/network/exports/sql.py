@@ -36,6 +36,7 @@ from tanager.network.exports.dialects import (
 )
 from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
 from tanager.network.exports.sql_sums import group_column, message_stages, messages_of
+from tanager.network.propagation import require_probabilities
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -55,6 +56,7 @@ def to_sql(
     contributions: bool = False,
     unknowns: bool = True,
     costs: Any = None,
+    log_probability: bool = False,
 ) -> str:
     """Return one SQL statement that scores every row of a table.
 
@@ -78,7 +80,12 @@ def to_sql(
     costs : optional
         As for `Network.decide`: adds the column ``decision``, and ``cost_ACTION`` for each
         action, its expected cost.
+    log_probability : bool, default=False
+        Add the column ``log_probability``: log P(row), low where a row is strange. NULL in rows
+        with a known feature whose parent is unknown.
     """
+    if log_probability:
+        require_probabilities(network)
     if dialect not in DIALECTS:
         raise ConfigurationError(
             f"dialect={dialect!r} is not known. Allowed: {', '.join(DIALECTS)}.",
@@ -93,7 +100,7 @@ def to_sql(
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     prices = None if costs is None else read_costs(network, costs)
-    writer = _QueryWriter(recipe, engine, kept, prices)
+    writer = _QueryWriter(recipe, engine, kept, prices, log_probability)
     statement = writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
     own = names[0].lower() if engine.folds_names else names[0]
     if len(names) == 1 and own in writer.stage_names():
@@ -161,12 +168,18 @@ class _QueryWriter:
     """Writes the statement, stage by stage."""
 
     def __init__(
-        self, recipe: Recipe, dialect: Dialect, kept: Sequence[str], costs: Costs | None
+        self,
+        recipe: Recipe,
+        dialect: Dialect,
+        kept: Sequence[str],
+        costs: Costs | None,
+        log_probability: bool,
     ) -> None:
         self.recipe = recipe
         self.dialect = dialect
         self.kept = kept
         self.costs = costs
+        self.log_probability = log_probability
         self.stages: list[str] = []
         self.classes = range(1, recipe.n_classes)
         # The columns of groups, and of what tables with a view of a parent's groups know.
@@ -193,7 +206,12 @@ class _QueryWriter:
             c: balanced_sum([self._prior(c), *(f"f{i}_{c}" for i in range(n))]) for c in classes
         }
         carried = [*keeps, *terms, *(self._for_sums() if spread else [])]
-        self._stage("plain", [(f"l{c}", sums[c]) for c in classes], carried, "looked")
+        plain = [(f"l{c}", sums[c]) for c in classes]
+        if self.log_probability:  # what the first class has, to which log-odds are relative
+            first = self.dialect.constant(float(recipe.log_prior[0]))
+            plain.append(("base", balanced_sum([first, *(f"b{i}" for i in range(n))])))
+        self._stage("plain", plain, carried, "looked")
+        terms += ["base"] if self.log_probability else []
         source, filled = "plain", [*keeps, *terms, *odds]
         if spread and odds:
             shares = {c: f"a{c}" for c in classes} if self._inside() else {}
@@ -214,15 +232,16 @@ class _QueryWriter:
     def _look_up(self, keeps: list[str], spread: bool) -> None:
         """Write the stages from ``coded`` to ``looked``."""
         recipe, classes, inside = self.recipe, self.classes, self._inside()
+        each = [0, *classes] if self.log_probability else classes
         groups = [group_column(recipe, at) for at in range(len(recipe.inputs))]
         source = "coded"
         if inside:
             added = [(f"g{at}", self._places(f"c{at}", of)) for at, of in inside.items()]
-            added += [(f"a{at}_{c}", self._share(at, c)) for at in inside for c in classes]
+            added += [(f"a{at}_{c}", self._share(at, c)) for at in inside for c in each]
             codes = [name for name in groups if name.startswith("c")]
             self._stage("grouped", added, [*keeps, *codes], "coded")
             source = "grouped"
-        shares = [f"a{at}_{c}" for at in inside for c in classes]
+        shares = [f"a{at}_{c}" for at in inside for c in each]
         if self.views:
             added = [
                 (name, self._places(groups[i], view)) for (i, view), name in self.views.items()
@@ -234,7 +253,9 @@ class _QueryWriter:
             self._stage("placed", placed, [*keeps, *groups, *shares], source)
             source = "placed"
         looked = [
-            (f"f{at}_{c}", self._term(at, c)) for at in range(len(recipe.inputs)) for c in classes
+            (f"f{at}_{c}" if c else f"b{at}", self._term(at, c))
+            for at in range(len(recipe.inputs))
+            for c in each
         ]
         if spread and inside:
             looked += [(f"a{c}", balanced_sum([f"a{at}_{c}" for at in inside])) for c in classes]
@@ -260,7 +281,8 @@ class _QueryWriter:
             (f"w{c}", f"EXP({dialect.greatest}({f'l{c}' if c else '0.0'} - top, -700.0))")
             for c in range(recipe.n_classes)
         ]
-        self._stage("weighed", weights, [*keeps, *terms, *(odds[:1])], "topped")
+        top = ["top"] if self.log_probability else []
+        self._stage("weighed", weights, [*keeps, *terms, *top, *(odds[:1])], "topped")
         total = balanced_sum([f"w{c}" for c in range(recipe.n_classes)])
         # Where a row has no log-odds it has no probabilities.
         condition = f"CASE WHEN {odds[0]} IS NOT NULL THEN {{}} END" if odds else "{}"
@@ -275,11 +297,13 @@ class _QueryWriter:
             each = [(f"e{a}", f"({what}) / ({total})") for a, what in enumerate(sums)]
             source = "priced"
             self._stage(
-                source, each, [*keeps, *terms, *odds[:1], *(w for w, _ in weights)], "weighed"
+                source, each, [*keeps, *terms, *top, *odds[:1], *(w for w, _ in weights)], "weighed"
             )
             found = [self._cheapest(self.costs), *(name for name, _ in each)]
             decided = [condition.format(what) for what in found]
-        columns = zip([*keeps, *chances, *decided, *terms], self._names(bool(terms)), strict=True)
+        if self.log_probability:
+            terms[-1] = f"base + top + LN({total})"
+        columns = zip([*keeps, *chances, *decided, *terms], self._names(len(terms)), strict=True)
         shown = ",\n  ".join(f"{what} AS {name_quoted(name)}" for what, name in columns)
         chain = ",\n".join(self.stages)
         return f"WITH\n{chain}\nSELECT\n  {shown}\nFROM {source}\n"
@@ -294,19 +318,20 @@ class _QueryWriter:
             cases.append(f"WHEN {least} THEN {name} ")
         return f"CASE {''.join(cases)}ELSE {names[-1]} END" if cases else names[-1]
 
-    def _names(self, contributions: bool) -> list[str]:
+    def _names(self, n_terms: int) -> list[str]:
         """Return the names of the result's columns, all different."""
         recipe = self.recipe
         labels = [_printable(str(label)) for label in recipe.classes]
         names = [*self.kept, *(f"p_{label}" for label in labels)]
         if self.costs is not None:
             names += ["decision", *(f"cost_{_printable(name)}" for name in self.costs.names)]
-        if contributions:
+        if n_terms > self.log_probability:
             names += [
                 f"log_odds_{given.name}" + (f"_{label}" if recipe.n_classes > 2 else "")
                 for given in recipe.inputs
                 for label in labels[1:]
             ]
+        names += ["log_probability"] if self.log_probability else []
         room = self.dialect.name_bytes - 8
         cut = [name.encode()[:room].decode(errors="ignore") for name in names[len(self.kept) :]]
         return [*self.kept, *distinct([*self.kept, *cut])[len(self.kept) :]]
@@ -378,10 +403,13 @@ class _QueryWriter:
         return f"CASE {' '.join(cases)} ELSE {max(view) + 1} END"
 
     def _share(self, at: int, c: int) -> str:
-        """Return what a code adds to its group's log-odds: 0 if it is unknown."""
+        """Return what a code adds to its group's log-odds: 0 if it is unknown.
+
+        Of the first class, to its log-probability; `_term` does the same.
+        """
         logs = self.recipe.families[at].log_within
         assert logs is not None  # the input has groups
-        odds = np.append(logs[:, c] - logs[:, 0], 0.0)
+        odds = np.append(logs[:, c] - (logs[:, 0] if c else 0.0), 0.0)
         return self.dialect.look_up(odds.tolist(), f"c{at}")
 
     def _place(self, at: int) -> str:
@@ -402,7 +430,7 @@ class _QueryWriter:
         sizes = family.log_prob.shape[:-1]
         odds = np.full([size + 1 for size in sizes], np.nan)
         known = tuple(slice(size) for size in sizes)
-        odds[known] = family.log_prob[..., c] - family.log_prob[..., 0]
+        odds[known] = family.log_prob[..., c] - (family.log_prob[..., 0] if c else 0.0)
         odds[..., -1] = 0.0
         place = f"i{at}" if family.parents else group_column(self.recipe, at)
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
