@@ -144,3 +144,15 @@ def test_exports_decide_too(folder, costs, tmp_path, capsys):
     bif = tmp_path / "m.bif"
     assert call("export", folder / "m.tanager", "-o", bif, "--costs", costs) == 2
     assert "--costs has no meaning for the format bif" in capsys.readouterr().err
+
+
+def test_the_page_gets_the_costs(folder, costs, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert call("report", folder / "m.tanager", "-o", out, "--costs", costs) == 0
+    text = out.read_text(encoding="utf-8")
+    assert '"costs":{"actions":["check","pass","ask a person"]' in text
+    assert '"prices":{"age":0.5}' in text
+    run = tmp_path / "run.json"
+    run.write_text("{}")
+    assert call("report", run, "-o", tmp_path / "x.html", "--costs", costs) == 2
+    assert "leave out --costs" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import typer
 
 from tanager.atomic import replacing
 from tanager.cli.console import human_size
-from tanager.cli.options import Model, TableOptions, given_flags
+from tanager.cli.options import Model, TableOptions, given_flags, read_costs_file
 from tanager.cli.safety import Force, check_output
 from tanager.errors import ConfigurationError
 
@@ -85,7 +85,7 @@ OF_DATA = (
     *("target", "folds", "rows", "learning_curve", "refits"),
     *("na_values", "encoding", "decimal", "header", "drop"),
 )
-OF_MODELS = ("card", "title", *OF_DATA)
+OF_MODELS = ("card", "title", "costs", *OF_DATA)
 
 
 def report(
@@ -134,6 +134,10 @@ def report(
     refits: Annotated[
         bool, typer.Option("--refits", help="Fit again on parts of the columns.")
     ] = False,
+    costs: Annotated[
+        str | None,
+        typer.Option(help="A TOML file as for tanager decide: the page says what to do too."),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write a page: of a model, to see it, ask it and trust it; or of a comparison.
@@ -174,8 +178,12 @@ def report(
         table = reading.open(data) if data else None
         if table is not None and target is None:
             target = _own_target(subject, table)
+        from tanager.network import Network
         from tanager.report import write_report
 
+        table_of_costs, prices = (
+            (None, {}) if costs is None else read_costs_file(Network.load(subject), costs)
+        )
         write_report(
             subject,
             html,
@@ -187,6 +195,8 @@ def report(
             loadable_rows=rows,
             with_learning_curve=learning_curve,
             with_refits=refits,
+            costs=table_of_costs,
+            prices=prices,
             progress=_tell if sys.stderr.isatty() else None,
         )
     print(f"{html}: {human_size(html.stat().st_size)}")

@@ -26,7 +26,7 @@ from tanager.network.queries import refuse_impossible
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Question", "Questions", "find_questions", "one_row"]
+__all__ = ["Question", "Questions", "find_questions", "one_row", "read_prices"]
 
 Floats = NDArray[np.float64]
 
@@ -162,7 +162,7 @@ def find_questions(
         raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 1.")
     most = inf if budget is None else _number(budget, "budget")
     asked = _Asked(network, one_row(network, row), costs)
-    price = _read_prices(network, prices)
+    price = read_prices(network, prices)
     open_ = [f for f in asked.open if price[f] <= most + NOTHING]
     if among is not None:
         wanted = {_place(network, name, "among") for name in among}
@@ -304,7 +304,7 @@ class _Asked:
         return float(-(joint * np.log2(share)).sum())
 
 
-def _read_prices(network: Network, prices: Mapping[str, float] | float) -> list[float]:
+def read_prices(network: Network, prices: Mapping[str, float] | float) -> list[float]:
     """Return the price of each feature."""
     n = network.codebook.domain.n_features
     if not isinstance(prices, Mapping):

@@ -101,6 +101,37 @@ def test_every_control_of_what_if_works(tree, page, opened):
     assert problems == more == []
 
 
+@pytest.mark.parametrize("name", ["tree", "many"])
+def test_the_page_decides_and_asks_as_python_does(name, request, opened):
+    clf = request.getfixturevalue(name)
+    clf = clf[0] if isinstance(clf, tuple) else clf
+    labels = clf.classes_.tolist()
+    costs = {
+        "treat": dict(zip(labels, (3, 0, 2), strict=False)),
+        "<b>wait</b>": dict(zip(labels, (0, 5, 4), strict=False)),
+        "ask": 1.25,
+    }
+    prices = {"age": 0.02, "hours": 0.3}
+    page, problems = opened(render_report(clf, costs=costs, prices=prices))
+    said = page.locator(".decision [role=status]")
+    for row in ({}, {"married": "yes"}, {"age": 70, "job": "tech"}, {"age": 20, "married": "no"}):
+        page.evaluate("row => asking.setAll(row)", row)
+        wanted = clf.next_question(row, costs, prices=prices)
+        said.filter(has_text=wanted.action).wait_for()
+        page.locator(".questions li button").first.wait_for()
+        page.wait_for_timeout(100)
+        found = page.locator(".questions li").all_inner_texts()
+        for line, q in zip(found, wanted.questions, strict=False):
+            price = f" for {q.price:g}" if q.price else ""
+            assert line.split("\n") == [q.feature, f"saves {q.gain:.3f}{price}"]
+        chosen = page.locator("table.decide tr.chosen")
+        assert chosen.locator("th").inner_text() == wanted.action
+        assert float(chosen.locator("td.num").inner_text()) == pytest.approx(wanted.now, abs=0.006)
+    page.get_by_label(f"ask where {labels[0]}", exact=True).fill("-100")
+    said.filter(has_text="ask").wait_for()
+    assert problems == []
+
+
 def test_the_next_question_is_the_one_that_lowers_entropy_most(tree, opened):
     page, problems = opened(render_report(tree))
     page.evaluate("() => { asking.set(1, 'yes'); asking.update(); }")

@@ -6,7 +6,7 @@ import json
 from math import prod
 from typing import TYPE_CHECKING
 
-from tanager.network import Network
+from tanager.network import Costs, Network
 from tanager.parameters import GroupedTable, Tables
 from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
@@ -66,12 +66,12 @@ def asked_network(
     )
 
 
-def scorer_json(network: Network) -> str:
+def scorer_json(network: Network, costs: Costs | None = None) -> str:
     """Return the network for the page's scorer; the logarithms of a large one with nine decimals.
 
     A probability then differs from the model's by some billionths, which nobody sees.
     """
-    text = network.to_json(unknowns=False)
+    text = network.to_json(unknowns=False, costs=costs)
     if len(text) < LARGE_TEXT:
         return text
     model = json.loads(text)

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -23,10 +23,12 @@ from tanager.atomic import write_text
 from tanager.classifiers import load
 from tanager.drawing import DrawingPlan, draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
-from tanager.network import Network, NetworkInformation
+from tanager.network import Costs, Network, NetworkInformation
+from tanager.network.decisions import read_costs
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
+from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import card_html, card_markdown, describe_model, render_notes
 from tanager.report.model_page.features import (
@@ -72,6 +74,8 @@ class _Subject:
     held: HeldOutRows | None
     bits: NDArray[np.float64]  # of each feature of the structure
     order: list[int]  # positions in the structure, the most important first
+    costs: Costs | None = None
+    prices: dict[str, float] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
@@ -151,6 +155,8 @@ def render_report(
     with_refits: bool = False,
     max_rows: int = MAX_ROWS,
     markdown: bool = False,
+    costs: Any = None,
+    prices: Mapping[str, float] | float = 0.0,
     progress: Callable[[str], None] | None = None,
 ) -> str:
     """Return the page of a model as HTML, or its card as Markdown.
@@ -179,6 +185,9 @@ def render_report(
         Of a larger table about so many rows are drawn.
     markdown : bool, default=False
         Return the model card alone.
+    costs, prices : optional
+        As for `BayesNetClassifier.decide` and `next_question`: the page then says what to do,
+        and ranks questions by what they save.
     progress : callable, optional
         Is told in a few words what is being done.
     """
@@ -201,6 +210,13 @@ def render_report(
     if with_refits and X is None:
         raise ConfigurationError("Refits need the rows of the fit: give X and y.")
     subject = _examine(estimator, X, y, folds, max_rows, tell, with_refits=with_refits)
+    if costs is not None:
+        names, each = subject.network.structure.names, read_prices(subject.network, prices)
+        subject = replace(
+            subject,
+            costs=read_costs(subject.network, costs),
+            prices={name: price for name, price in zip(names, each, strict=True) if price},
+        )
     rows, held = subject.rows, subject.held
     scores = trust = None
     if rows is not None and held is not None:
@@ -336,7 +352,7 @@ def _compose(
             "card": card_html(groups),
             "footer": "This file is whole: it asks no server and loads nothing. "
             + ("It holds rows, as asked." if loadable_rows else "It holds no row of any data."),
-            "model": scorer_json(asked),
+            "model": scorer_json(asked, subject.costs),
             "data": _json(data),
             "js": script,
         },
@@ -390,6 +406,7 @@ def _data(
         "folds": held.folds if held is not None else 0,
         "scores": scores,
         "trust": trust,
+        "prices": subject.prices,
     }
     if loadable_rows and subject.rows is not None:
         first = np.argsort(subject.rows.index, kind="stable")[:loadable_rows]

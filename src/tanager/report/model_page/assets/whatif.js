@@ -7,9 +7,10 @@ function startAsking() {
   const facts = new Map(DATA.features.map((f) => [f.name, f]));
   /* What people call code v: as everywhere on the page, where the page knows the feature in detail. */
   const called = (f, v) => { const known = facts.get(f.name); return known && known.cuts ? label(known, v) : visible(f.labels[v]); };
+  const costs = model.costs, prices = DATA.prices || {};
   let against = -1;
 
-  const answer = el("div", { class: "panel answer" }), why = el("div", { class: "panel" }), next = el("div", { class: "panel" });
+  const answer = el("div", { class: "panel answer" }), decision = costs ? el("div", { class: "panel decision" }) : null, why = el("div", { class: "panel" }), next = el("div", { class: "panel" });
   const said = el("p", { class: "status", role: "status" });
 
   /* One raw value of one feature, as the scorer codes it. undefined: unknown; null: missing. */
@@ -92,6 +93,25 @@ function startAsking() {
     answer.append(el("p", { class: "quiet" }, `${known} of ${DATA.asked.length} known. Uncertainty ${fixed(entropy(p), 2)} of ${fixed(Math.log2(C), 2)} bits.`));
   }
 
+  /* What each action costs in expectation; what it costs under each class can be changed here. */
+  function startDeciding() {
+    const shown = C <= 6, said = el("p", { role: "status" }), cells = costs.actions.map(() => el("td", { class: "num" }));
+    const cost = (a, c) => el("td", {}, el("input", { type: "number", step: "any", value: costs.matrix[a][c], "aria-label": `${costs.actions[a]} where ${names[c]}`, oninput: (event) => {
+      if (event.target.value !== "") { costs.matrix[a][c] = +event.target.value; update(); }
+    } }));
+    const rows = costs.actions.map((name, a) => el("tr", {}, el("th", { scope: "row" }, short(String(name), 40)), shown ? names.map((_, c) => cost(a, c)) : null, cells[a]));
+    const head = el("tr", {}, el("td"), shown ? names.map((name) => el("th", { scope: "col" }, short(name, 24))) : null, el("th", { scope: "col" }, "expected"));
+    decision.append(el("h3", {}, "What to do"), said, el("div", { class: "scroll" }, el("table", { class: "decide" }, el("thead", {}, head), el("tbody", {}, rows))),
+      shown ? el("p", { class: "quiet" }, "What each action costs under each class: change the numbers to see what they decide.") : null);
+    return (p) => {
+      decision.hidden = !p;
+      if (!p) return;
+      const { action, expected, margin } = model.cheapest(p, costs);
+      said.textContent = `${action}${margin === margin ? `: ${plain(+margin.toPrecision(3))} less than the next best` : ""}`;
+      expected.forEach((cost, a) => { cells[a].textContent = fixed(cost, 2); rows[a].classList.toggle("chosen", costs.actions[a] === action); });
+    };
+  }
+
   /* The waterfall: exact terms from the prior to the posterior log-odds of two classes. */
   function showWhy(p) {
     clear(why);
@@ -137,39 +157,30 @@ function startAsking() {
     return chart;
   }
 
-  /* The most useful next question: whose answer lowers the expected entropy most. */
+  /* The most useful next question: what knowing the answer saves, less its price; or its bits. */
   let turn = 0;
   function showNext(p) {
     const mine = ++turn;
     clear(next).append(el("h3", {}, "The most useful next question"));
     if (!p) return;
-    const now = entropy(p), open = F.map((_, i) => i).filter((i) => codes[i] === F[i].arity && F[i].arity > 1 && F[i].arity <= 400);
+    const open = F.map((_, i) => i).filter((i) => codes[i] === F[i].arity && F[i].arity > 1 && F[i].arity <= 400);
     const list = el("ul", { class: "questions" }), gains = [];
     next.append(list);
     if (!open.length) { list.append(el("li", {}, "Everything is known.")); return; }
-    const base = model.logJoint(codes), top = Math.max(...base), mass = base.reduce((s, l) => s + Math.exp(l - top), 0);
-    const ask = (i) => {
-      const answers = model.logJoints(codes, i);
-      if (!answers) return null;
-      let left = 0;
-      for (const log of answers) {
-        const weights = log.map((l) => Math.exp(l - top)), sum = weights.reduce((a, b) => a + b);
-        if (sum > 0) left += (sum / mass) * entropy(weights.map((w) => w / sum));
-      }
-      return now - left;
-    };
+    const price = (i) => prices[F[i].name] || 0;
     const work = () => {
       if (mine !== turn) return;
       const until = performance.now() + 12;
       while (open.length && performance.now() < until) {
-        const i = open.shift(), gain = ask(i);
-        if (gain != null) gains.push([gain, i]);
+        const i = open.shift(), gain = model.gain(codes, i, costs);
+        if (gain != null) gains.push([gain, i, costs ? gain - price(i) : gain]);
       }
       if (open.length) { setTimeout(work); return; }
-      gains.sort((a, b) => b[0] - a[0]);
+      gains.sort((a, b) => b[2] - a[2] || price(a[1]) - price(b[1]));
       clear(list).append(...gains.slice(0, 4).map(([gain, i]) => el("li", {},
         el("button", { type: "button", class: "plain", onclick: () => lookAt(i) }, short(F[i].name, 32)),
-        el("span", { class: "num" }, `−${fixed(Math.max(0, gain), 3)} bits`))));
+        el("span", { class: "num" }, costs ? `saves ${fixed(gain, 3)}${price(i) ? ` for ${plain(price(i))}` : ""}` : `−${fixed(gain, 3)} bits`))));
+      if (costs && !(gains[0][2] > 0)) next.append(el("p", { class: "quiet" }, "No question is worth its price: decide."));
       next.dataset.ready = mine;
     };
     setTimeout(work);
@@ -182,12 +193,14 @@ function startAsking() {
     controls[i].focus();
   }
 
+  const decide = costs && startDeciding();
   let waiting = 0;
   function update() {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => {
       const p = model.posterior(codes);
       showAnswer(p);
+      if (decide) decide(p);
       showWhy(p);
       showNext(p);
     });
@@ -235,7 +248,7 @@ function startAsking() {
   const grid = (some) => el("div", { class: "controls" }, some.map((i) => controls[i].box));
   const form = el("div", { class: "panel" }, tools, said, grid(order.slice(0, first)));
   if (first < order.length) form.append(el("details", {}, el("summary", {}, `${order.length - first} more features`), grid(order.slice(first))));
-  host.append(form, el("div", { class: "result" }, answer, next, why));
+  host.append(form, el("div", { class: "result" }, answer, decision, next, why));
   controls.forEach((c) => c.show());
   const read = () => {
     if (!location.hash.startsWith("#ask=")) return false;
