@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -17,9 +18,21 @@ from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable
 from tanager.structure import Structure
 
 ORDERS = ("context", "parents", "center")
-SHOWN_ROWS = 40
+
 WIDE, JOINED = 12, 8  # columns that are printed as they are; into how many others are joined
 MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB per class
+
+
+def align_columns(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
+    """Return rows of texts as lines, the first columns aligned left and the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            text.ljust(width) if at < n_left else text.rjust(width)
+            for at, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +68,15 @@ class LabelledTable(EqualByArrays):
             if joined is not self:
                 note = f"{len(self.values)} values, neighbours joined: `probabilities` has all"
                 return f"{joined}\n{note}"
-        head = [*self.given, *self.values]
-        shown = self.contexts[:SHOWN_ROWS]
+        shown = self.contexts[:SHOWN]
         body = [
             [*context, *(f"{p:.3f}" for p in row)]
-            for context, row in zip(shown, self.probabilities[:SHOWN_ROWS], strict=True)
+            for context, row in zip(shown, self.probabilities[:SHOWN], strict=True)
         ]
-        widths = [max(len(line[at]) for line in [head, *body]) for at in range(len(head))]
-        n_given = len(self.given)
-        lines = [f"P({self.feature} | {', '.join(self.given)})"]
-        for line in [head, *body]:
-            left = [text.ljust(w) for text, w in zip(line[:n_given], widths, strict=False)]
-            right = [
-                text.rjust(w) for text, w in zip(line[n_given:], widths[n_given:], strict=True)
-            ]
-            lines.append("  ".join([*left, *right]).rstrip())
+        lines = align_columns([[*self.given, *self.values], *body], len(self.given))
         if len(self.contexts) > len(shown):
             lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
-        return "\n".join(lines)
+        return "\n".join([f"P({self.feature} | {', '.join(self.given)})", *lines])
 
     __repr__ = __str__
 
@@ -278,12 +282,7 @@ class Answer(EqualByArrays):
             return f"{title}: {self.n_rows:,} rows, {sizes} values"
         pairs = list(zip(product(*self.values), self.probabilities.ravel().tolist(), strict=True))
         lines = [[*names, f"{p:.4f}"] for names, p in pairs[:SHOWN]]
-        head = [*self.targets, "P"]
-        widths = [max(len(line[at]) for line in [head, *lines]) for at in range(len(head))]
-        shown = [
-            "  ".join(text.ljust(w) for text, w in zip(line, widths, strict=True)).rstrip()
-            for line in [head, *lines]
-        ]
+        shown = align_columns([[*self.targets, "P"], *lines], len(self.targets) + 1)
         rest = len(pairs) - len(lines)
         return "\n".join([title, *shown, *([f"... {rest:,} more"] if rest else [])])
 

@@ -117,12 +117,8 @@ def class_name(network: Network) -> str:
 def read_evidence(network: Network, evidence: Any) -> Known:
     """Turn evidence into codes and likelihoods.
 
-    Parameters
-    ----------
-    network : Network
-    evidence : mapping, table or None
-        A mapping from names to evidence is one row; any other table has one row of raw
-        values per answer, and may lack columns.
+    A mapping from names to evidence is one row; any other table has one row of raw values per
+    answer, and may lack columns.
     """
     codebook = network.codebook
     domain = codebook.domain

@@ -14,6 +14,7 @@ from tanager.codes import MatchedTable
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
+from tanager.network.answers import align_columns
 from tanager.network.network import Network, network_of
 
 # Said wherever features are ranked by what they say alone.
@@ -167,15 +168,11 @@ class Explanation(EqualByArrays):
             adds = f"{step.adds:+.3f}" if at else ""
             end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
             rows.append((_fit(step.feature), _fit(step.value), adds, *end))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             f"P(class | row): {', '.join(chances)}",
             f"log-odds of {target} against {against}, by feature:",
+            *align_columns(rows, 2),
         ]
-        for row in rows:
-            cells = zip(row, widths, strict=True)
-            texts = [t.ljust(w) if i < 2 else t.rjust(w) for i, (t, w) in enumerate(cells)]
-            lines.append("  ".join(texts).rstrip())
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -216,7 +213,13 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     codes = network.codebook.encode(X)
     if codes.shape[1] != 1:
         raise DataError(f"One row is explained at a time; the table has {codes.shape[1]}.")
-    raw = _raw_values(network, X)
+    cells = network.codebook.read_few(X)
+    if cells is None:
+        matched = MatchedTable.of(network.codebook, X)
+        batch = next(matched.values.batches(matched.features))
+        raw = [column[0].as_py() for column in batch.columns]
+    else:
+        raw = cells[0]
     terms = network.log_terms(codes)[0]  # (n_features, n_classes)
     log_joint = network.log_prior + terms.sum(axis=0)
     weights = np.exp(log_joint - log_joint.max())
@@ -318,16 +321,6 @@ def find_class(classes: tuple[Any, ...], label: Any) -> int:
 
 def _chance(log_odds: float) -> float:
     return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, log_odds))))
-
-
-def _raw_values(network: Network, X: Any) -> list[Any]:
-    """Return the row's cells as they are read, before they become codes."""
-    cells = network.codebook.read_few(X)
-    if cells is not None:
-        return cells[0]
-    matched = MatchedTable.of(network.codebook, X)
-    batch = next(matched.values.batches(matched.features))
-    return [column[0].as_py() for column in batch.columns]
 
 
 def _value(network: Network, feature: int, code: int, raw: Any) -> str:

@@ -55,17 +55,9 @@ def network_of_variables(
     hidden: Collection[str] = (),
     notes: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Return the network as a classifier for one node.
+    """Return the network as a classifier for the node `target`, the hidden nodes summed out.
 
-    Parameters
-    ----------
-    variables : sequence of Variable
-    target : str
-        The node that is the class.
-    hidden : collection of str
-        Nodes that no table has as a column: summed out.
-    notes : mapping, optional
-        What Tanager wrote besides, with its codebook.
+    `notes` is what Tanager wrote besides, with its codebook.
     """
     names = [variable.name for variable in variables]
     for name in (target, *hidden):
@@ -78,9 +70,11 @@ def network_of_variables(
         raise ConfigurationError(f"The target {target!r} cannot be hidden. Name another node.")
     graph = _Graph(variables)
     root = names.index(target)
-    for node in {names.index(name) for name in hidden}:
-        graph.hidden.add(node)
-    graph.sum_out_hidden()
+    waiting = {names.index(name) for name in hidden}
+    while waiting:  # each time the one whose removal takes the smallest table
+        node = min(waiting, key=lambda n: (graph.cells(graph.family(n)), n))
+        graph.remove(node)
+        waiting.discard(node)
     graph.make_root(root)
     features = [at for at in graph.tables if at != root]
     if not features:
@@ -98,13 +92,12 @@ class _NodeTable(NamedTuple):
 
 
 class _Graph:
-    """Nodes with their tables, some of them hidden."""
+    """Nodes with their tables."""
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         self.names = [variable.name for variable in variables]
         self.sizes = [len(variable.states) for variable in variables]
         self.tables = {at: _NodeTable(v.parents, v.probabilities) for at, v in enumerate(variables)}
-        self.hidden: set[int] = set()
 
     def cells(self, nodes: Iterable[int]) -> int:
         """Return the number of combinations of some nodes' states."""
@@ -120,22 +113,7 @@ class _Graph:
                 "target, or other hidden nodes."
             )
 
-    def children(self, node: int) -> list[int]:
-        """Return a node's children, parents before their own children."""
-        graph = {at: table.parents for at, table in self.tables.items()}
-        found = {at for at, parents in graph.items() if node in parents}
-        return [at for at in TopologicalSorter(graph).static_order() if at in found]
-
-    def sum_out_hidden(self) -> None:
-        """Remove the hidden nodes, each time the one whose removal takes the smallest table."""
-        waiting = set(self.hidden)
-        while waiting:
-            families = {node: self._family(node) for node in waiting}
-            node = min(waiting, key=lambda n: (self.cells(families[n]), n))
-            self._remove(node)
-            waiting.discard(node)
-
-    def _family(self, node: int) -> set[int]:
+    def family(self, node: int) -> set[int]:
         """Return the nodes of the largest table that removing a node takes."""
         children = [at for at, table in self.tables.items() if node in table.parents]
         if not children:
@@ -143,8 +121,11 @@ class _Graph:
         joined = {node, *self.tables[node].parents, *children}
         return joined.union(*(self.tables[child].parents for child in children))
 
-    def _remove(self, node: int) -> None:
-        children = self.children(node)
+    def remove(self, node: int) -> None:
+        """Sum a node out: turn its arcs round, child by child, parents before their children."""
+        graph = {at: table.parents for at, table in self.tables.items()}
+        order = TopologicalSorter(graph).static_order()
+        children = [at for at in order if node in graph[at]]
         own = self.tables.pop(node)
         why = f"Summing out the hidden node {self.names[node]!r}"
         for place, child in enumerate(children):

@@ -15,14 +15,7 @@ if TYPE_CHECKING:
 
 
 def network_graph(network: Network, information: NetworkInformation | None = None) -> DrawnGraph:
-    """Return what `tanager.drawing` draws of a network.
-
-    Parameters
-    ----------
-    network : Network
-    information : NetworkInformation, optional
-        Of the network, where it is at hand.
-    """
+    """Return what `tanager.drawing` draws of a network; its `information` may be at hand."""
     information = information or NetworkInformation(network)
     structure = network.structure
     bits = information.of_features()[list(structure.selected)] / log(2.0)

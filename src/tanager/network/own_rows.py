@@ -26,33 +26,22 @@ def own_rows(
 ) -> bool | None:
     """Return whether rows are the training rows; None where the model cannot tell.
 
-    Parameters
-    ----------
-    network : Network
-    info : mapping
-        What the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
-    n_rows : int
-    read : callable
-        Reads the rows, a part at a time; called only where they are as many as those of the fit.
+    `info` is what the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
+    `read` gives the rows, a part at a time, and is called only where `n_rows` is that of the fit.
     """
     stored = info.get("codes", {})
     if "fingerprint" not in stored:
         return None
     if stored.get("rows") != n_rows:
         return False
-    return bool(stored["fingerprint"] == fingerprint_counts(*_count(network, read())))
-
-
-def _count(network: Network, parts: Iterable[CodedRows]) -> tuple[Floats, list[Floats]]:
-    """Return N(y), and N(x, y) of every feature."""
     domain = network.codebook.domain
-    classes = np.zeros(domain.n_classes)
+    classes = np.zeros(domain.n_classes)  # N(y), and N(x, y) of every feature
     values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
-    for codes, labels in parts:
+    for codes, labels in read():
         classes += np.bincount(labels, minlength=domain.n_classes)
         for known, column in zip(values, codes, strict=True):
             known += count_values(column, labels, *known.shape)
-    return classes, values
+    return bool(stored["fingerprint"] == fingerprint_counts(classes, values))
 
 
 def count_values(
