@@ -19,51 +19,31 @@ if TYPE_CHECKING:
 
 
 class _Format(NamedTuple):
-    """A format: the file endings that mean it, the options it has, and how it is written."""
+    """A format: the method of the network that writes it, file endings that mean it, options."""
 
+    method: str
     endings: tuple[str, ...]
-    options: tuple[str, ...]
-    write: Callable[[Network, dict[str, Any]], str | bytes]
-
-
-def _javascript(network: Network, options: dict[str, Any]) -> str:
-    return network.to_javascript(**options)
-
-
-def _onnx(network: Network, options: dict[str, Any]) -> bytes:
-    written: bytes = network.to_onnx(**options).SerializeToString()
-    return written
+    options: tuple[str, ...] = ()
+    write: Callable[[Network], str | bytes] | None = None  # what an installed package adds
 
 
 _FORMATS = {
-    "bif": _Format((".bif",), (), lambda network, _: network.to_bif()),
-    "xmlbif": _Format((".xml", ".xmlbif", ".bifxml"), (), lambda network, _: network.to_xmlbif()),
-    "dot": _Format((".dot", ".gv"), (), lambda network, _: network.to_dot()),
+    "bif": _Format("to_bif", (".bif",)),
+    "xmlbif": _Format("to_xmlbif", (".xml", ".xmlbif", ".bifxml")),
+    "dot": _Format("to_dot", (".dot", ".gv")),
     "sql": _Format(
+        "to_sql",
         (".sql",),
         ("dialect", "table", "keep", "contributions", "unknowns", "costs", "log_probability"),
-        lambda network, options: network.to_sql(**options),
     ),
     "onnx": _Format(
-        (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text"), _onnx
+        "to_onnx", (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text")
     ),
-    "json": _Format(
-        (".json",), ("unknowns", "costs"), lambda network, options: network.to_json(**options)
-    ),
-    "javascript": _Format((".js", ".cjs"), ("unknowns", "costs"), _javascript),
-    "module": _Format(
-        (".mjs",),
-        ("unknowns", "costs"),
-        lambda network, options: network.to_javascript(kind="module", **options),
-    ),
-    "c": _Format(
-        (".h", ".c"),
-        ("name", "unknowns", "costs"),
-        lambda network, options: network.to_c(**options),
-    ),
+    "json": _Format("to_json", (".json",), ("unknowns", "costs")),
+    "javascript": _Format("to_javascript", (".js", ".cjs"), ("unknowns", "costs")),
+    "module": _Format("to_javascript", (".mjs",), ("unknowns", "costs")),
+    "c": _Format("to_c", (".h", ".c"), ("name", "unknowns", "costs")),
 }
-
-
 _SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a table's columns
 
 
@@ -147,20 +127,25 @@ def export(
     network = Network.load(model)
     if costs is not None:
         options["costs"] = read_costs_file(network, costs)[0]
-    written = _format(kind).write(network, options)
-    _write(output, written)
+    known = _format(kind)
+    if kind == "module":
+        options["kind"] = kind
+    written: Any = (
+        known.write(network) if known.write else getattr(network, known.method)(**options)
+    )
+    if kind == "onnx":
+        written = written.SerializeToString()
+    from tanager.atomic import replacing
+
+    with replacing(output) as part:
+        part.write_bytes(written.encode("utf-8") if isinstance(written, str) else written)
     print(f"{output}: {human_size(output.stat().st_size)}")
     if kind in _SCORERS:
-        _print_columns(network, kind, dialect)
+        from tanager.network.exports.recipe import expected_columns
 
-
-def _print_columns(network: Network, kind: str, dialect: str | None) -> None:
-    """Say what the exported program takes the columns for."""
-    from tanager.network.exports.recipe import expected_columns
-
-    reads_text = kind == "sql" and dialect != "case"
-    for expected, names in expected_columns(network, reads_text=reads_text).items():
-        print(f"  {expected}: {', '.join(names)}")
+        reads_text = kind == "sql" and dialect != "case"
+        for expected, names in expected_columns(network, reads_text=reads_text).items():
+            print(f"  {expected}: {', '.join(names)}")
 
 
 def _format(kind: str) -> _Format:
@@ -171,7 +156,7 @@ def _format(kind: str) -> _Format:
     if write is None:
         names = [*_FORMATS, *plugin_names("tanager.exports")]
         raise ConfigurationError(f"--format {kind} is not known. Allowed: {', '.join(names)}.")
-    return _Format((f".{kind}",), (), lambda network, _: write(network))
+    return _Format("", (f".{kind}",), (), write)
 
 
 def _choose(output: Path, kind: str | None) -> str:
@@ -203,14 +188,6 @@ def _check_options(kind: str, options: dict[str, Any]) -> None:
                 f"--{flag} has no meaning for the format {kind}; it is for {', '.join(owners)}. "
                 "Leave it out."
             )
-
-
-def _write(output: Path, content: str | bytes) -> None:
-    from tanager.atomic import replacing
-
-    data = content.encode("utf-8") if isinstance(content, str) else content
-    with replacing(output) as part:
-        part.write_bytes(data)
 
 
 def import_network(

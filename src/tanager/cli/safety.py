@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -25,15 +24,8 @@ def check_output(
 ) -> None:
     """Refuse at once what would destroy data, or fail only after the work.
 
-    Parameters
-    ----------
-    output : Path, str or None
-        What will be written; a str is a URL. None: nothing.
-    inputs : iterable of str or Path
-        Files, folders and globs that the command reads. An output that is one of
-        them, under whatever name, is refused: `force` or not.
-    force : bool
-        Whether any other file may be written over.
+    An output that is one of the inputs (files, folders, globs), under whatever name, is refused,
+    `force` or not; any other that exists unless `force` allows it. A str is a URL, None nothing.
     """
     if output is None:
         return
@@ -42,40 +34,31 @@ def check_output(
             f"{option} -: only the rows of predict can go to standard output. Give a file's name."
         )
     if isinstance(output, str):
-        there = _url_exists(output, inputs, option)
+        from tanager.sources.remote import exists
+
+        if output in map(str, inputs):
+            raise ConfigurationError(
+                f"{option} {output} is an input, and would be destroyed. Give another name."
+            )
+        there = exists(output)
     else:
-        there = _path_exists(output, inputs, option)
+        if not output.parent.is_dir():
+            raise FileNotFoundError(
+                errno.ENOENT, "The folder to write into is not there", str(output.parent)
+            )
+        if output.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(output))
+        there = output.exists()
+        if there:
+            refuse_input(output, inputs, option)
     if there and not force:
         raise ConfigurationError(f"{option} {output} exists; --force writes over it.")
 
 
-def _url_exists(output: str, inputs: Iterable[str | Path], option: str) -> bool:
-    from tanager.sources.remote import exists
-
-    if output in map(str, inputs):
-        raise ConfigurationError(
-            f"{option} {output} is an input, and would be destroyed. Give another name."
-        )
-    return exists(output)
-
-
-def _path_exists(output: Path, inputs: Iterable[str | Path], option: str) -> bool:
-    if not output.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, "The folder to write into is not there", str(output.parent)
-        )
-    if output.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(output))
-    if output.exists():
-        refuse_input(output, inputs, option)
-    return output.exists()
-
-
 def refuse_input(output: Path, inputs: Iterable[str | Path], option: str) -> None:
     """Refuse an existing output that is one of the inputs, under whatever name."""
-    place = _identity(output)
     for path in _files(inputs):
-        if _identity(path) == place:
+        if path.samefile(output):  # links are followed, as writing does
             raise ConfigurationError(
                 f"{option} {output} is the input {path}, and would be destroyed. Give another name."
             )
@@ -92,9 +75,3 @@ def _files(inputs: Iterable[str | Path]) -> Iterator[Path]:
             yield path
         else:
             yield from map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    """Return what a file is whatever it is called: links have the same."""
-    facts = os.stat(path)  # noqa: PTH116 - follows links, as writing does
-    return facts.st_dev, facts.st_ino

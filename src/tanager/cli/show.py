@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -56,7 +55,7 @@ def show(
     effects = [effect_of(network, name, c) for name in effect or []]
     facts = _facts(network, header, model)
     if as_json:
-        facts["effects"] = [one.to_dict() for one in effects]
+        facts["effects"] = [one._asdict() for one in effects]
         facts["tables"] = [
             {
                 "feature": t.feature,
@@ -228,8 +227,7 @@ def print_structure(network: Network, most: int = 60) -> None:
     out.print(SPOKEN_FOR)
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """What the values of a feature say of a class."""
 
     feature: str
@@ -241,10 +239,6 @@ class Effect:
     # Log P(value | class) less log P(value | not class), other features summed out.
     log_odds: list[float]
     n_values: int  # before neighbours were joined
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 def effect_of(network: Network, feature: str, target: int | None) -> Effect:

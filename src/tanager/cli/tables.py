@@ -6,7 +6,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tanager.cli.console import console, plain, plain_table, print_json
@@ -27,8 +26,11 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation of one classifier on one table."""
     from tanager.evaluation.summary import say_pooled, verdict
 
-    cells = results.records
-    numbers = {name: _mean_and_deviation(results, name) for name in results.measured}
+    cells, numbers = results.records, {}
+    for name in results.measured:  # None: there is no such number
+        mean, spread = results.mean(name), results.deviation(name)
+        found = [float(s.values[0, 0]) if s.datasets else None for s in (mean, spread)]
+        numbers[name] = [None if value != value else value for value in found]
     if as_json:
         facts = {
             "experiment": results.description,
@@ -41,23 +43,15 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
     out = console()
     out.print(f"[bold]{plain(verdict(results))}[/]\n")
     table = plain_table("", "mean", "deviation")
-    for name, (mean, deviation) in numbers.items():
-        table.add_row(results.title(name), _number(mean), _number(deviation))
+    for name, pair in numbers.items():
+        shown = ["" if v is None else f"{v:.4f}" if abs(v) < 100 else f"{v:.1f}" for v in pair]
+        table.add_row(results.title(name), *shown)
     out.print(table)
     protocol, seed = results.description["protocol"], results.description["seed"]
     rounds = "1 round" if protocol["rounds"] == 1 else f"{protocol['rounds']} rounds"
     out.print(f"{len(cells)} cells: {rounds} of {protocol['folds']} folds, seed {seed}")
     if say_pooled(results):
         out.print(say_pooled(results))
-
-
-def _mean_and_deviation(results: Results, name: str) -> tuple[float | None, float | None]:
-    """Return a metric of the one classifier on the one table; None: there is no such number."""
-    mean, deviation = results.mean(name), results.deviation(name)
-    if not mean.datasets:
-        return None, None
-    spread = float(deviation.values[0, 0])
-    return float(mean.values[0, 0]), spread if spread == spread else None
 
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
@@ -95,7 +89,10 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
     partly = [f for f in results.failures if f["classifier"] not in failed]
     if partly:
         cells = plain_table("dataset", "classifier", "error", title=f"{len(partly)} failed cells")
-        for (dataset, classifier), error in _distinct(partly).items():
+        errors = {
+            (f["dataset"], f["classifier"]): f["error"].splitlines()[-1][:120] for f in partly
+        }
+        for (dataset, classifier), error in errors.items():
             cells.add_row(plain(dataset), plain(classifier), plain(error))
         out.print(cells)
 
@@ -188,16 +185,6 @@ def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) 
         out.print(pairs)
 
 
-def _distinct(failures: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
-    return {(f["dataset"], f["classifier"]): f["error"].splitlines()[-1][:120] for f in failures}
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.1f}"
-
-
 def _p_value(p: float) -> str:
     text = "<0.001" if p < 0.001 else f"{p:.3f}"
     return f"[bold]{text}[/]" if p <= 0.05 else text
@@ -239,12 +226,7 @@ class LiveTable(Progress):
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:  # noqa: ARG002
