@@ -16,7 +16,6 @@ from tanager.errors import ConfigurationError
 from tanager.escaping import abridged
 from tanager.evaluation.results import Results
 from tanager.evaluation.summary import (
-    Intervals,
     Summary,
     leading_metric,
     say_pooled,
@@ -60,8 +59,8 @@ def score_table(results: Results) -> dict[str, Any]:
     The leading metric stands first, and the best classifier by it on top; a classifier
     that failed on every table is a row with its reason.
     """
-    lead = leading_metric(results)
-    metrics = [lead, *(metric for metric in results.metrics if metric != lead)]
+    metrics = _leading_first(results)
+    lead = metrics[0]
     columns: dict[str, dict[str, ScoreCell]] = {m: _column(results, m) for m in metrics}
     intervals = score_intervals(results, lead)
     order = intervals.names if intervals is not None else ()
@@ -76,18 +75,10 @@ def score_table(results: Results) -> dict[str, Any]:
         rows.append({"name": name, "cells": cells, "reason": ""})
     failed = results.failed_classifiers()
     rows += [{"name": name, "cells": [], "reason": why} for name, why in failed.items()]
-    titles = [_heading(results, metric) for metric in metrics]
+    titles = [f"{results.title(m)} {'↑' if results.mean(m).greater else '↓'}" for m in metrics]
     if many:
         titles.insert(0, "average rank")
-    return {
-        "columns": titles,
-        "rows": rows,
-        "caption": _caption(results, lead, many=many),
-    }
-
-
-def _heading(results: Results, metric: str) -> str:
-    return f"{results.title(metric)} {'↑' if results.mean(metric).greater else '↓'}"
+    return {"columns": titles, "rows": rows, "caption": _caption(results, lead, many=many)}
 
 
 def _caption(results: Results, lead: str, *, many: bool) -> str:
@@ -129,6 +120,7 @@ def dot_plot(results: Results) -> dict[str, Any] | None:
     ticks = scale_ticks(min(intervals.lows), max(intervals.highs))
     low, high = ticks[0], ticks[-1]
     digits = max(0, -floor(log10(ticks[1] - ticks[0]) + 1e-9))
+    shown = 2 if intervals.scale.startswith("average rank") else 4
 
     def place(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
@@ -136,21 +128,17 @@ def dot_plot(results: Results) -> dict[str, Any] | None:
     return {
         "scale": intervals.scale,
         "meaning": intervals.meaning,
-        "rows": [_dot(intervals, at, place) for at in range(len(intervals.names))],
+        "rows": [
+            {
+                "name": name,
+                "text": f"{center:.{shown}f}",
+                "dot": place(center),
+                "low": place(low),
+                "wide": round(place(high) - place(low), 2),
+            }
+            for name, center, low, high in zip(*intervals[:4], strict=True)
+        ],
         "ticks": [(f"{tick:.{digits}f}", place(tick)) for tick in ticks],
-    }
-
-
-def _dot(intervals: Intervals, at: int, place: Any) -> dict[str, Any]:
-    low, high = place(intervals.lows[at]), place(intervals.highs[at])
-    center = intervals.centers[at]
-    digits = 2 if intervals.scale.startswith("average rank") else 4
-    return {
-        "name": intervals.names[at],
-        "text": f"{center:.{digits}f}",
-        "dot": place(center),
-        "low": low,
-        "wide": round(high - low, 2),
     }
 
 

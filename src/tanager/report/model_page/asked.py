@@ -30,15 +30,8 @@ def asked_network(
 
     Features that are left out stand below those kept, so they sum to one: for
     any values of the kept features the posterior is exactly that of the whole
-    network with all others unknown.
-
-    Parameters
-    ----------
-    network : Network
-    order : sequence of int
-        Positions in the structure, the most important first.
-    max_cells, max_features : int
-        Bounds of all tables together, and of the number of features.
+    network with all others unknown. `order` has positions in the structure, the most important
+    first; `max_cells` bounds all tables together.
     """
     structure = network.structure
     place = {feature: at for at, feature in enumerate(structure.selected)}

@@ -19,22 +19,14 @@ from tanager.report.model_page.words import Ranking
 
 if TYPE_CHECKING:
     from tanager.codes import Codebook
-    from tanager.codes.reading import Reading
     from tanager.network import Network
     from tanager.report.model_page.rows import PageRows
 
 # What stages report about themselves, and what stands elsewhere on the page.
-_NO_CHOICE = frozenset(
-    (
-        "seconds",
-        "cpu_seconds",
-        "passes",
-        "peak_memory_mb",
-        "mutual_information",
-        "fingerprint",
-        "rows",
-    )
-)
+_NO_CHOICE = {
+    *("seconds", "cpu_seconds", "passes", "peak_memory_mb"),
+    *("mutual_information", "fingerprint", "rows"),
+}
 
 Group = tuple[str, list[tuple[str, str]]]
 
@@ -50,10 +42,17 @@ def describe_model(
         ("Columns that are not what they seem", _audit(info, network.codebook)),
         ("Options", _options(model)),
         ("The fit, and what it chose", _choices(info)),
-        ("This page was made by", _versions()),
+        (
+            "This page was made by",
+            [
+                ("Tanager", __version__),
+                ("Python", platform.python_version()),
+                ("NumPy", np.__version__),
+            ],
+        ),
     ]
-    if network.history:
-        groups.insert(2, ("Edits by hand", _edits(network.history)))
+    edits = [(str(at), _one_line(edit)) for at, edit in enumerate(network.history, 1)]
+    groups.insert(2, ("Edits by hand", edits))
     return [(title, facts) for title, facts in groups if facts]
 
 
@@ -70,17 +69,15 @@ def _data(
         sample = "" if n == rows.n_source else f"{n:,} drawn from "
         facts.append(("Rows measured on", f"{sample}{rows.n_source:,}"))
     kinds = [column.kind for column in codebook.columns]
-    facts.append(("Target", codebook.target.name or "class"))
-    facts.append(("Classes", _list([str(label) for label in codebook.classes])))
-    facts.append(
-        (
-            "Features",
-            f"{kinds.count('numeric')} numeric, {kinds.count('categorical')} categorical",
-        )
-    )
+    features = f"{kinds.count('numeric')} numeric, {kinds.count('categorical')} categorical"
     policy = "a value of its own" if codebook.missing == "value" else "unknown, and summed out"
-    facts.append(("A missing value is", policy))
-    return facts
+    return [
+        *facts,
+        ("Target", codebook.target.name or "class"),
+        ("Classes", _list([str(label) for label in codebook.classes])),
+        ("Features", features),
+        ("A missing value is", policy),
+    ]
 
 
 def _model(network: Network) -> list[tuple[str, str]]:
@@ -106,18 +103,20 @@ def _audit(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]
     """
     found = [f for f in info.get("codes", {}).get("audit", ()) if isinstance(f, Mapping)]
     if not found:
-        return [(name, _reading(r)) for name, r in list(codebook.readings.items())[:20]]
+        return [
+            (
+                name,
+                "left out"
+                if reading.kind == "nothing"
+                else f"read as {reading.kind}s written as {reading.style!r}",
+            )
+            for name, reading in list(codebook.readings.items())[:20]
+        ]
     found.sort(key=lambda f: f.get("action") == "none")
     return [
         (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
         for f in found[:20]
     ]
-
-
-def _reading(reading: Reading) -> str:
-    if reading.kind == "nothing":
-        return "left out"
-    return f"read as {reading.kind}s written as {reading.style!r}"
 
 
 def _options(model: Any) -> list[tuple[str, str]]:
@@ -153,18 +152,6 @@ def _choice(value: Any) -> str:
         texts = [_choice(item) for item in value]
         return ", ".join(texts) if all(texts) and max(map(len, texts)) < 60 else ""
     return ""
-
-
-def _versions() -> list[tuple[str, str]]:
-    return [
-        ("Tanager", __version__),
-        ("Python", platform.python_version()),
-        ("NumPy", np.__version__),
-    ]
-
-
-def _edits(history: Sequence[Any]) -> list[tuple[str, str]]:
-    return [(str(at), _one_line(edit)) for at, edit in enumerate(history, 1)]
 
 
 def _list(names: Sequence[str], most: int = 20) -> str:
@@ -242,7 +229,10 @@ def card_markdown(
     more = ", ..." if len(ranking.names) > 3 else ""
     parts += ["## How to use it", USE.format(row=row + more)]
     if scores is not None:
-        parts += ["## Evaluation", measured, _score_table(scores)]
+        columns = [_numbers(scores[who]) for who in ("model", "naive", "shares")]
+        rows = [(n, *(f"{one[kind]:.4f}" for one in columns)) for kind, n in METRICS.items()]
+        head = ("", "this model", "naive Bayes", "class frequencies")
+        parts += ["## Evaluation", measured, _table(head, rows)]
     features = [(ranking.names[at], f"{ranking.bits[at]:.3f}") for at in ranking.order[:MOST]]
     parts += [
         "## Most informative features",
@@ -278,14 +268,6 @@ def _metadata(title: str, scores: Mapping[str, Any] | None) -> str:
 def _numbers(scores: Mapping[str, float]) -> dict[str, float]:
     errors, loss, calibration = (scores[key] for key in ("errors", "loss", "calibration"))
     return {"accuracy": 1.0 - errors, "log_loss": loss, "ece": calibration}
-
-
-def _score_table(scores: Mapping[str, Any]) -> str:
-    columns = [_numbers(scores[who]) for who in ("model", "naive", "shares")]
-    rows = [
-        (name, *(f"{column[kind]:.4f}" for column in columns)) for kind, name in METRICS.items()
-    ]
-    return _table(("", "this model", "naive Bayes", "class frequencies"), rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -79,14 +79,7 @@ def describe_features(
     rows: PageRows | None,
     order: list[int],
 ) -> list[dict[str, Any]]:
-    """Return plain facts of every feature of the structure, in the structure's order.
-
-    Parameters
-    ----------
-    order : list of int
-        Positions in the structure, the most important first: those are told in
-        detail.
-    """
+    """Return plain facts of every feature of the structure; the first of `order` in detail."""
     detailed = set(order[:MAX_DETAILED])
     return [
         _feature(network, information, classes, rows, at, detailed=at in detailed)
@@ -106,9 +99,12 @@ def _feature(
     structure, feature = network.structure, network.structure.selected[at]
     column = network.codebook.columns[feature]
     place = {f: i for i, f in enumerate(structure.selected)}
+    kind = "category"
+    if isinstance(column, NumericColumn):
+        kind = "time" if column.temporal == "date" else "number"
     facts: dict[str, Any] = {
         "name": column.name,
-        "kind": _kind(column),
+        "kind": kind,
         "arity": column.arity,
         "parents": [place[p] for p in structure.parent_indices[at]],
     }
@@ -169,12 +165,6 @@ def _inside(said: Floats, counts: Floats) -> NDArray[np.bool_]:
     terms = 1 / (k + 0.5) + 1 / (n - k + 0.5) - 1 / (a + 0.5) - 1 / (b + 0.5)
     close = np.abs(odds - middle) <= 1.96 * np.sqrt(np.maximum(terms, 0.0))
     return np.asarray(close[n[:, 0] > 0][:, (a > 0) & (b > 0)])
-
-
-def _kind(column: Column) -> str:
-    if isinstance(column, NumericColumn):
-        return "time" if column.temporal == "date" else "number"
-    return "category"
 
 
 def _groups(column: Column, share: Floats) -> NDArray[np.int64]:

@@ -25,17 +25,10 @@ if TYPE_CHECKING:
 def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np.uint16]:
     """Return groups of neighbours of about equal weight, at most so many.
 
-    Parameters
-    ----------
-    weights : array-like of shape (arity,)
-        Rows of each value, or their share.
-    n_ordered : int
-        The first values stand in an order; the others ("missing") stay alone.
-    most : int
-        Groups of the ordered values; no more than that are left as they are.
+    `weights` (arity,) are rows of each value, or their share. The first `n_ordered` values
+    stand in an order, and no more than `most` are left as they are; the others ("missing")
+    stay alone.
 
-    Examples
-    --------
     >>> pool_neighbours([10, 10, 10, 10, 40, 5], n_ordered=5, most=2).tolist()
     [0, 0, 0, 0, 1, 2]
     """
@@ -85,18 +78,15 @@ class PageRows:
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> PageRows:
     """Read rows and their classes; of a large source a sample that a hash of the index draws.
 
-    Parameters
-    ----------
-    network : Network
-    X : table
-        Anything `fit` takes. Columns that the model does not know are passed over.
-    y : array-like or str
-        The classes, or the name of their column in X.
-    max_rows : int
-        So many rows are kept at most.
+    `y` are the classes, or the name of their column in `X`; other columns that the model does
+    not know are passed over.
     """
     codebook, source = network.codebook, open_source(X)
-    target = _target(source, y)
+    target = y if isinstance(y, str) else None
+    if target is not None and target not in source.names:
+        raise ConfigurationError(
+            f"There is no column {y!r} for the target. The table has: {', '.join(source.names)}."
+        )
     matched = MatchedTable.of(codebook, source, target=target, ignore_extra=True)
     table, index, n_source = _read(matched.values, matched.columns, max_rows)
     every = None
@@ -117,16 +107,6 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
         return [(codes, labels)] if len(labels) == n_source else labelled_codes(matched, every)
 
     return PageRows(table, codes, labels, index, n_source, read_all)
-
-
-def _target(source: Source, y: Any) -> str | None:
-    if not isinstance(y, str):
-        return None
-    if y not in source.names:
-        raise ConfigurationError(
-            f"There is no column {y!r} for the target. The table has: {', '.join(source.names)}."
-        )
-    return y
 
 
 def _read(

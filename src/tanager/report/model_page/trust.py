@@ -135,18 +135,15 @@ def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]
     }
 
 
-def _short_time(label: str) -> str:
-    """Return a label without the noughts at the end of a point in time."""
-    return re.sub(r"(T00:00:00)?\.000000\b", "", label)
-
-
 def _slices_of(column: Column, codes: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
     """Return the slices along a feature by name, and that of each row; one more is unknown."""
     counts = np.bincount(codes, minlength=column.arity + 1)[: column.arity]
     groups = pool_neighbours(counts, column.n_ordered, MAX_INTERVALS)
     n_slices = n_groups(groups)
     names = group_labels(column, groups) if n_slices < column.arity else column.labels()
-    return [_short_time(name) for name in names], np.append(groups, n_slices).astype(int)[codes]
+    # A point in time without the noughts at its end.
+    shown = [re.sub(r"(T00:00:00)?\.000000\b", "", name) for name in names]
+    return shown, np.append(groups, n_slices).astype(int)[codes]
 
 
 def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list[dict[str, Any]]:
