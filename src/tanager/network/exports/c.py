@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def to_c(
             f"name={name!r} is no name in C. Use letters, digits and underscores.", parameter="name"
         )
     recipe = make_recipe(network)
-    spread = unknowns and any(family.parents for family in recipe.families)
+    spread = unknowns and recipe.sums
     if spread:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
         recipe.check_width(MAX_STEP_CELLS, remedy)
@@ -268,10 +269,7 @@ def _pool(parts: Sequence[tuple[int, ...] | None]) -> tuple[list[int], list[int]
 
 
 def _starts(sizes: Iterable[int]) -> list[int]:
-    starts = [0]
-    for size in sizes:
-        starts.append(starts[-1] + size)
-    return starts
+    return list(accumulate(sizes, initial=0))
 
 
 def _integers(name: str, values: Sequence[int], kind: str = "int") -> str:

@@ -19,6 +19,7 @@ places ...).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,10 +101,7 @@ class Graph:
 
     def total(self, parts: list[str]) -> str:
         """Add up results of one shape."""
-        result = parts[0]
-        for part in parts[1:]:
-            result = self.add("Add", result, part)
-        return result
+        return reduce(lambda sum_, part: self.add("Add", sum_, part), parts)
 
 
 _OUT = -1e30  # added to a value that does not agree with what is known
@@ -113,12 +111,10 @@ _SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 def sum_out(graph: Graph, recipe: Recipe, groups: str) -> str:
     """Return the log-joint (rows, classes) of groups (rows, inputs) as doubles."""
     messages: list[str] = []
-    totals = []
     for step in recipe.steps:
-        message = _send(graph, recipe, step, messages, groups)
-        messages.append(message)
-        if not step.separator:
-            totals.append(message)
+        messages.append(_send(graph, recipe, step, messages, groups))
+    pairs = zip(recipe.steps, messages, strict=True)
+    totals = [message for step, message in pairs if not step.separator]
     joint = graph.add("Transpose", graph.total(totals), perm=[1, 0])
     return graph.add("Add", joint, graph.reals(recipe.log_prior))
 
@@ -290,26 +286,20 @@ def to_onnx(
     return model
 
 
-class ResultNames:
+class ResultNames(NamedTuple):
     """Names of the results of a graph."""
 
-    def __init__(self, probabilities: str, label: str, terms: str | None) -> None:
-        self.probabilities = probabilities
-        self.label = label
-        self.terms = terms
+    probabilities: str
+    label: str
+    terms: str | None
 
 
 def check_sums(recipe: Recipe, unknowns: bool) -> None:
     """Refuse what a graph cannot sum out."""
-    if not unknowns or all(not family.parents for family in recipe.families):
-        return
-    remedy = "Export with unknowns=False: rows with unknown values then get NaN."
-    if not recipe.normalized:
-        raise ConfigurationError(
-            "The tables of this network are scores, not probabilities, and ONNX cannot sum unknown "
-            f"values out of them. {remedy}"
-        )
-    recipe.check_width(MAX_STEP_CELLS, remedy)
+    if unknowns:
+        remedy = "Export with unknowns=False: rows with unknown values then get NaN."
+        recipe.check_probabilities("ONNX", remedy)
+        recipe.check_width(MAX_STEP_CELLS, remedy)
 
 
 def add_scores(
@@ -323,7 +313,7 @@ def add_scores(
     """Add everything from columns (rows, 1) to probabilities, labels and, if asked, terms."""
     codes = _add_codes(graph, recipe, columns, missing_text)
     terms, joint = _add_look_ups(graph, recipe, codes)
-    if unknowns and any(family.parents for family in recipe.families):
+    if unknowns and recipe.sums:
         terms, joint = _add_sums(graph, recipe, codes, terms, joint, contributions)
     probabilities = graph.add("Softmax", joint, axis=1)
     best = graph.add("ArgMax", joint, axis=1, keepdims=0)
@@ -341,8 +331,11 @@ def class_array(recipe: Recipe) -> NDArray[Any]:
 def _outputs(
     recipe: Recipe, graph: Graph, scores: ResultNames
 ) -> list[tuple[str, str, Any, list[Any]]]:
-    names = {given.name for given in recipe.inputs}
-    free = [_unused(name, names) for name in ("label", "probabilities", "terms")]
+    names, free = {given.name for given in recipe.inputs}, []
+    for name in ("label", "probabilities", "terms"):
+        while name in names:
+            name += "_"
+        free.append(name)
     n_inputs, n_classes = len(recipe.inputs), recipe.n_classes
     labels = class_array(recipe).dtype
     found: list[tuple[str, str, Any, list[Any]]] = [
@@ -352,12 +345,6 @@ def _outputs(
     if scores.terms is not None:
         found.append((free[2], scores.terms, graph.real, [None, n_inputs, n_classes]))
     return found
-
-
-def _unused(name: str, names: set[str]) -> str:
-    while name in names:
-        name += "_"
-    return name
 
 
 def _prefix(recipe: Recipe) -> str:

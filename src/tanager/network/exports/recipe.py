@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.columns import NumericColumn
-from tanager.errors import MemoryBoundError
+from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.coarse import Coarse
 from tanager.network.exports.bif import target_name
 from tanager.network.history import Edit
@@ -97,9 +97,9 @@ class Family:
     # where every code is a group of its own.
     log_within: Floats | None = None
 
-    def view(self, parent: int) -> Codes | None:
-        """Return the places of a parent's groups."""
-        return self.views[self.parents.index(parent)]
+    def view(self, member: int) -> Codes | None:
+        """Return the places of a parent's groups; None for the input itself."""
+        return self.views[self.parents.index(member)] if member in self.parents else None
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,6 @@ class Recipe:
         """Number of classes."""
         return len(self.classes)
 
-    @cached_property
-    def children(self) -> tuple[tuple[int, ...], ...]:
-        """For each input the inputs that it is a parent of."""
-        found: list[list[int]] = [[] for _ in self.inputs]
-        for child, family in enumerate(self.families):
-            for parent in family.parents:
-                found[parent].append(child)
-        return tuple(map(tuple, found))
-
     def step_size(self, step: Step) -> int:
         """Return the number of terms of a step's sums, for one class."""
         return prod(step.shape) * self.inputs[step.input].n_groups
@@ -175,7 +166,7 @@ class Recipe:
             members = (*family.parents, at)
             table = family.log_prob
             for axis, member in enumerate(members):
-                view = family.view(member) if member != at else None
+                view = family.view(member)
                 read = groups[member] if view is None else [view[g] for g in groups[member]]
                 table = np.take(table, read, axis=axis)
             table = np.moveaxis(table, -1, 0)
@@ -185,9 +176,22 @@ class Recipe:
             total += np.moveaxis(table.reshape(-1, *shape), 0, -1)
         return total
 
+    @property
+    def sums(self) -> bool:
+        """Whether an unknown input may have something known below it."""
+        return any(family.parents for family in self.families)
+
+    def check_probabilities(self, program: str, remedy: str) -> None:
+        """Refuse scores where a program cannot sum unknown values out of them."""
+        if self.sums and not self.normalized:
+            raise ConfigurationError(
+                f"The tables of this network are scores, not probabilities, and {program} cannot "
+                f"sum unknown values out of them. {remedy}"
+            )
+
     def check_width(self, max_cells: int, remedy: str) -> None:
         """Refuse a network whose unknown inputs cannot be summed out within a bound."""
-        if all(not family.parents for family in self.families):
+        if not self.sums:
             return
         widest = max(self.steps, key=self.step_size)
         together = sorted((widest.input, *widest.separator))
@@ -208,7 +212,13 @@ def make_recipe(network: Network) -> Recipe:
     tables = network.tables.families if coarse is None else coarse.tables.families
     within = [None] * len(tables) if coarse is None else coarse.within
     _check_tables(structure.features, tables, within)
-    left_out = _left_out(network)
+    # Features with one value for every row, whatever the row has, have a probability of one;
+    # only scores could still say something of them.
+    left_out = {
+        feature
+        for feature in structure.selected
+        if network.tables.normalized and codebook.leaves_out(structure.names[feature])
+    }
     used = [feature for feature in structure.selected if feature not in left_out]
     place = {feature: at for at, feature in enumerate(used)}
     families = tuple(
@@ -272,7 +282,7 @@ def plan_steps(
         separator = tuple(sorted(frozenset().union(*scopes) - {feature}))
         views = []
         for i in separator:
-            read = [_view_of(families[f], f, i) for f in used if i in members[f]]
+            read = [families[f].view(i) for f in used if i in members[f]]
             read += [
                 steps[at].views[steps[at].separator.index(i)]
                 for at in taken
@@ -283,10 +293,6 @@ def plan_steps(
             waiting.append(len(steps))
         steps.append(Step(feature, separator, tuple(views), used, taken))
     return tuple(steps)
-
-
-def _view_of(family: Family, own: int, i: int) -> Codes | None:
-    return None if i == own else family.view(i)
 
 
 def _refine(views: list[Codes | None], n_groups: int) -> Codes:
@@ -333,17 +339,6 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
             )
         found.setdefault(expected, []).append(name)
     return found
-
-
-def _left_out(network: Network) -> set[int]:
-    """Return features with one value for every row, whatever the row has.
-
-    Their probability is one; only scores could still say something of them.
-    """
-    if not network.tables.normalized:
-        return set()
-    names = network.structure.names
-    return {f for f in network.structure.selected if network.codebook.leaves_out(names[f])}
 
 
 def _family(

@@ -140,15 +140,9 @@ def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
 
 def _check(recipe: Recipe, dialect: Dialect) -> None:
     """Refuse what one statement cannot sum out."""
-    if all(not family.parents for family in recipe.families):
-        return
     remedy = "Export with unknowns=False: rows with unknown values then get NULL."
-    if not recipe.normalized:
-        raise ConfigurationError(
-            "The tables of this network are scores, not probabilities, and SQL cannot sum unknown "
-            f"values out of them. {remedy}"
-        )
-    n_terms = recipe.n_terms
+    recipe.check_probabilities("SQL", remedy)
+    n_terms = recipe.n_terms if recipe.sums else 0
     if n_terms > dialect.max_terms:
         recipe.check_width(dialect.max_terms, remedy)
         raise MemoryBoundError(
@@ -200,7 +194,7 @@ class _QueryWriter:
         self._stage("raw", raw, [], f"{table} AS {_ROW}")
         coded = [(f"c{at}", self._code(at)) for at in range(n)]
         self._stage("coded", coded, keeps, "raw")
-        spread = unknowns and any(family.parents for family in recipe.families)
+        spread = unknowns and recipe.sums
         self._look_up(keeps, spread)
         sums = {
             c: balanced_sum([self._prior(c), *(f"f{i}_{c}" for i in range(n))]) for c in classes
