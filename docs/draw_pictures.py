@@ -29,7 +29,7 @@ from tanager.atomic import write_text
 from tanager.report.style import standalone_svg, to_svg
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial.md", "gallery.md", "decide.md", "drift.md")
+PAGES = ("tutorial.md", "gallery.md", "decide.md", "drift.md", "how-sure.md")
 PARTS = re.compile(
     r"^```python\n(?P<code>.*?)^```$"
     r"|!\[(?P<alt>[^\]]*)\]\((?P<picture>pictures/[\w-]+\.svg)\)"

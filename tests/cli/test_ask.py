@@ -105,3 +105,15 @@ def test_sample_writes_rows_of_the_training_table(model, tmp_path, capsys):
 def test_ask_says_what_is_wrong(model, given, words, capsys):
     assert call("ask", model, "--given", given) == 2
     assert words in capsys.readouterr().err
+
+
+def test_ask_says_what_the_answer_depends_on(model, network, capsys):
+    asked = ("churn=Yes", "--given", "contract=monthly", "--sensitivity")
+    assert call("ask", model, *asked, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = network.sensitivity({"churn": "Yes"}, {"contract": "monthly"})
+    assert found == json.loads(json.dumps(expected.to_dict()))
+    assert call("ask", model, *asked) == 0
+    assert "P(churn=Yes | contract=monthly) = " in capsys.readouterr().out
+    assert call("ask", model, "churn", "--sensitivity") == 2
+    assert "NAME=VALUE" in capsys.readouterr().err

@@ -277,3 +277,29 @@ def test_interruption_leaves_nothing(folder, tmp_path, which):
     assert "Traceback" not in err
     assert out.read_bytes() == b"precious"
     assert [p.name for p in tmp_path.iterdir()] == ["p.parquet"]
+
+
+def test_predict_writes_how_sure_it_is(folder, tmp_path, said):
+    model, out = tmp_path / "m.tanager", tmp_path / "p.parquet"
+    train = pq.read_table(folder / "t.parquet").drop_columns(["id"])
+    clf = tanager.BayesNetClassifier("naive").fit(train, "risk")
+    tanager.save(clf, model)
+    rows = train.drop_columns(["risk"])
+    asked = ("--interval", "0.8", "--set", "0.9", "--per-class", "--abstain", "0.7")
+    assert call("predict", model, folder / "t.parquet", "--drop", "id", *asked, "-o", out) == 0
+    written = pq.read_table(out)
+    found = clf.predict_interval(rows, level=0.8)
+    for c, label in enumerate(clf.classes_):
+        ends = np.stack([written[f"{end}_{label}"].to_numpy() for end in ("low", "high")], axis=1)
+        assert np.array_equal(ends, found[:, c])
+    sets = clf.predict_set(rows, coverage=0.9, per_class=True)
+    assert written["set"].to_pylist() == ["|".join(one) for one in sets]
+    assert written["prediction"].to_pylist() == clf.predict(rows, abstain=0.7).tolist()
+    said()
+    assert call("predict", model, folder / "t.parquet", "--interval", "2", "--drop", "id") == 2
+    assert "--interval=2.0. Allowed: a number between 0 and 1" in said().err
+    assert (
+        call("predict", folder / "m.tanager", folder / "t.parquet", "--set", "0.9", "--drop", "id")
+        == 2
+    )
+    assert "calibrate(X, y)" in said().err

@@ -65,6 +65,14 @@ def ask(
     exact: Annotated[
         bool, typer.Option("--exact", help="--next: compare all sets of so many questions.")
     ] = False,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="For targets NAME=VALUE: how much their probability moves with each table entry "
+            "and piece of evidence.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Ask a model's network about any features and the class, given any others.
@@ -95,6 +103,15 @@ def ask(
         return
     if costs is not None or budget is not None or exact:
         raise ConfigurationError("--costs, --budget and --exact are for --next: give it too.")
+    if sensitivity:
+        if not targets or not all("=" in target for target in targets):
+            raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")
+        found_for = network.sensitivity(read_given(network, targets or []), evidence)
+        if as_json:
+            print_json(found_for.to_dict())
+        else:
+            console().print(str(found_for), markup=False, highlight=False, soft_wrap=True)
+        return
     if best is not None:
         completions = network.most_probable(evidence, best, of=targets or None)
         found = [{"values": c.values, "probability": c.probability} for c in completions]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -60,6 +60,22 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
     ] = True,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="A level such as 0.9: columns low_CLASS and high_CLASS for each p_CLASS."
+        ),
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option("--set", help="A coverage such as 0.9: the column set, all likely classes."),
+    ] = None,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="With --set: that coverage in every class.")
+    ] = False,
+    abstain: Annotated[
+        float | None, typer.Option(help="No prediction below this probability of the best class.")
+    ] = None,
 ) -> None:
     """Classify the rows of a table.
 
@@ -67,7 +83,8 @@ def predict(
     table is streamed: it may be larger than memory. Columns are matched by name.
     An output without an ending is a folder: one Parquet file for each input file.
     """
-    _write_answers(model, data, reading, writing, probabilities=probabilities)
+    sure = Sureness(interval, coverage, per_class, abstain)
+    _write_answers(model, data, reading, writing, sure, probabilities=probabilities)
 
 
 def decide(
@@ -90,7 +107,7 @@ def decide(
     TOML file, one line per action: treat = {sick = 0, well = 20}, or one number for all
     classes: "ask a person" = 4.
     """
-    _write_answers(model, data, reading, writing, costs=costs)
+    _write_answers(model, data, reading, writing, Sureness(), costs=costs)
 
 
 def _write_answers(
@@ -98,6 +115,7 @@ def _write_answers(
     data: list[str],
     reading: TableOptions,
     writing: WritingOptions,
+    sure: Sureness,
     *,
     probabilities: bool = False,
     costs: str | None = None,
@@ -125,6 +143,7 @@ def _write_answers(
     matched = match_input(network, table, kept, ignore_extra=writing.ignore_extra)
     labels = network.codebook.classes.tolist() if probabilities else []
     names, unseen = ["prediction", *(f"p_{label}" for label in labels)], UnseenColumns(network)
+    names += sure.names(network)
     if priced is not None:
         names = ["decision", "margin", *(f"cost_{name}" for name in priced.names)]
     clash = sorted(set(names) & set(matched.kept))
@@ -139,7 +158,7 @@ def _write_answers(
 
         def predictions(part: Source) -> Iterator[pa.RecordBatch]:
             table = replace(matched, source=part)
-            return _answers(network, table, names, priced, writing.jobs, unseen)
+            return _answers(network, table, names, priced, writing.jobs, unseen, sure)
 
         for n_rows in write_rows(matched.source, place, predictions):
             progress.advance(n_rows)
@@ -153,6 +172,41 @@ def _write_answers(
         print_json({"output": str(output), "rows": rows, "seconds": seconds})
     elif place is not None:
         print(f"{output}: {rows:,} rows, {seconds:.1f} s")
+
+
+class Sureness(NamedTuple):
+    """What is written of how sure a prediction is."""
+
+    interval: float | None = None
+    coverage: float | None = None
+    per_class: bool = False
+    abstain: float | None = None
+
+    def names(self, network: Network) -> list[str]:
+        """Return the columns that this adds; refuse what isn't allowed."""
+        from tanager.network.uncertainty import check_share
+
+        for name, value in (("--interval", self.interval), ("--abstain", self.abstain)):
+            if value is not None:
+                check_share(name, value)
+        labels = network.codebook.classes.tolist() if self.interval is not None else []
+        names = [f"{end}_{label}" for label in labels for end in ("low", "high")]
+        return names if self.coverage is None else [*names, "set"]
+
+    def columns(self, network: Network, codes: Any, chances: Any) -> list[pa.Array]:
+        """Return these columns for some rows."""
+        import pyarrow as pa
+
+        from tanager.network.uncertainty import PredictionSets, interval_of_codes
+
+        out = []
+        if self.interval is not None:
+            found = interval_of_codes(network, codes, self.interval)
+            out = [pa.array(ends) for ends in found.reshape(len(found), -1).T]
+        if self.coverage is not None:
+            sets = PredictionSets(network, chances, self.coverage, per_class=self.per_class)
+            out.append(pa.array(["|".join(map(str, one)) for one in sets], pa.string()))
+        return out
 
 
 def _place(output: str | None) -> Path | str | None:
@@ -171,10 +225,12 @@ def _answers(
     costs: Costs | None,
     jobs: int,
     unseen: UnseenColumns,
+    sure: Sureness,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the kept columns and, as `names` has them, label and probabilities, or decisions."""
     import numpy as np
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from tanager.classifiers.prediction import score_table
     from tanager.engines import LocalEngine
@@ -191,13 +247,18 @@ def _answers(
             yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *names])
             continue
         best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
+        chances = posterior(batch.log_joint)
+        if sure.abstain is not None:
+            unsure = pa.array(chances.max(axis=1, initial=0.0) < sure.abstain)
+            best = pc.if_else(unsure, pa.scalar(None, pa.int32()), best)
         if pa.types.is_string(labels.type):
             arrays.append(pa.DictionaryArray.from_arrays(best, labels))
         else:
             arrays.append(labels.take(best))
-        if len(names) > 1:
-            columns = np.ascontiguousarray(posterior(batch.log_joint).T)
+        if f"p_{network.codebook.classes[0]}" in names:
+            columns = np.ascontiguousarray(chances.T)
             arrays += [plain_array(column, pa.float64()) for column in columns]
+        arrays += sure.columns(network, batch.rows.codes, chances)
         yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *names])
 
 

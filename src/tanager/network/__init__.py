@@ -10,6 +10,8 @@ from tanager.network.information import NetworkInformation
 from tanager.network.nearest import Change
 from tanager.network.network import Network
 from tanager.network.next_question import Question, Questions
+from tanager.network.sensitivity import Sensitivity
+from tanager.network.uncertainty import PredictionSets
 
 __all__ = [
     "Answer",
@@ -26,8 +28,10 @@ __all__ = [
     "Network",
     "NetworkInformation",
     "OneOf",
+    "PredictionSets",
     "Question",
     "Questions",
+    "Sensitivity",
     "Shift",
     "Soft",
     "explain_row",

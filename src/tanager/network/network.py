@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tanager.network.drift import Drift
     from tanager.network.reference import Reference, Watch
+    from tanager.network.sensitivity import Sensitivity
     from tanager.network.uncertainty import Calibration
 
 Floats = NDArray[np.float64]
@@ -147,6 +148,45 @@ class Network(Decides):
         from tanager.network.queries import log_evidence
 
         return log_evidence(self, evidence)
+
+    def sensitivity(
+        self, target: Mapping[str, Any], evidence: Mapping[str, Any] | None = None, *, n: int = 10
+    ) -> Sensitivity:
+        """Return how much P(target | evidence) moves with table entries and pieces of evidence.
+
+        Parameters
+        ----------
+        target : mapping
+            From one or more names to values: the event asked about.
+        evidence : mapping or None
+            As for `query`.
+        n : int, default=10
+            How many table entries are listed, those of the greatest effect first.
+
+        Returns
+        -------
+        Sensitivity
+            `entries` with the derivative by each table entry, the other values of its context
+            moving in proportion; `evidence` with what the answer is without each piece, and the
+            range that knowing one more feature could give it. `to_pandas`.
+
+        Examples
+        --------
+        >>> from tanager import BayesNetClassifier
+        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+        >>> network = BayesNetClassifier("naive", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+        >>> print(network.sensitivity({"class": 1}, {"x1": "cold"}, n=3))
+        P(class=1 | x1=cold) = 0.8571
+        entry                 P       derivative  effect
+        P(class=0)            0.5000     -0.4898  -0.1224
+        P(class=1)            0.5000     +0.4898  +0.1224
+        P(x1=cold | class=0)  0.0769     -1.5918  -0.1130
+        x1: 0.5000 without it
+        x0: 0.3529 (sun) to 0.9851 (rain)
+        """
+        from tanager.network.sensitivity import find_sensitivity
+
+        return find_sensitivity(self, target, evidence, n)
 
     def most_probable(
         self, evidence: Any = None, n: int = 3, *, of: Sequence[str] | None = None

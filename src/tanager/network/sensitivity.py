@@ -1,0 +1,217 @@
+r"""How much an answer moves with each entry of the tables, and with each piece of evidence.
+
+If an entry :math:`\theta = P(x \mid c)` of a table moves, the context's other values move in
+proportion, so that they still sum to one. With q the probability of value and context, and
+:math:`q_\cdot` that of the context,
+
+.. math:: \frac{\partial \log P(e)}{\partial \theta} = \frac{q}{\theta}
+          - \frac{q_\cdot - q}{1 - \theta}, \qquad q = P(x, c \mid e)
+
+and the derivative of :math:`P(t \mid e)` is :math:`P(t \mid e)` times the difference between that
+of :math:`P(t, e)` and that of :math:`P(e)`.
+
+References
+----------
+Laskey (1995), DOI 10.1109/21.384252; Chan and Darwiche (2002), DOI 10.1613/jair.967.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.errors import ConfigurationError
+from tanager.network.evidence import class_name, read_evidence
+from tanager.network.queries import ask
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
+
+__all__ = ["Entry", "EvidenceEffect", "Sensitivity", "find_sensitivity"]
+
+Floats = NDArray[np.float64]
+
+MOST_CELLS = 1 << 18  # of a table that is looked at
+LEAST = 1e-300
+
+
+class Entry(NamedTuple):
+    """One entry of a table, and how the answer moves with it."""
+
+    entry: str  # such as "P(cough=yes | sick=no, smoker=yes)"
+    probability: float
+    derivative: float  # of the answer by the entry
+    effect: float  # on the answer, per unit of the entry's log-odds
+
+
+class EvidenceEffect(NamedTuple):
+    """What the answer would be with a piece of evidence gone, or with one more."""
+
+    feature: str
+    given: bool
+    low: float  # the answer without it; or the lowest with one more
+    high: float
+    low_value: str
+    high_value: str
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What `Network.sensitivity` found.
+
+    Attributes
+    ----------
+    question : str
+    probability : float
+        P(target | evidence).
+    entries : tuple of Entry
+        Those of the greatest effect first.
+    evidence : tuple of EvidenceEffect
+        The pieces given, by what the answer is without each; then the features unknown, by how
+        far any value of theirs could move it.
+    left_out : tuple of str
+        Features whose tables are too large to look at.
+    """
+
+    question: str
+    probability: float
+    entries: tuple[Entry, ...]
+    evidence: tuple[EvidenceEffect, ...]
+    left_out: tuple[str, ...] = ()
+
+    def to_pandas(self, of: str = "entries") -> Any:
+        """Return the ``"entries"`` or the ``"evidence"`` as a DataFrame."""
+        import pandas as pd
+
+        kinds = {"entries": Entry._fields, "evidence": EvidenceEffect._fields}
+        if of not in kinds:
+            raise ConfigurationError(f"of={of!r}. Allowed: 'entries', 'evidence'.")
+        return pd.DataFrame(getattr(self, of), columns=list(kinds[of]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain data."""
+        lists = {
+            name: [one._asdict() for one in getattr(self, name)] for name in ("entries", "evidence")
+        }
+        return {"question": self.question, "probability": self.probability, **lists}
+
+    def __str__(self) -> str:
+        wide = max((len(one.entry) for one in self.entries), default=5)
+        lines = [f"{self.question} = {self.probability:.4f}"]
+        lines.append(f"{'entry':<{wide}}  P       derivative  effect")
+        for one in self.entries:
+            numbers = f"{one.probability:.4f}  {one.derivative:+10.4f}  {one.effect:+.4f}"
+            lines.append(f"{one.entry:<{wide}}  {numbers}")
+        for known in self.evidence:
+            told = f"{known.low:.4f} without it"
+            if not known.given:
+                told = (
+                    f"{known.low:.4f} ({known.low_value}) to {known.high:.4f} ({known.high_value})"
+                )
+            lines.append(f"{known.feature}: {told}")
+        if self.left_out:
+            lines.append(f"Tables too large to look at: {', '.join(self.left_out)}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def find_sensitivity(
+    network: Network, target: Mapping[str, Any], evidence: Mapping[str, Any] | None, n: int
+) -> Sensitivity:
+    """Answer `Network.sensitivity`."""
+    given = dict(evidence or {})
+    if not isinstance(target, Mapping) or not target or set(target) & set(given):
+        raise ConfigurationError(
+            f"target={target!r}. Allowed: a mapping from one or more names to values, none of "
+            "which is also given as evidence."
+        )
+    both = {**given, **target}
+    chance = _chance(network, target, given)
+    label, entries, left_out = class_name(network), [], []
+    classes = tuple(map(str, network.codebook.classes))
+    structure = network.structure
+    for at in range(-1, len(structure.selected)):
+        members: tuple[int, ...] = ()
+        table = np.exp(network.log_prior)
+        if at >= 0:
+            members = (*structure.parent_indices[at], structure.selected[at])
+            if prod(network.tables.families[at].member_arities) * len(classes) > MOST_CELLS:
+                left_out.append(structure.features[at])
+                continue
+            table = np.exp(np.moveaxis(network.tables.families[at].to_dense().log_prob, -1, 0))
+        slope = chance * (
+            _slope(_joint(network, members, both), table)
+            - _slope(_joint(network, members, given), table)
+        )
+        names = (label, *(structure.names[one] for one in members))
+        columns = network.codebook.columns
+        values = (classes, *(tuple(columns[one].labels()) for one in members))
+        effect = slope * table * (1.0 - table)
+        for place in np.argsort(-np.abs(effect), axis=None, kind="stable")[:n]:
+            cell = np.unravel_index(place, table.shape)
+            said = [f"{a}={v[i]}" for a, v, i in zip(names, values, cell, strict=True)]
+            context = f" | {', '.join(said[:-1])}" if said[:-1] else ""
+            numbers = (float(array[cell]) for array in (table, slope, effect))
+            entries.append(Entry(f"P({said[-1]}{context})", *numbers))
+    entries.sort(key=lambda one: -abs(one.effect))
+    asked = ", ".join(f"{name}={value}" for name, value in target.items())
+    told = ", ".join(f"{name}={value}" for name, value in given.items())
+    question = f"P({asked} | {told})" if told else f"P({asked})"
+    known = _pieces(network, target, given)
+    return Sensitivity(question, chance, tuple(entries[:n]), tuple(known), tuple(left_out))
+
+
+def _chance(network: Network, target: Mapping[str, Any], given: Mapping[str, Any]) -> float:
+    """Return P(target | given)."""
+    whole = network.log_probability({**given, **target})
+    return float(np.exp(whole - network.log_probability(given)))
+
+
+def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any]) -> Floats:
+    """Return P(class, members | given), an axis each."""
+    domain = network.codebook.domain
+    codes = read_evidence(network, given).codes[:, 0]
+    fixed = {one: int(codes[one]) for one in members if codes[one] < domain.arities[one]}
+    free = [domain.names[one] for one in members if one not in fixed]
+    found = ask(network, [class_name(network), *free], given).probabilities
+    out = np.zeros((domain.n_classes, *(int(domain.arities[one]) for one in members)))
+    out[(slice(None), *(fixed.get(one, slice(None)) for one in members))] = found
+    return out
+
+
+def _slope(joint: Floats, table: Floats) -> Floats:
+    """Return the derivative of log P(given) by each entry, the context's others in proportion."""
+    rest = joint.sum(axis=-1, keepdims=True) - joint
+    return np.where(
+        table < 1.0, joint / np.maximum(table, LEAST) - rest / np.maximum(1.0 - table, LEAST), 0.0
+    )
+
+
+def _pieces(
+    network: Network, target: Mapping[str, Any], given: Mapping[str, Any]
+) -> list[EvidenceEffect]:
+    """Return what the answer is without each piece of evidence, and with one more."""
+    out = []
+    for name in given:
+        without = _chance(network, target, {k: v for k, v in given.items() if k != name})
+        out.append(EvidenceEffect(name, True, without, without, "", ""))
+    unknown = [one for one in network.structure.features if one not in given and one not in target]
+    more = []
+    for name in unknown:
+        before = ask(network, name, given)
+        after = ask(network, name, {**given, **target})
+        joint = np.exp(after.log_evidence - before.log_evidence) * after.probabilities
+        possible = before.probabilities > 1e-9
+        chances = np.where(possible, joint / np.maximum(before.probabilities, LEAST), np.nan)
+        low, high = int(np.nanargmin(chances)), int(np.nanargmax(chances))
+        ends = float(chances[low]), float(chances[high])
+        more.append(
+            EvidenceEffect(name, False, *ends, before.values[0][low], before.values[0][high])
+        )
+    return [*out, *sorted(more, key=lambda one: one.low - one.high)]
