@@ -27,7 +27,9 @@ def texts(file, content):
     return re.sub(r"<style>.*?</style>|<[^>]+>", " ", content, flags=re.S).split()
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "gallery.md", "decide.md", "drift.md", "how-sure.md"])
+@pytest.mark.parametrize(
+    "page", ["tutorial.md", "gallery.md", "decide.md", "drift.md", "how-sure.md"]
+)
 def test_pictures_are_those_of_the_code_beside_them(page):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

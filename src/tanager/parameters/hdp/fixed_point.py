@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import digamma
 
 from tanager import native
 from tanager.counts import ContextTree
@@ -410,6 +409,8 @@ class _DiscountedSweeps:
 
     def _balance(self, alpha: Floats) -> Floats:
         """Return log of what raises each concentration over what lowers it; zero at the mode."""
+        from scipy.special import digamma
+
         flat, prior = self.flat, self.prior
         gain = np.full(flat.n_groups, prior.shape - 1.0)
         cost = prior.rates(flat.n_groups, flat.class_group) * alpha
