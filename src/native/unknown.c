@@ -264,7 +264,9 @@ static int64_t run_sum_unknown(Argument *arguments)
     uint8_t *done = malloc((size_t)n_most);
     if (!longs || !pointers || !words || !cost || !done)
         answer = NO_MEMORY;
-    for (int64_t r = 0; answer == 0 && r < n_rows; r++) {
+    /* All memory is had before anything is written: the first time round rows are only planned. */
+    for (int64_t at = 0; answer == 0 && at < 2 * n_rows; at++) {
+        int64_t r = at % n_rows;
         Work w = {.arities = LONGS(0) + variable_start[r],
                   .n_variables = variable_start[r + 1] - variable_start[r],
                   .n_classes = n_classes,
@@ -290,19 +292,16 @@ static int64_t run_sum_unknown(Argument *arguments)
             fits = fits && cells_of(&w, w.members[t], w.n_members[t]) == n_cells;
         }
         int64_t size = fits ? plan_row(&w, n_given, (double)NUMBER(8)) : -1;
+        if (at < n_rows) {
+            room = most(room, size * n_classes);
+            if (r == n_rows - 1 && !(arena = malloc(sizeof(double) * (size_t)(room + 1))))
+                answer = NO_MEMORY;
+            continue;
+        }
         for (int64_t c = 0; c < n_classes; c++)
             log_sums[c] = size < 0 ? NAN : 0.0;
         if (size < 0)
             continue;
-        if (size * n_classes > room) {
-            free(arena);
-            room = size * n_classes;
-            arena = malloc(sizeof(double) * (size_t)room);
-            if (!arena) {
-                answer = NO_MEMORY;
-                break;
-            }
-        }
         for (int64_t t = 0; t < n_given; t++) {
             int64_t n_cells = cell_start[factor_start[r] + t + 1] - cell_start[factor_start[r] + t];
             for (int64_t c = 0; c < n_classes; c++) {
