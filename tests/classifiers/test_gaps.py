@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
+from tanager.classifiers import gaps
 from tanager.classifiers.gaps import complete_rows, expect_and_maximise
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
@@ -159,6 +160,21 @@ def test_completed_rows_keep_what_is_known_and_share_the_weight():
     assert np.bincount(done.indices, done.weights) == pytest.approx(weights)
     record = plan.context.info["gaps"]
     assert (record["draws"], record["completed_rows"]) == (4, done.n_rows)
+
+
+def test_rows_that_judge_are_completed_without_their_class():
+    structure, domain, codes, labels, weights = make(STRUCTURES["tree"])
+    plan = FitPlan(context_of())
+    rows = Rows.in_memory(domain, codes, labels, weights)
+    tables = Laplace().learn(structure, Counts(rows, plan.context), plan)
+    unknown = Unknown(structure, tables, domain.arities)
+    groups = tuple(np.arange(a, dtype=np.uint16) for a in domain.arities)
+    complete = gaps._Completion(unknown, groups, (None,) * 4, 5, 4, weights.sum(), blind=True)
+    flipped = Rows.in_memory(domain, codes, 1 - labels, weights)
+    one, other = (complete.rows(some, plan.context).gather() for some in (rows, flipped))
+    assert np.array_equal(one.codes, other.codes)
+    assert np.array_equal(one.labels, 1 - other.labels)
+    assert np.array_equal(one.labels, labels[one.indices])
 
 
 def test_rows_too_entangled_are_left_out_with_a_warning(monkeypatch):

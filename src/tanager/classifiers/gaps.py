@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Groups, Rows
 from tanager.codes.groups import group_codes, group_rows, learn_groups, tells_all
 from tanager.codes.rows import exact_weights
 from tanager.counts import Counts, count_expected
-from tanager.engines import Piece
+from tanager.engines import FitContext, Piece
 from tanager.errors import ApproximationWarning
 from tanager.numerics import Floats
 from tanager.parameters import HDP, CountLearner, Tables
+from tanager.parameters.tables import posterior
 from tanager.parameters.unknown import Unknown, uniforms
 from tanager.structure import TAN, FitPlan, Structure
 
@@ -108,7 +110,8 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
     Unknown values are drawn from P(unknown | known, class) of a tree-augmented network with HDP
     tables of groups of values, learned by EM; its tree is learned again from rows that a first
     one completed. The draws share the weight of their row, and its index, so that they are in
-    the same fold.
+    the same fold. Values drawn by a row's own class would flatter whoever is judged by them: for
+    rows that are held out (`Rows.held_out`) there are others, drawn without it.
     """
     rows, domain, context = counts.rows, counts.domain, plan.context
     with context.stage("gaps") as record:
@@ -130,11 +133,9 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
             unknown = Unknown(structure, tables, grouped.domain.arities)
             seed = context.row_seed(DRAWS_KEY)
             complete = _Completion(unknown, groups, within, seed, n_draws, rows.total_weight)
-            pieces = context.engine.keep(
-                complete, rows.pieces(), context.rows_limit, context.progress, "complete rows"
-            )
-            completed = Rows(domain, pieces, weighted=True)
+            completed = complete.rows(rows, context)
             source = Counts(group_rows(completed, groups), context)
+        completed.held_out = replace(complete, blind=True).rows(rows, context)
         record.update(draws=n_draws, completed_rows=completed.n_rows, em=em)
     return completed
 
@@ -164,17 +165,26 @@ class _Completion:
     seed: int
     n_draws: int
     total_weight: float
+    blind: bool = False  # whether each row's values are drawn without its class
+
+    def rows(self, rows: Rows, context: FitContext) -> Rows:
+        """Return the rows completed, kept as coded rows are."""
+        limit, progress = context.rows_limit, context.progress
+        pieces = context.engine.keep(self, rows.pieces(), limit, progress, "complete rows")
+        return Rows(rows.domain, pieces, weighted=True)
 
     def __call__(self, piece: Piece[Chunk]) -> Iterator[Chunk]:
         return map(self._complete, piece.chunks())
 
     def _complete(self, chunk: Chunk) -> Chunk:
         grouped = chunk._replace(codes=group_codes(chunk.codes, self.groups))
+        if self.blind:
+            grouped = grouped._replace(labels=self._guess(grouped))
         source, drawn = self.unknown.draw(grouped, self.n_draws, self.seed)
         first = np.append(True, source[1:] != source[:-1])
         draw = np.arange(len(source)) - np.flatnonzero(first)[np.cumsum(first) - 1]
         codes = np.ascontiguousarray(chunk.codes[:, source])
-        labels, indices = chunk.labels[source], chunk.indices[source]
+        labels, indices = grouped.labels[source], chunk.indices[source]
         arities, n_groups = [len(g) for g in self.groups], self.unknown.arities
         for at, cumulative in enumerate(self.within):
             filled = (codes[at] >= arities[at]) & (drawn[at] < n_groups[at])
@@ -189,4 +199,13 @@ class _Completion:
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         weights = (weights / np.bincount(source, minlength=chunk.n_rows))[source]
         weights = exact_weights(weights, self.total_weight)
-        return Chunk(codes, labels, weights, chunk.start, indices)
+        return Chunk(codes, chunk.labels[source], weights, chunk.start, indices)
+
+    def _guess(self, grouped: Chunk) -> NDArray[np.uint16]:
+        """Draw each row's class from what is known of it."""
+        by, rows = self.unknown, np.arange(grouped.n_rows)
+        joint = by.tables.log_joint(by.structure, grouped.codes, by.arities)
+        joint += np.nan_to_num(by.log_sums(grouped.codes))
+        cumulative, labels = posterior(joint).cumsum(axis=1), np.empty(len(rows), np.uint16)
+        native.draw_values(rows, cumulative, uniforms(self.seed - 1, grouped.indices), labels)
+        return labels

@@ -159,6 +159,7 @@ class Rows:
     ) -> None:
         self.domain = domain
         self.weighted = weighted
+        self.held_out: Rows | None = None  # what stands for them where they are held out
         self._pieces = tuple(pieces)
         if n_rows is not None:
             self.__dict__["n_rows"] = n_rows

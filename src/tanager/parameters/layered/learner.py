@@ -125,7 +125,8 @@ class Layered(GroupedLearner):
         given, structure = structure, _affordable(structure, plan)
         rows, inner = self._gathered(counts.rows, context.inner())
         part = Part.of(rows, counts, structure, plan, inner)
-        trial = self._trial(part, context)
+        judges = self._gathered(counts.rows.held_out or rows, inner)[0]
+        trial = self._trial(part, context, judges)
         members = _worthwhile(self._members(generative, part, trial), trial)
         shares, losses = judge_pool(members, trial)
         record = context.record("parameters")
@@ -171,8 +172,8 @@ class Layered(GroupedLearner):
             return rows, context
         return collect_rows(rows, None, context), replace(context, engine=LocalEngine())
 
-    def _trial(self, part: Part, context: FitContext) -> Trial | None:
-        """Return the rows of each judging fold, and all that is learned from the others."""
+    def _trial(self, part: Part, context: FitContext, judges: Rows) -> Trial | None:
+        """Return the judges of each judging fold, and all that is learned from the others."""
         rows, inner = part.rows, part.context
         if rows.n_rows < LEAST_ROWS:
             return None
@@ -181,7 +182,7 @@ class Layered(GroupedLearner):
         for fold in range(n_folds):
             inside = Fold(context.row_seed(FOLDS_KEY), n_folds, fold)
             others = replace(inside, inside=False)
-            left_out = collect_rows(rows, inside, inner)
+            left_out = collect_rows(judges, inside, inner)
             if not 0 < left_out.n_rows < rows.n_rows:
                 continue
             n_held += left_out.n_rows
@@ -192,7 +193,7 @@ class Layered(GroupedLearner):
                 parts.append(part.anew(others))
             if n_held >= JUDGING_ROWS:
                 break
-        return Trial(parts, held)
+        return Trial(parts, held, apart=judges is not rows)
 
     def _members(
         self, generative: CountLearner | None, part: Part, trial: Trial | None

@@ -38,8 +38,9 @@ class Trial:
     `labels` and `weights` are those of the left-out rows, fold after fold.
     """
 
-    def __init__(self, parts: list[Part], held: list[Rows]) -> None:
+    def __init__(self, parts: list[Part], held: list[Rows], *, apart: bool = False) -> None:
         self.parts = parts
+        self.apart = apart  # whether the held rows aren't among the parts' own
         self.held = held
         chunks = [rows.gather() for rows in held]
         self.labels: NDArray[np.uint16] = np.concatenate([chunk.labels for chunk in chunks])
@@ -112,6 +113,11 @@ class Smooth(Member):
         """Go from the first strength to better neighbours, as far as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
         rows = [part.located(self.depth) for part in trial.parts]
+        asked = [
+            LocatedTerms(one, held, part.context)
+            for one, held, part in zip(terms, trial.held, trial.parts, strict=True)
+            if trial.apart
+        ]
         last: list[Fit | None] = [None] * len(terms)
         tried: dict[int, tuple[float, Floats, list[Floats]]] = {}
 
@@ -122,7 +128,8 @@ class Smooth(Member):
                     start = last[at] or self._first(terms[at], at)
                     last[at] = fit = self._fit(part, rows[at], place, start, self.settings)
                     found.append(fit.free)
-                    said.append(log_posterior(rows[at].log_joint(fit.free, left_out=True)))
+                    held = asked[at] if asked else rows[at]
+                    said.append(log_posterior(held.log_joint(fit.free, left_out=not asked)))
                 together = np.concatenate(said)
                 tried[place] = trial.loss(together), together, found
             return tried[place][0]
