@@ -1,4 +1,4 @@
-"""How long a network takes to answer: queries, densities, samples.
+"""How long a network takes to answer: queries, densities, samples, decisions.
 
     python benchmarks/questions.py [--write]
 
@@ -53,6 +53,8 @@ def main() -> None:
         return cpu_seconds(lambda: [network.query("x0", evidence) for _ in range(20)]) / 20
 
     scored = cpu_seconds(lambda: clf.score_samples(new))
+    costs = {"treat": {0: 2, 1: 0}, "wait": {0: 0, 1: 9}, "ask a person": 1}
+    decided = cpu_seconds(lambda: clf.decide(new, costs))
     table = [
         line("one feature, given the other 29", ask(row), "1 ms"),
         line("one feature, given 15 others", ask(half), ""),
@@ -69,6 +71,28 @@ def main() -> None:
             cpu_seconds(lambda: network.sample(N_DRAWN, half), 1),
             "",
         ),
+        line(f"`decide` on {N_ROWS:,} rows ({decided / whole:.2f}×)", decided, ""),
+        line(
+            "`next_question`, 30 features unknown",
+            cpu_seconds(lambda: clf.next_question({}, costs)),
+            "100 ms",
+        ),
+        line(
+            "`next_question` in bits, 15 features unknown",
+            cpu_seconds(lambda: clf.next_question(half)),
+            "100 ms",
+        ),
+        line(
+            "a greedy plan of three questions, 30 features unknown",
+            cpu_seconds(lambda: clf.next_question({}, n=3), 1),
+            "",
+        ),
+        line(
+            "an exact plan of two questions, 30 features unknown",
+            cpu_seconds(lambda: clf.next_question({}, n=2, method="exact"), 1),
+            "",
+        ),
+        line("`nearest`, 29 features known", cpu_seconds(lambda: clf.nearest(row), 1), ""),
     ]
     text = f"{network!r}, {N_COLUMNS} columns.\n\n" + markdown(["", "CPU time", "goal"], table)
     publish("questions", "Questions to a network", text)
