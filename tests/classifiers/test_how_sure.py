@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tanager
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, ModelFileError
+from tanager.network import files
 from tanager.parameters import Laplace
 from tanager.parameters.spread import LEVELS
 
@@ -228,3 +231,47 @@ def test_predict_abstains_below_a_probability():
     assert np.array_equal(found[~silent].astype(int), clf.predict(X)[~silent])
     with pytest.raises(ConfigurationError, match="abstain="):
         clf.predict(X, abstain=2)
+
+
+def test_files_of_older_releases_load_and_say_that_they_know_no_intervals():
+    old = sorted((Path(__file__).parents[1] / "network" / "released").rglob("*.tanager"))
+    assert old
+    clf = tanager.load(old[0])
+    row = [[None] * clf.n_features_in_]
+    assert np.isfinite(clf.predict_proba(row)).all()
+    with pytest.raises(ConfigurationError, match="saved by a release without intervals"):
+        clf.predict_interval(row)
+
+
+def test_a_forged_spread_is_refused(tmp_path):
+    X, y, _ = drawn(200, 13)
+    clf, path = BayesNetClassifier("naive", "hdp").fit(X, y), tmp_path / "model.tanager"
+    for wrong in ([1], [1, 999], [1, "a"], "x"):
+        metadata, tensors = _taken_apart(clf, path)
+        header = json.loads(metadata["header"])
+        header["tables"]["spread"] = wrong
+        _write(path, metadata, header, tensors)
+        with pytest.raises(ModelFileError, match="levels"):
+            tanager.load(path)
+    metadata, tensors = _taken_apart(clf, path)
+    del tensors["family.1.spread"]
+    _write(path, metadata, json.loads(metadata["header"]), tensors)
+    with pytest.raises(ModelFileError, match="not as many as its numbers"):
+        tanager.load(path)
+    for wrong in ({"labels": [5], "scores": [1], "rows": [1, 0]}, [], {"labels": [0.5]}):
+        metadata, tensors = _taken_apart(clf, path)
+        header = {**json.loads(metadata["header"]), "calibration": wrong}
+        _write(path, metadata, header, tensors)
+        with pytest.raises(ModelFileError, match="calibration"):
+            tanager.load(path)
+
+
+def _taken_apart(clf, path):
+    tanager.save(clf, path)
+    return files._unpack(path.read_bytes())
+
+
+def _write(path, metadata, header, tensors):
+    text = json.dumps(header)
+    metadata = {**metadata, "header": text, "sha256": files.checksum(text, tensors)}
+    path.write_bytes(files._pack(metadata, tensors))
