@@ -121,10 +121,10 @@ def make_object(kind: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 def _dump_parameters(value: Any, name: str, other: Unknown) -> dict[str, Any]:
-    if dataclasses.is_dataclass(value):
-        facts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    else:
+    if hasattr(value, "get_params"):
         facts = value.get_params(deep=False)
+    else:
+        facts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return {
         key: dump_option(item, f"{name}__{key}", other)
         for key, item in _without_paths(facts).items()

@@ -84,7 +84,7 @@ def test_loss_and_slopes_are_those_of_the_definition(n_classes, weighted, joined
     )
     assert (terms.joint.n_cells != terms.n_cells) == joined
     free = generator.normal(size=(terms.n_cells, terms.n_columns))
-    free[terms._blank] = 0.0
+    free[terms.blank] = 0.0
     loss, slopes = rows.evaluate(free)
     each = np.where(left_out(np.arange(len(labels))), 0.0, 1.0 if weights is None else weights)
 
@@ -102,7 +102,7 @@ def test_loss_and_slopes_are_those_of_the_definition(n_classes, weighted, joined
     assert loss == pytest.approx(slow(free), rel=1e-9)
     for cell in range(0, terms.n_cells, 7):
         step = np.zeros_like(free)
-        step[cell, 0] = 1e-5 * (cell not in terms._blank)
+        step[cell, 0] = 1e-5 * (cell not in terms.blank)
         numeric = (slow(free + step) - slow(free - step)) / 2e-5
         assert slopes[cell, 0] == pytest.approx(numeric, abs=1e-5)
     np.testing.assert_allclose(softmax(rows.log_joint(free)), softmax(total(free)), atol=1e-12)
@@ -162,7 +162,7 @@ def test_pull_is_the_transpose_of_expand(joined):
     generator = np.random.default_rng(2)
     free = generator.normal(size=(terms.n_cells, 3))
     slopes = generator.normal(size=(terms.joint.n_cells, 3))
-    free[terms._blank] = 0.0
+    free[terms.blank] = 0.0
     left = float((terms.expand(free) * slopes).sum())
     right = float((free * terms.pull(slopes.copy())).sum())
     assert left == pytest.approx(right, rel=1e-12)
@@ -173,7 +173,7 @@ def test_parameters_are_carried_to_deeper_terms(joined):
     shallow, _ = make_terms(domain, codes, labels, FAMILIES[:3])
     deep, rows = make_terms(domain, codes, labels, [(1, 0, 2), *FAMILIES[:3]])
     free = np.random.default_rng(2).normal(size=(shallow.n_cells, 3))
-    free[shallow._blank] = 0.0
+    free[shallow.blank] = 0.0
     _, alone = make_terms(domain, codes, labels, FAMILIES[:3])
     found = rows.log_joint(deep.carry(free, shallow))
     np.testing.assert_allclose(found, alone.log_joint(free), atol=1e-12)
@@ -223,7 +223,7 @@ def test_joint_values_without_rows_add_nothing():
     seen = codes[:, :4]
     terms, _ = make_terms(domain, seen, labels[:4], [(1, 0, 2)])
     scores = np.arange(terms.n_cells * 3.0).reshape(-1, 3)
-    scores[terms._blank] = 0.0
+    scores[terms.blank] = 0.0
     (table,) = terms.family_scores(scores)
     rows = {tuple(row) for row in seen[[1, 0, 2]].T.tolist()}
     for joint in np.ndindex(table.shape[:-1]):

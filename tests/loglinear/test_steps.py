@@ -91,7 +91,7 @@ def test_pull_is_the_transpose_of_expand():
     generator = np.random.default_rng(2)
     free = generator.normal(size=(terms.n_cells, 3))
     slopes = generator.normal(size=(terms.joint.n_cells, 3))
-    free[terms._blank] = 0.0
+    free[terms.blank] = 0.0
     left = float((terms.expand(free) * slopes).sum())
     right = float((free * terms.pull(slopes.copy())).sum())
     assert left == pytest.approx(right, rel=1e-12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from tanager.classifiers.fitting import (
     RUN_PARAMETERS,
-    KeptCounts,
     OnlyFromCounts,
     learn_network,
     open_context,
@@ -39,6 +38,7 @@ from tanager.progress import Progress
 from tanager.structure import Constraints, StructureLearner
 
 
+@dataclass(eq=False, repr=False)
 class BayesNetClassifier(NetworkPredictor):
     """A Bayesian network classifier: a structure and its probability tables.
 
@@ -155,53 +155,29 @@ class BayesNetClassifier(NetworkPredictor):
            [0.  , 0.03, 0.97]])
     """
 
-    info_: Info
-    _kept_counts: KeptCounts | None
+    structure: str | StructureLearner = "auto"
+    parameters: str | ParameterLearner = "layered"
+    _: KW_ONLY
+    categorical_features: str | Sequence[Any] = "from_dtype"
+    ordered: Mapping[Any, Sequence[Any]] | None = None
+    dates: str | Sequence[str] | Mapping[str, str] | None = None
+    monotonic: Mapping[Any, Any] | None = None
+    constraints: Constraints | None = None
+    prior: Mapping[Any, Any] | TablePrior | Network | None = None
+    missing: str = "value"
+    bins: str | int = "auto"
+    class_weight: str | Mapping[Any, float] | None = None
+    class_prior: Mapping[Any, float] | None = None
+    classes_ordered: Sequence[Any] | None = None
+    audit: bool = True
+    engine: str | Engine = "local"
+    n_jobs: int | None = None
+    memory_limit: str | int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    random_state: Any = None
+    verbose: int = 0
 
-    def __init__(
-        self,
-        structure: str | StructureLearner = "auto",
-        parameters: str | ParameterLearner = "layered",
-        *,
-        categorical_features: str | Sequence[Any] = "from_dtype",
-        ordered: Mapping[Any, Sequence[Any]] | None = None,
-        dates: str | Sequence[str] | Mapping[str, str] | None = None,
-        monotonic: Mapping[Any, Any] | None = None,
-        constraints: Constraints | None = None,
-        prior: Mapping[Any, Any] | TablePrior | Network | None = None,
-        missing: str = "value",
-        bins: str | int = "auto",
-        class_weight: str | Mapping[Any, float] | None = None,
-        class_prior: Mapping[Any, float] | None = None,
-        classes_ordered: Sequence[Any] | None = None,
-        audit: bool = True,
-        engine: str | Engine = "local",
-        n_jobs: int | None = None,
-        memory_limit: str | int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.structure = structure
-        self.parameters = parameters
-        self.categorical_features = categorical_features
-        self.ordered = ordered
-        self.dates = dates
-        self.monotonic = monotonic
-        self.constraints = constraints
-        self.prior = prior
-        self.missing = missing
-        self.bins = bins
-        self.class_weight = class_weight
-        self.class_prior = class_prior
-        self.classes_ordered = classes_ordered
-        self.audit = audit
-        self.engine = engine
-        self.n_jobs = n_jobs
-        self.memory_limit = memory_limit
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    def __post_init__(self) -> None:
         join_scikit_learn()
 
     @with_callbacks

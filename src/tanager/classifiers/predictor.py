@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,12 +35,18 @@ from tanager.parameters import log_posterior, posterior
 from tanager.sources.datasets import is_dask_frame
 from tanager.structure import Structure
 
+if TYPE_CHECKING:
+    from tanager.classifiers.fitting import KeptCounts
+    from tanager.classifiers.info import Info
+
 
 class NetworkPredictor(Classifier, Decides):
     """Predicts, scores, explains and shows what `network_` knows."""
 
     network_: Network
     classes_: NDArray[Any]
+    info_: Info
+    _kept_counts: KeptCounts | None
     engine: str | Engine
     n_jobs: int | None
     memory_limit: str | int | None

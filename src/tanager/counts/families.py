@@ -18,18 +18,6 @@ from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
 
-__all__ = [
-    "Expectation",
-    "Expected",
-    "Family",
-    "FamilyCounts",
-    "Trees",
-    "build_trees",
-    "count_expected",
-    "count_families",
-    "most_cells",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -44,26 +32,15 @@ LEAST_LOG = -1000.0  # log-likelihood of a row; less counts as this
 
 
 class FamilyCounts(NamedTuple):
-    """Counts of one family by label, which is the class, or fold and class.
+    """Counts of one family by label, which is the class, or fold and class."""
 
-    Attributes
-    ----------
-    arities : tuple of int
-        Of the label, the parents in back-off order, the feature.
-    dense : ndarray of that shape, or None
-    radix : Radix or None
-        Where not dense: how the cells are numbered, possibly without the last parents.
-    keys : (n_parts, n_cells)
-        The numbers of the cells seen, sorted.
-    cells : (n_cells,)
-        Their counts.
-    """
-
-    arities: tuple[int, ...]
+    arities: tuple[int, ...]  # of the label, the parents in back-off order, the feature
     dense: Floats | None
+    # where not dense: how the cells are numbered, possibly without the last parents
     radix: Radix | None = None
+    # (n_parts, n_cells); the numbers of the cells seen, sorted
     keys: Ints = np.zeros((1, 0), np.int64)
-    cells: Floats = np.zeros(0)
+    cells: Floats = np.zeros(0)  # (n_cells,); their counts
 
     @classmethod
     def from_dense(cls, counts: Floats) -> FamilyCounts:
@@ -148,15 +125,9 @@ class Trees(Sequence[ContextTree]):
     A tree takes several times the memory of its counts, so trees are worked on one
     by one; only small ones are kept.
 
-    Parameters
-    ----------
-    counts : sequence of FamilyCounts
-    n_folds, left_out : optional
-        As in `FamilyCounts.tree`.
-    kept : dict, optional
-        Where small trees are kept, and looked for, by `names`.
-    names : sequence of Family, optional
-        The families of the counts.
+    n_folds, left_out: as in `FamilyCounts.tree`.
+    kept: where small trees are kept, and looked for, by `names`.
+    names: the families of the counts.
     """
 
     def __init__(
@@ -357,19 +328,11 @@ class Expectation(Protocol):
 
 
 class Expected(NamedTuple):
-    """What rows with unknown members add to families, and how likely all rows are.
-
-    Attributes
-    ----------
-    families : list of FamilyCounts
-    log_likelihood : float
-    n_left_out : int
-        Rows whose unknown features hang together too closely; no part of either.
-    """
+    """What rows with unknown members add to families, and how likely all rows are."""
 
     families: list[FamilyCounts]
     log_likelihood: float
-    n_left_out: int
+    n_left_out: int  # rows whose unknown features hang together too closely; no part of either
 
 
 def count_expected(

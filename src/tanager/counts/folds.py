@@ -17,22 +17,13 @@ from tanager.codes import Chunk, Domain
 from tanager.codes.hashing import folds_of
 from tanager.errors import ConfigurationError
 
-__all__ = ["FoldPass", "FoldPlan"]
-
 MOST_LABELS = 65_535  # labels are uint16
 
 
 class FoldPlan(NamedTuple):
-    """How rows are dealt into folds: by a hash of seed and row index.
+    """How rows are dealt into folds: by a hash of seed and row index."""
 
-    Attributes
-    ----------
-    seed : int
-        From `FitContext.row_seed`.
-    n_folds : int
-    """
-
-    seed: int
+    seed: int  # from `FitContext.row_seed`
     n_folds: int
 
     def domain(self, domain: Domain) -> Domain:

@@ -12,16 +12,6 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
 
-__all__ = [
-    "PairCells",
-    "PairCounts",
-    "PairPass",
-    "WidePairPass",
-    "pair_tiles",
-    "tile_pairs",
-    "wide_groups",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -35,19 +25,11 @@ BIT_ADVANTAGE = 160
 
 
 class PairCounts(NamedTuple):
-    """Dense counts N(x_i, x_j, y) of some pairs (i < j), end to end.
+    """Dense counts N(x_i, x_j, y) of some pairs (i < j), end to end."""
 
-    Attributes
-    ----------
-    left, right : (n_pairs,)
-    start : (n_pairs,)
-        Pair p stands at ``flat[start[p]:]`` as (arity_i, arity_j, class).
-    flat : ndarray of float64
-    """
-
-    left: Ints
+    left: Ints  # (n_pairs,)
     right: Ints
-    start: Ints
+    start: Ints  # (n_pairs,); pair p stands at ``flat[start[p]:]`` as (arity_i, arity_j, class)
     flat: Floats
     domain: Domain
 
@@ -68,20 +50,13 @@ class PairCounts(NamedTuple):
 
 
 class PairCells(NamedTuple):
-    """The cells seen of one wide pair.
+    """The cells seen of one wide pair."""
 
-    Attributes
-    ----------
-    left, right, label, counts : (n_cells,)
-    shape : tuple of int
-        Arities of the left and the right feature, and number of classes.
-    """
-
-    left: Ints
+    left: Ints  # (n_cells,)
     right: Ints
     label: Ints
     counts: Floats
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # arities of the left and the right feature, and number of classes
 
     def swapped(self) -> PairCells:
         """Return the same with the features exchanged."""

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from tanager.counts.families import Family, FamilyCounts
 from tanager.errors import MemoryBoundError
 
-__all__ = ["PriorCounts"]
-
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 22  # of a family that a prior is spread over
@@ -21,16 +19,10 @@ MAX_CELLS = 1 << 22  # of a family that a prior is spread over
 
 @dataclass(frozen=True, eq=False)
 class PriorCounts:
-    """Counts to be added to those of the rows.
+    """Counts to be added to those of the rows."""
 
-    Attributes
-    ----------
-    classes : ndarray of float64, shape (n_classes,)
-    families : mapping of int to (tuple of int, ndarray of float64)
-        By feature, some of its parents and counts of shape (n_classes, *parents, values).
-    """
-
-    classes: Floats
+    classes: Floats  # (n_classes,)
+    # by feature, some of its parents and counts of shape (n_classes, *parents, values)
     families: Mapping[int, tuple[tuple[int, ...], Floats]]
 
     def add(

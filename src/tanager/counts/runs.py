@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk
 
-__all__ = ["NO_WEIGHTS", "Radix", "RunStack"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -27,18 +25,10 @@ KEY_LIMIT = 2**62
 
 @dataclass(frozen=True)
 class Radix:
-    """The variables of a family's key and how they split into 62-bit parts.
+    """The variables of a family's key and how they split into 62-bit parts."""
 
-    Attributes
-    ----------
-    arities : tuple of int
-        Of the class, the parents in back-off order, the feature.
-    members : tuple of int
-        The code rows of the parents, then of the feature.
-    """
-
-    arities: tuple[int, ...]
-    members: tuple[int, ...]
+    arities: tuple[int, ...]  # of the class, the parents in back-off order, the feature
+    members: tuple[int, ...]  # the code rows of the parents, then of the feature
 
     def parts(self) -> list[range]:
         """Return the runs of variables that share a part, as ranges of positions."""

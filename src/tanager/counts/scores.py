@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.counts.pairs import PairCells, PairCounts
 
-__all__ = ["ConditionalInformation", "ExplainingAway", "PairScore"]
-
 Floats = NDArray[np.float64]
 
 
@@ -60,8 +58,6 @@ class ConditionalInformation:
 class ExplainingAway:
     """I(X_i; X_j | Y) - I(X_i; X_j) in nats: the dependence that the class makes.
 
-    References
-    ----------
     J. Bilmes, "Dynamic Bayesian multinets", UAI 2000.
     """
 

@@ -31,8 +31,6 @@ from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
 from tanager.engines.keeping import release, scratch_array
 
-__all__ = ["Counts", "fingerprint_counts"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -46,17 +44,10 @@ class Counts:
     when first asked for, and kept. With `folds` every count has the fold as an
     axis, so `without` gives the counts of the other folds by a subtraction.
 
-    Parameters
-    ----------
-    rows : Rows
-        The training rows.
-    context : FitContext
-        Its engine runs the passes.
-    folds : FoldPlan, optional
-        How rows are dealt into folds; needed for `without`.
+    rows: the training rows.
+    context: its engine runs the passes.
+    folds: how rows are dealt into folds; needed for `without`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
     >>> domain = Domain(("a", "b"), np.array([2, 2]), 2)

@@ -26,46 +26,28 @@ from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
 
-__all__ = ["ContextTree", "Contexts", "Level"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Contexts(EqualByArrays):
-    """The contexts seen of one family, and the values seen in each; see the module's drawing.
+    """The contexts seen of one family, and the values seen in each; see the module's drawing."""
 
-    Attributes
-    ----------
-    arity : int
-        Number of values of the feature.
-    context_arities : tuple of int
-        Number of classes, then of values of each parent, in back-off order.
-    level_node : (depth + 2,)
-        Nodes of level d are ``level_node[d]:level_node[d+1]``. The root level
-        has exactly one node, even where nothing was counted.
-    node_value : (n_nodes,)
-        The code (of the class on level 1, of parent d-2 on level d) that leads
-        from the parent to the node; 0 for the root.
-    node_parent : (n_nodes,)
-        0 for the root.
-    node_child : (n_nodes + 1,)
-        Children of node u are nodes ``node_child[u]:node_child[u+1]``.
-    node_start : (n_nodes + 1,)
-        Cells of node u are ``node_start[u]:node_start[u+1]``.
-    cell_value : (n_cells,)
-        The feature's value of each cell, increasing within a node.
-    """
-
-    arity: int
+    arity: int  # number of values of the feature
+    # number of classes, then of values of each parent, in back-off order
     context_arities: tuple[int, ...]
+    # (depth + 2,); nodes of level d are ``level_node[d]:level_node[d+1]``. The root level has
+    # exactly one node, even where nothing was counted.
     level_node: Ints
+    # (n_nodes,); the code (of the class on level 1, of parent d-2 on level d) that leads from the
+    # parent to the node; 0 for the root
     node_value: Ints
-    node_parent: Ints
+    node_parent: Ints  # (n_nodes,); 0 for the root
+    # (n_nodes + 1,); children of node u are nodes ``node_child[u]:node_child[u+1]``
     node_child: Ints
-    node_start: Ints
-    cell_value: Ints
+    node_start: Ints  # (n_nodes + 1,); cells of node u are ``node_start[u]:node_start[u+1]``
+    cell_value: Ints  # (n_cells,); the feature's value of each cell, increasing within a node
 
     @classmethod
     def from_nodes(
@@ -155,27 +137,15 @@ class Contexts(EqualByArrays):
 
 
 class Level(NamedTuple):
-    """One level of a tree by itself, with positions counted from the level's first.
+    """One level of a tree by itself, with positions counted from the level's first."""
 
-    Attributes
-    ----------
-    parent : (n_nodes,)
-        Each node's parent, a position in the level above; 0 for the root.
-    value : (n_nodes,)
-    start : (n_nodes + 1,)
-        Cells of node u are ``start[u]:start[u+1]``.
-    cell_value : (n_cells,)
-    cell_count : (n_cells,) of float64
-    cell_parent : (n_cells,)
-        The cell of the parent node with the same value, a position among the
-        cells of the level above; 0 for the root's.
-    """
-
-    parent: Ints
-    value: Ints
-    start: Ints
-    cell_value: Ints
+    parent: Ints  # (n_nodes,); each node's parent, a position in the level above; 0 for the root
+    value: Ints  # (n_nodes,)
+    start: Ints  # (n_nodes + 1,); cells of node u are ``start[u]:start[u+1]``
+    cell_value: Ints  # (n_cells,)
     cell_count: Floats
+    # (n_cells,); the cell of the parent node with the same value, a position among the cells of the
+    # level above; 0 for the root's
     cell_parent: Ints
 
     @property
@@ -201,15 +171,6 @@ class Level(NamedTuple):
 class ContextTree(Contexts):
     """Counts of one family on its seen contexts.
 
-    Attributes
-    ----------
-    cell_count : (n_cells,) of float64
-        The count of every cell; exact (integers, or sums of `exact_weights`).
-    cell_parent : (n_cells,)
-        The cell of the parent node with the same value; 0 for the root's.
-
-    Examples
-    --------
     >>> tree = tree_from_dense(np.array([[3.0, 1.0], [0.0, 2.0]]))  # (class, value)
     >>> tree.node_counts()  # the root, then one node a class
     array([6., 4., 2.])
@@ -217,7 +178,8 @@ class ContextTree(Contexts):
     array([3., 3., 3., 1., 2.])
     """
 
-    cell_count: Floats
+    cell_count: Floats  # the count of every cell; exact (integers, or sums of `exact_weights`)
+    # (n_cells,); the cell of the parent node with the same value; 0 for the root's
     cell_parent: Ints
 
     @property

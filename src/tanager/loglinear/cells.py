@@ -30,8 +30,6 @@ from tanager.loglinear.curves import Curves, Sheets, align, basis
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 
-__all__ = ["Terms", "by_class"]
-
 MOST_SMOOTH = 2  # members of a family whose scores are smooth
 
 Ints = NDArray[np.int64]
@@ -44,23 +42,14 @@ class Terms:
     `rows` are the training rows, and those that will be asked about. Scores rise or fall along
     the columns of `signs`, of which a family has at most two, see `can_hold`.
 
-    Attributes
-    ----------
-    starts : ndarray of int64, shape (n_families,)
-        Each family's first cell.
-    depths : ndarray of int64, shape (n_cells,)
-        Number of parents of each cell's family; -1 for the class node.
-    mass : ndarray of float64, shape (n_cells,)
-        The weight of each cell's rows.
-    n_columns : int
-        Columns of scores: one per class; a single one for two classes, the second's score
+    starts: shape (n_families,); each family's first cell.
+    depths: shape (n_cells,); number of parents of each cell's family; -1 for the class node.
+    mass: shape (n_cells,); the weight of each cell's rows.
+    n_columns: columns of scores: one per class; a single one for two classes, the second's score
         less the first's.
-    blank : ndarray of int64
-        The cells of zero of families whose scores aren't smooth.
-    joint : Joint
-        The tables that rows read.
-    steps : TableSteps or None
-        The scores that rise or fall, with the bounds of the parameters.
+    blank: the cells of zero of families whose scores aren't smooth.
+    joint: the tables that rows read.
+    steps: the scores that rise or fall, with the bounds of the parameters.
     """
 
     def __init__(

@@ -23,8 +23,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SMOOTHNESS", "Curves", "Sheets", "align", "basis", "basis_variances"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 

@@ -21,8 +21,6 @@ from tanager.codes import Chunk, Codes, Domain, Groups, Rows
 from tanager.engines import FitContext
 from tanager.progress import Progress
 
-__all__ = ["Columns", "Joint", "Places", "Wide", "join_families", "join_sets", "weigh_joints"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families within them

@@ -24,8 +24,6 @@ from tanager.loglinear.rows import LocatedTerms
 from tanager.progress import Progress
 from tanager.threads import one_blas_thread
 
-__all__ = ["Fit", "Objective", "Penalty", "Settings", "Solution", "Traced", "fit_scores", "reached"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -100,23 +98,13 @@ class Objective:
     all of float64 and C-contiguous. There is one column per class, or a single one for two
     classes. The loss is a pass over the rows; everything else is as large as the parameters.
 
-    Parameters
-    ----------
-    loss : callable
-        From parameters (n_free,) to the loss of the rows and its gradient, a new array.
-    penalty : Penalty or None
-    scale : ndarray of float64, shape (n_free,), or None
-        :math:`\sigma`: the loss's parameters in units of z; about one over the square root of
-        the second derivatives, so that no direction is much steeper than another.
-    frozen : ndarray of bool, shape (n_free,), or None
-        Parameters that keep their first value.
+    loss: from parameters (n_free,) to the loss of the rows and its gradient, a new array.
+    scale: shape (n_free,); :math:`\sigma`: the loss's parameters in units of z; about one over the
+        square root of the second derivatives, so that no direction is much steeper than another.
+    frozen: shape (n_free,); parameters that keep their first value.
 
-    Attributes
-    ----------
-    passes : int
-        Evaluations so far.
-    latest : float
-        The last loss, without the penalty.
+    passes: evaluations so far.
+    latest: the last loss, without the penalty.
     """
 
     def __init__(
@@ -204,21 +192,13 @@ def fit_scores(
 ) -> Fit:
     """Fit the parameters of terms by penalised conditional likelihood.
 
-    Parameters
-    ----------
-    terms, rows
-    strengths : sequence of float
-        Precision of the Gaussian prior of the layers with 0, 1, ... parents.
-    class_shares : ndarray of float64, shape (n_classes,)
-        About the classes' shares: they scale the parameters, and the class node starts at
-        their logarithms, the centre of its prior.
-    settings : Settings
-    start : ndarray of float64, shape (n_cells, n_columns), Fit or None
-        Where the optimiser starts; None is the class shares alone. From a fit of the same
-        terms it also takes what that found about the second derivatives of the loss.
+    strengths: precision of the Gaussian prior of the layers with 0, 1, ... parents.
+    class_shares: shape (n_classes,); about the classes' shares: they scale the parameters, and the
+        class node starts at their logarithms, the centre of its prior.
+    start: shape (n_cells, n_columns); where the optimiser starts; None is the class shares alone.
+        From a fit of the same terms it also takes what that found about the second derivatives of
+        the loss.
 
-    Notes
-    -----
     Parameters are scaled by the square root of about their second derivative: the rows' weight
     in each cell, through the bases, and the prior. Sums over rows are exact, so the same rows in
     any order and chunking give the same fit.

@@ -26,8 +26,6 @@ from tanager.engines import FitContext
 from tanager.loglinear.optimiser import minimise
 from tanager.progress import Progress
 
-__all__ = ["fit_offsets"]
-
 Floats = NDArray[np.float64]
 LogJoint = Callable[[Codes], Floats]  # from codes (n_features, n_rows) to (n_rows, n_classes)
 
@@ -49,15 +47,11 @@ def fit_offsets(
     chunk. A class without rows (`class_counts`) keeps its score, and is left out of what the
     others are predicted.
 
-    Notes
-    -----
     About five passes, one for each evaluation. First each class's score moves by the logarithm
     of how often it is there over how often it's predicted (iterative scaling: safe from
     anywhere), then a quasi-Newton descent goes on from there. Exact on any number of threads and
     chunks: each row's share is rounded to a grid on which all sums are exact.
 
-    References
-    ----------
     Darroch and Ratcliff (1972), DOI 10.1214/aoms/1177692379: iterative scaling.
     """
     n_classes = len(class_counts)

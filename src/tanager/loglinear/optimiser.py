@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from tanager import native
 
-__all__ = ["METHODS", "Curvature", "Descent", "climb", "minimise", "strengths"]
-
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
 
@@ -65,32 +63,21 @@ def minimise(
 ) -> Descent:
     """Minimise a function of a vector, (n,).
 
-    Parameters
-    ----------
-    objective, start, max_iter
-    tol : float
-        Stops where an iteration improves the value by less than this times the larger of it
-        and one (and, by default, the gradient promises no more of the next).
-    method : {None, "lbfgs", "cg", "gradient"}
-        None for our own limited-memory BFGS, whose steps are shortened by a parabola where the
-        value does not fall as promised; SciPy's L-BFGS-B or nonlinear conjugate gradients; or
-        steps along the gradient.
-    first_step, curvature
-        With None: the length of the first step, in units of the gradient; or what is known of
-        the second derivatives, with which the first step is as good as the last of a descent.
-    gradient_tol, corrections, bounds
-        With "lbfgs": the largest component of the gradient at which it stops, the number of
-        steps it remembers, and least and greatest values.
-    report : callable
-        With a named method: told the value after each iteration.
+    tol: stops where an iteration improves the value by less than this times the larger of it and
+        one (and, by default, the gradient promises no more of the next).
+    method: {None, "lbfgs", "cg", "gradient"}; none for our own limited-memory BFGS, whose steps are
+        shortened by a parabola where the value does not fall as promised; SciPy's L-BFGS-B or
+        nonlinear conjugate gradients; or steps along the gradient.
+    first_step, curvature: with None: the length of the first step, in units of the gradient; or
+        what is known of the second derivatives, with which the first step is as good as the last of
+        a descent.
+    gradient_tol, corrections, bounds: with "lbfgs": the largest component of the gradient at which
+        it stops, the number of steps it remembers, and least and greatest values.
+    report: with a named method: told the value after each iteration.
 
-    References
-    ----------
     Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Byrd, Lu, Nocedal
     and Zhu (1995), DOI 10.1137/0916069: L-BFGS-B. Polak and Ribière (1969): conjugate gradients.
 
-    Examples
-    --------
     >>> found = minimise(lambda x: (float(x @ x), 2 * x), np.ones(3), max_iter=9, tol=0.0)
     >>> found.at.round(6).tolist(), found.converged
     ([0.0, 0.0, 0.0], True)

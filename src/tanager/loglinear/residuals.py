@@ -20,8 +20,6 @@ from tanager.loglinear.objective import Settings, fit_scores
 from tanager.loglinear.rows import LocatedTerms
 from tanager.threads import one_blas_thread
 
-__all__ = ["Residuals", "cut_pairs", "find_residuals", "refine_groups"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -87,13 +85,9 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
 def cut_pairs(rows: Residuals, domain: Domain, pairs: Ints) -> tuple[Floats, Ints]:
     """Find the best cut of each ordered member of pairs, (n_pairs, 2).
 
-    Returns
-    -------
-    gains : ndarray of float64, shape (n_pairs,)
-        What the log-likelihood of new rows would gain by a score for each side of the
-        cuts, beyond what the members gain alone. Zero where nothing is gained.
-    cuts : ndarray of int64, shape (n_pairs, 2)
-        The last value left of each cut; -1 where there is none.
+    gains: shape (n_pairs,); what the log-likelihood of new rows would gain by a score for each side
+        of the cuts, beyond what the members gain alone. Zero where nothing is gained.
+    cuts: shape (n_pairs, 2); the last value left of each cut; -1 where there is none.
     """
     gains, cuts = np.zeros(len(pairs)), np.full((len(pairs), 2), -1, np.int64)
     n_ordered = np.array(domain.n_ordered, np.int64)

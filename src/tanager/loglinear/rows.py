@@ -20,8 +20,6 @@ from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.joining import Joint, Places
 from tanager.progress import Progress
 
-__all__ = ["LocatedRows", "LocatedTable", "LocatedTerms"]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 ScoredChunks = list[tuple[int, Floats]]  # each chunk's first row, and scores (n_rows, n_columns)

@@ -33,17 +33,6 @@ from numpy.typing import NDArray
 
 from tanager.loglinear.curves import basis_variances
 
-__all__ = [
-    "Signs",
-    "TableSteps",
-    "can_hold",
-    "column_bounds",
-    "corner_matrix",
-    "fill_order",
-    "signed_axes",
-    "step_matrix",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 TRACE = 1e-30  # of a row, where none has a value but rows have others of the order

@@ -88,21 +88,14 @@ def fit_inputs(
 ) -> tuple[list[Floats], Floats]:
     """Return log tables and class prior with the posterior of scores, and shares as wanted.
 
-    Parameters
-    ----------
-    structure : Structure
-        Without immoralities.
-    scores, log_prior
-        Of each family, (*parent_arities, arity, n_classes), and of the class node.
-    wanted : sequence of ndarray of float64, shape (*parent_arities, arity)
-        The share of each value and its parents, whatever the class.
-    observed : ClassShares or None
-        The data's P(y) and P(x_i, y), to which the network's are held; a second descent, from
+    structure: without immoralities.
+    scores, log_prior: of each family, (*parent_arities, arity, n_classes), and of the class node.
+    wanted: shape (*parent_arities, arity); the share of each value and its parents, whatever the
+        class.
+    observed: the data's P(y) and P(x_i, y), to which the network's are held; a second descent, from
         where the first one ends.
-    max_work : int
-        Cells times classes times iterations of a descent; past it P(x) is what it then is.
-    tol : float
-        Relative improvement of the mean log P(x) at which it stops.
+    max_work: cells times classes times iterations of a descent; past it P(x) is what it then is.
+    tol: relative improvement of the mean log P(x) at which it stops.
     """
     sizes = np.cumsum([0, *(part.size for part in wanted)])
     goal = np.concatenate([part.ravel() for part in wanted])

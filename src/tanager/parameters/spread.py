@@ -27,18 +27,6 @@ from tanager.counts import ContextTree
 from tanager.numerics import Floats
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 
-__all__ = [
-    "LEVELS",
-    "at_levels",
-    "count_spread",
-    "level_codes",
-    "prior_levels",
-    "reaches",
-    "spread_of_families",
-    "table_arrays",
-]
-
-
 LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
 LEAST_ROWS = 0.02  # that any value is taken to be worth
 FURTHEST = 20.0  # that a logarithm may be off
@@ -56,21 +44,14 @@ def count_spread(
 ) -> FamilyTable | None:
     """Return the variances of a family from the rows that each probability is worth.
 
-    Parameters
-    ----------
-    tree : ContextTree
-    cells : ndarray of float64, shape (n_cells,)
-    unseen : ndarray of float64, shape (n_nodes,)
-        Of a value without a cell in the node.
-    totals : ndarray of float64, shape (n_nodes,)
-        Of all values of the node.
-    backoff : bool
-        As in `TreeTable`. Without it there's no answer for a table that's too large to spell out.
-    shares : ndarray of float64, shape (n_cells,), or None
-        The parent's share of each estimate where contexts lean on the one above. The root's
-        own variation is left out: it's the same for all classes.
-    doubt : ndarray of float64, shape (n_cells,)
-        What else is unknown of each estimate, a variance of its logarithm.
+    cells: shape (n_cells,)
+    unseen: shape (n_nodes,); of a value without a cell in the node.
+    totals: shape (n_nodes,); of all values of the node.
+    backoff: as in `TreeTable`. Without it there's no answer for a table that's too large to spell
+        out.
+    shares: shape (n_cells,); the parent's share of each estimate where contexts lean on the one
+        above. The root's own variation is left out: it's the same for all classes.
+    doubt: shape (n_cells,); what else is unknown of each estimate, a variance of its logarithm.
     """
     own, escape = _variation(cells, totals[tree.cell_nodes()]), _variation(unseen, totals)
     own += doubt

@@ -21,8 +21,6 @@ from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import Tables, family_members
 from tanager.structure import Structure
 
-__all__ = ["Unknown", "uniforms"]
-
 Bools = NDArray[np.bool_]
 
 BATCH_CELLS = 1 << 20  # of the factors of a batch of rows: 8 MiB
@@ -39,21 +37,12 @@ class _Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Unknown:
-    """The unknown features of rows, under a network's tables.
-
-    Attributes
-    ----------
-    structure : Structure
-    tables : Tables
-        Normalised: probabilities, not scores, unless only `log_sums` is asked for.
-    arities : ndarray of int64, shape (n_features,)
-    max_cells : int
-        Of one table of one row under way; rows that need a larger one get no answer.
-    """
+    """The unknown features of rows, under a network's tables."""
 
     structure: Structure
-    tables: Tables
-    arities: Ints
+    tables: Tables  # normalised: probabilities, not scores, unless only `log_sums` is asked for
+    arities: Ints  # (n_features,)
+    # of one table of one row under way; rows that need a larger one get no answer
     max_cells: int = 1 << 20
 
     @cached_property

@@ -206,12 +206,10 @@ def _under(
 def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
     """Divide a feature's scores (arity, n_classes) into those in its groups, and the groups'.
 
-    Returns
-    -------
-    within : ndarray of float64, shape (arity, n_classes)
-        log P(x | its group, y), if the values of a group have their share of the weight.
-    totals : ndarray of float64, shape (n_groups, n_classes)
-        With `within`, the scores again, but for what all classes have alike.
+    within: shape (arity, n_classes); log P(x | its group, y), if the values of a group have their
+        share of the weight.
+    totals: shape (n_groups, n_classes); with `within`, the scores again, but for what all classes
+        have alike.
     """
     known = weights + 1.0 / len(weights)
     joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]

@@ -41,9 +41,6 @@ from tanager.parameters.layered.members import Generative, Member, MemberScores,
 from tanager.parameters.layered.part import Part
 from tanager.parameters.tables import log_posterior
 
-__all__ = ["SampledRows", "fit_variances"]
-
-
 KEY = 6_203  # names the random streams
 MOST_ROWS = 2_000  # whose log-odds are drawn
 DRAWS = 16  # in all classes together, but at least FEWEST of each
@@ -117,17 +114,10 @@ def fit_variances(
 ) -> list[Floats]:
     """Return the variances of a pool's scores, in the arrays that `SampledRows.places` describes.
 
-    Parameters
-    ----------
-    rows
-    members, shares
-        Those that are heard.
-    said : sequence of ndarray, shape (n_rows, n_classes)
-        The log-odds that each of them gives the classes.
-    smooth : Smooth
-        Whose curvature is taken: the deepest member.
-    log_joint : ndarray of float64, shape (n_rows, n_classes)
-        Of the pool.
+    members, shares: those that are heard.
+    said: shape (n_rows, n_classes); the log-odds that each of them gives the classes.
+    smooth: whose curvature is taken: the deepest member.
+    log_joint: shape (n_rows, n_classes); of the pool.
     """
     chances = np.exp(log_posterior(log_joint.copy()))
     odds = _log_odds(log_posterior(log_joint.copy()))
