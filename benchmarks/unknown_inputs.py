@@ -178,9 +178,9 @@ def report(runs: dict[str, dict[str, Any]]) -> str:
         + [f"{f['off']:.3f}", _percent(f["values"]), *(f"{d:.2f}" for d in f["density"])]
         for name, f in runs.items()
     ]
-    rows.append(
-        ["*geometric mean*", "", "", *(above(mean[which, 0]) for which in SHARES)] + [""] * 4
-    )
+    middle = {which: np.median([ratio(f, which, 0, 1) for f in runs.values()]) for which in SHARES}
+    rows.append(["*geometric mean*", "", "", *(above(mean[w, 0]) for w in SHARES), "", "", "", ""])
+    rows.append(["*median*", "", "", *(above(middle[w]) for w in SHARES), "", "", "", ""])
     head = ["table", "fit, CPU s", "log-loss, all known", *(f"{which} known" for which in SHARES)]
     head += [
         "P(class), nothing known: off by",

@@ -25,7 +25,7 @@ from tanager.progress import Progress
 from tanager.structure import Structure
 
 PRECISION = 100.0  # of the prior around equal shares
-INPUT_WORK = 1 << 22  # cells times classes times iterations of the fit of P(x)
+INPUT_WORK = 1 << 24  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
 VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # by which P(x | parents) may be smoothed
 

@@ -148,11 +148,12 @@ function learning(curve) {
 function known(curve) {
   const host = el("figure"), refits = curve.filter((c) => c.refit != null);
   drawn(host, (node, width) => {
-    const high = Math.max(...curve.map((c) => Math.max(c.loss, c.refit || 0)));
-    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known inputs", [0, 1], [0, high * 1.05 || 0.1], "share of inputs known", "log-loss", (v) => percent(v), (v) => fixed(v, 2));
+    const all = [...curve.map((c) => c.loss), ...refits.map((c) => c.refit)];
+    const low = Math.min(...all), high = Math.max(...all), pad = (high - low || 0.1) * 0.15;
+    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known inputs", [0, 1], [Math.max(0, low - pad), high + pad], "share of inputs known", "log-loss", (v) => percent(v), (v) => fixed(v, 2));
     const path = (list, key) => list.map((c, i) => `${i ? "L" : "M"}${x(c.known)} ${y(c[key])}`).join("");
-    if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, "refit") }));
     chart.append(sv("path", { class: "curve", d: path(curve, "loss") }));
+    if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, "refit") }));
     for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.known), cy: y(c.loss), r: 5 }), `${percent(c.known)} of the inputs known\nlog-loss ${fixed(c.loss, 4)}` + (c.refit != null ? `\nfitted on these alone ${fixed(c.refit, 4)}` : "")));
     node.append(chart);
   });
