@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import __version__
 from tanager.atomic import write_text
@@ -30,7 +29,13 @@ from tanager.network.files import read_model
 from tanager.network.graph import network_graph
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, scorer_json
-from tanager.report.model_page.card import card_html, card_markdown, describe_model, render_notes
+from tanager.report.model_page.card import (
+    Group,
+    card_html,
+    card_markdown,
+    describe_model,
+    render_notes,
+)
 from tanager.report.model_page.features import (
     ShownClasses,
     counted_bits,
@@ -70,10 +75,10 @@ class _Subject:
     network: Network
     information: NetworkInformation
     classes: ShownClasses
+    ranking: Ranking
     rows: PageRows | None
     held: HeldOutRows | None
-    bits: NDArray[np.float64]  # of each feature of the structure
-    order: list[int]  # positions in the structure, the most important first
+    scores: dict[str, Any] | None
     costs: Costs | None = None
     prices: dict[str, float] = field(default_factory=dict)
 
@@ -82,23 +87,12 @@ class _Subject:
         return self.network.codebook.target.name or "class"
 
     @property
-    def counted(self) -> list[tuple[float, float]] | None:
-        """The bits of each feature in the rows, and their standard errors, where rows are given."""
-        if self.rows is None:
-            return None
-        domain = self.network.codebook.domain
-        return [
-            counted_bits(self.rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
-            for one in self.network.structure.selected
-        ]
-
-    @property
-    def losses(self) -> list[float | None] | None:
-        """The rise of the log-loss without each feature, where it was measured."""
-        if self.held is None or not self.held.feature_losses:
-            return None
-        features = self.network.structure.features
-        return [self.held.feature_losses.get(name) for name in features]
+    def measured(self) -> str:
+        """On which rows the scores stand, in words."""
+        if self.held is None or self.rows is None:
+            return ""
+        rows, edited = self.rows, bool(self.network.history)
+        return how_measured(self.held, len(rows.labels), rows.n_source, edited=edited)
 
 
 def write_report(
@@ -217,21 +211,19 @@ def render_report(
             costs=read_costs(subject.network, costs),
             prices={name: price for name, price in zip(names, each, strict=True) if price},
         )
-    rows, held = subject.rows, subject.held
-    scores = trust = None
-    if rows is not None and held is not None:
-        tell("scores")
-        naive = naive_probabilities(subject.network, rows)
-        scores = compare_scores(held.probabilities, naive, rows.labels)
+    rows, held, trust = subject.rows, subject.held, None
+    title = title or f"Predicting {subject.target}"
+    groups = describe_model(estimator, subject.network, rows, _describe_file(file))
     if markdown:
-        return _compose_card(subject, file, title, notes, scores)
+        facts = (subject.ranking, subject.scores, subject.measured, notes)
+        return card_markdown(title, groups, *facts)
     if rows is not None and held is not None:
         trust = describe_trust(subject.network, subject.classes, rows, held.probabilities)
         trust["known"] = held.known
         if with_learning_curve:
             trust["learning"] = learning_curve(estimator, rows, progress)
     tell("page")
-    return _compose(subject, file, title, notes, scores, trust, loadable_rows)
+    return _compose(subject, title, groups, notes, trust, loadable_rows)
 
 
 def _check_counts(loadable_rows: int, folds: int | None, max_rows: int) -> None:
@@ -266,56 +258,42 @@ def _examine(
         )
     information = NetworkInformation(network)
     bits = information.of_features()[list(network.structure.selected)] / BITS
-    rows = held = None
+    rows = held = scores = losses = counted = None
+    features, domain = network.structure.features, network.codebook.domain
     if X is not None:
         tell("reading rows")
         rows = read_rows(network, X, y, max_rows=max_rows)
         tell("predicting")
         held = predict_held_out(model, rows, folds=folds, with_refits=with_refits)
+        if held.feature_losses:
+            losses = [held.feature_losses.get(name) for name in features]
+        tell("scores")
+        counted = [
+            counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
+            for one in network.structure.selected
+        ]
+        naive = naive_probabilities(network, rows)
+        scores = compare_scores(held.probabilities, naive, rows.labels)
     order = [int(at) for at in np.argsort(-bits, kind="stable")]
-    return _Subject(model, network, information, show_classes(network), rows, held, bits, order)
-
-
-def _measured(subject: _Subject) -> str:
-    if subject.held is None or subject.rows is None:
-        return ""
-    rows, edited = subject.rows, bool(subject.network.history)
-    return how_measured(subject.held, len(rows.labels), rows.n_source, edited=edited)
-
-
-def _ranking(subject: _Subject) -> Ranking:
-    features = subject.network.structure.features
-    bits, counted = subject.bits.tolist(), subject.counted
-    return Ranking(features, bits, subject.losses, subject.order, counted)
-
-
-def _compose_card(
-    subject: _Subject,
-    file: Path | None,
-    title: str | None,
-    notes: str | None,
-    scores: dict[str, Any] | None,
-) -> str:
-    groups = describe_model(subject.model, subject.network, subject.rows, _describe_file(file))
-    name = title or f"Predicting {subject.target}"
-    return card_markdown(name, groups, _ranking(subject), scores, _measured(subject), notes)
+    ranking = Ranking(features, bits.tolist(), losses, order, counted)
+    shown = show_classes(network)
+    return _Subject(model, network, information, shown, ranking, rows, held, scores)
 
 
 def _compose(
     subject: _Subject,
-    file: Path | None,
-    title: str | None,
+    title: str,
+    groups: list[Group],
     notes: str | None,
-    scores: dict[str, Any] | None,
     trust: dict[str, Any] | None,
     loadable_rows: int,
 ) -> str:
-    network, held, rows = subject.network, subject.held, subject.rows
-    asked = asked_network(network, subject.order)
-    measured = _measured(subject)
-    data = _data(subject, asked, scores, trust, loadable_rows)
-    groups = describe_model(subject.model, network, rows, _describe_file(file))
-    script = "(() => {\n" + scorer_source() + _script() + "\n})();"
+    network, held, measured = subject.network, subject.held, subject.measured
+    asked = asked_network(network, subject.ranking.order)
+    content = _data(subject, asked, trust, loadable_rows)
+    data = json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    script = "(() => {\n" + scorer_source()
+    script += "\n".join(page_asset(f"{name}.js") for name in _SCRIPTS) + "\n})();"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     info = getattr(subject.model, "info_", None) or {}
     fitted, learned = info.get("codes", {}).get("rows"), info.get("parameters")
@@ -332,20 +310,20 @@ def _compose(
         {
             "version": __version__,
             "hash": f"'sha256-{digest}'",
-            "title": escape(title or f"Predicting {subject.target}"),
+            "title": escape(title),
             "css": page_asset("page.css"),
             "lead": lead_text(subject.target, classes, len(features), fitted),
             "nav": "".join(f"<li><a href='#{i}'>{name}</a></li>" for i, name in sections),
             "glance": glance_html(
-                _ranking(subject),
-                scores,
+                subject.ranking,
+                subject.scores,
                 measured,
                 flattering=flattering,
             ),
             "structure": about_structure(network, subject.target, held, learned),
             "network": _drawing(whole, folded),
             "legend": legend_html(folded.legend, subject.target),
-            "features": about_features(network, subject.classes, data["features"]),
+            "features": about_features(network, subject.classes, content["features"]),
             "ask": about_asking(network, asked),
             "trust": _trust_section(measured) if trust else "",
             "notes": f"<div class='notes'>{render_notes(notes)}</div>" if notes else "",
@@ -353,7 +331,7 @@ def _compose(
             "footer": "This file is whole: it asks no server and loads nothing. "
             + ("It holds rows, as asked." if loadable_rows else "It holds no row of any data."),
             "model": scorer_json(asked, subject.costs),
-            "data": _json(data),
+            "data": data,
             "js": script,
         },
     )
@@ -371,40 +349,38 @@ def _describe_file(file: Path | None) -> list[tuple[str, str]]:
 
 
 def _data(
-    subject: _Subject,
-    asked: Network,
-    scores: dict[str, Any] | None,
-    trust: dict[str, Any] | None,
-    loadable_rows: int,
+    subject: _Subject, asked: Network, trust: dict[str, Any] | None, loadable_rows: int
 ) -> dict[str, Any]:
     """Return what the page's scripts read."""
     network, held, classes = subject.network, subject.held, subject.classes
-    features = describe_features(network, subject.information, classes, subject.rows, subject.order)
+    ranking, order = subject.ranking, list(subject.ranking.order)
+    features = describe_features(network, subject.information, classes, subject.rows, order)
     for at, facts in enumerate(features):
-        facts["bits"] = round(float(subject.bits[at]), 5)
-        loss = subject.losses[at] if subject.losses is not None else None
+        facts["bits"] = round(ranking.bits[at], 5)
+        loss = ranking.losses[at] if ranking.losses is not None else None
         if loss is not None:
             facts["loss"] = round(loss, 6)
     place = {name: at for at, name in enumerate(network.structure.features)}
-    rank = {at: i for i, at in enumerate(subject.order)}
+    rank = {at: i for i, at in enumerate(order)}
     names = asked.structure.features
     arities = network.codebook.domain.arities[list(asked.structure.selected)]
     askable = [i for i in range(len(names)) if arities[i] > 1]  # one value says nothing
     by_use = sorted(askable, key=lambda i: rank[place[names[i]]])
     info = (getattr(subject.model, "info_", None) or {}).get("codes", {})
     prior = classes.gather(np.exp(network.log_prior))
+    alone = prior[:-1] if classes.n_hidden else prior  # without the class that stands for the rest
     data: dict[str, Any] = {
         "target": subject.target,
         "classes": list(classes.names),
         "prior": short_numbers(prior),
-        "positive": _class_in_question(classes, prior),
+        "positive": 1 if len(classes.places) == 2 else int(alone.argmax()),
         "features": features,
         "edges": _edges(subject),
-        "order": subject.order,
+        "order": order,
         "asked": by_use,
         "rows": info.get("rows"),
         "folds": held.folds if held is not None else 0,
-        "scores": scores,
+        "scores": subject.scores,
         "trust": trust,
         "prices": subject.prices,
     }
@@ -414,14 +390,6 @@ def _data(
         labels = subject.rows.labels[first].tolist()
         data["loadable"] = [[y, x] for y, x in zip(labels, codes.tolist(), strict=True)]
     return data
-
-
-def _class_in_question(classes: ShownClasses, prior: NDArray[np.float64]) -> int:
-    """Return the second of two classes, or the most probable of many."""
-    if len(classes.places) == 2:
-        return 1
-    alone = prior[:-1] if classes.n_hidden else prior
-    return int(alone.argmax())
 
 
 def _edges(subject: _Subject) -> list[dict[str, Any]]:
@@ -460,12 +428,6 @@ def _trust_section(measured: str) -> str:
     )
 
 
-def _json(content: Any) -> str:
-    """Return JSON that may stand in a script element."""
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c")
-
-
 def _fill(template: str, parts: Mapping[str, str]) -> str:
     """Put the parts into the template; what a part holds is not searched again."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
@@ -475,8 +437,3 @@ def _fill(template: str, parts: Mapping[str, str]) -> str:
 def page_asset(name: str) -> str:
     """Return a file that pages are made of."""
     return files("tanager.report.model_page").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-@cache
-def _script() -> str:
-    return "\n".join(page_asset(f"{name}.js") for name in _SCRIPTS)
