@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, signature
+from numbers import Integral
 from typing import Any, Self
 
 from tanager.errors import ConfigurationError
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Return whether a parameter is a whole number from `least` on."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 class _Ground:
@@ -67,6 +73,17 @@ class Estimator(_Ground):
         for name, inner in nested.items():
             getattr(self, name).set_params(**inner)
         return self
+
+    def _allow(self, name: str, is_good: bool, allowed: str) -> None:
+        """Refuse a parameter that is not good, with what is allowed."""
+        if not is_good:
+            given = f"{type(self).__name__}: {name}={getattr(self, name)!r}"
+            raise ConfigurationError(f"{given}. Allowed: {allowed}.")
+
+    def _choose(self, name: str, among: Iterable[str]) -> None:
+        """Refuse a parameter that is none of some words."""
+        words = list(among)
+        self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         def show(value: Any) -> str:

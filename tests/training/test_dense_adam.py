@@ -79,5 +79,5 @@ def test_where_every_batch_has_every_context_both_steps_are_one():
 
 
 def test_dense_and_shared_steps_exclude_each_other():
-    with pytest.raises(ConfigurationError, match="dense=True with share=True"):
+    with pytest.raises(ConfigurationError, match="Allowed: False with share=True"):
         Training(dense=True, share=True).check()

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from tanager.classifiers.fitting import (
     RUN_PARAMETERS,
+    KeptCounts,
     OnlyFromCounts,
     learn_network,
     open_context,
@@ -285,8 +286,14 @@ class BayesNetClassifier(NetworkPredictor):
             codebook, rows = self._encode(X, y, sample_weight, classes, context)
             options = {k: v for k, v in self.get_params().items() if k not in RUN_PARAMETERS}
             learned = learn_network(codebook, rows, options, self.checkpoint, context)
-        self.network_, self._kept_counts = learned
-        self.info_ = Info(context.info)
+        return self._take(*learned, context.info)
+
+    def _take(
+        self, network: Network, kept_counts: KeptCounts | None, info: Mapping[str, Any]
+    ) -> Self:
+        """Hold a network as what was learned."""
+        codebook = network.codebook
+        self.network_, self._kept_counts, self.info_ = network, kept_counts, Info(info)
         self.classes_ = codebook.classes
         self.n_features_in_ = codebook.domain.n_features
         if codebook.named:

@@ -11,10 +11,8 @@ import numpy as np
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
 from tanager.classifiers.fitting import RUN_PARAMETERS
-from tanager.classifiers.info import Info
 from tanager.classifiers.priors import network_prior
 from tanager.errors import ModelFileError
-from tanager.network import Network
 from tanager.network.files import read_model, write_model
 from tanager.options import MAX_DEPTH, dump_option, load_option, make_object
 
@@ -104,7 +102,7 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
         info = _check_info(header.get("info", {}))
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
-    return _fitted(estimator, network, info)
+    return estimator._take(network, None, info)
 
 
 def read_network(
@@ -164,21 +162,7 @@ def read_network(
     variables, notes = open_network(path, format)
     network = network_of_variables(variables, target, hidden=hidden, notes=notes)
     parents = {name: list(above) for name, above in network.structure.parents.items()}
-    return _fitted(BayesNetClassifier(Fixed(parents)), network, {})
-
-
-def _fitted(
-    estimator: BayesNetClassifier, network: Network, info: Mapping[str, Any]
-) -> BayesNetClassifier:
-    """Give an estimator its network, as if it had learned it."""
-    estimator.network_ = network
-    estimator._kept_counts = None
-    estimator.info_ = Info(info)
-    estimator.classes_ = network.codebook.classes
-    estimator.n_features_in_ = network.codebook.domain.n_features
-    if network.codebook.named:
-        estimator.feature_names_in_ = np.array(network.codebook.domain.names, dtype=object)
-    return estimator
+    return BayesNetClassifier(Fixed(parents))._take(network, None, {})
 
 
 def _check_info(info: Any) -> dict[str, Any]:

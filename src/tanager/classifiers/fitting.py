@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
 from tanager.classifiers.gaps import (
@@ -355,3 +356,23 @@ def _learn_structure(
     if plan.limits is not None:
         plan.limits.check_structure(structure, left)
     return structure, plan
+
+
+RESAMPLING = 0xB007  # names the random streams of the rounds
+
+
+def resampled_structures(
+    clf: Any, X: Any, y: Any, sample_weight: ArrayLike | str | None, rounds: int
+) -> Iterator[Structure]:
+    """Iterate over structures of rows drawn with replacement; see `edge_confidence`."""
+    options = {k: v for k, v in clf.get_params().items() if k not in RUN_PARAMETERS}
+    context = clf._context(Progress())
+    codebook, rows = clf._encode(X, y, sample_weight, None, context)
+    chunk = rows.gather()
+    n_rows = chunk.labels.shape[0]
+    chances = None if chunk.weights is None else chunk.weights / chunk.weights.sum()
+    for at in range(rounds):
+        drawn = context.generator(RESAMPLING, at).choice(n_rows, n_rows, p=chances)
+        codes = np.ascontiguousarray(chunk.codes[:, drawn])
+        some = Rows.in_memory(codebook.domain, codes, chunk.labels[drawn])
+        yield find_structure(codebook, some, options, context.inner())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial, wraps
 from itertools import islice
-from os import PathLike
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,24 +24,6 @@ from tanager.progress import Progress
 from tanager.sources import Fragment, Source
 from tanager.sources.datasets import is_dask_frame
 from tanager.sources.source import TableFragment
-
-
-def has_names(X: Any) -> bool:
-    """Return whether the table names its columns (plain arrays and lists do not)."""
-    if isinstance(X, np.ndarray):
-        return X.dtype.names is not None
-    if isinstance(X, (str, PathLike)):
-        return True
-    if isinstance(X, Source):
-        return True
-    if isinstance(X, Mapping):
-        return not hasattr(X, "nnz")  # one kind of sparse matrix is a mapping of its cells
-    if isinstance(X, (list, tuple)):
-        return len(X) > 0 and isinstance(X[0], (str, PathLike, Mapping))
-    # Asked of the type: of a lazy frame the names alone would be computed.
-    return not hasattr(X, "__array_interface__") and any(
-        hasattr(type(X), name) for name in ("__arrow_c_stream__", "columns", "schema")
-    )
 
 
 def as_table(X: Any) -> Any:

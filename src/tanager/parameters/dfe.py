@@ -9,7 +9,6 @@ import numpy as np
 from tanager import native
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
 from tanager.numerics import Floats
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import ParameterLearner
@@ -60,11 +59,8 @@ class DFE(ParameterLearner):
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Read the rows `n_passes` times."""
         context = plan.context
-        if self.n_passes < 1 or not 0 < self.m < np.inf:
-            raise ConfigurationError(
-                f"DFE: n_passes={self.n_passes!r}, m={self.m!r}. "
-                "Allowed: at least one pass, and m above 0."
-            )
+        self._allow("n_passes", self.n_passes >= 1, "a whole number from 1 on")
+        self._allow("m", 0 < self.m < np.inf, "a number above 0")
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         numbers = (f.n_contexts * f.arity * layout.n_classes for f in layout.families)

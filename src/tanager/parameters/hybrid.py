@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from tanager.codes import Domain
 from tanager.counts import Counts
-from tanager.errors import ConfigurationError
 from tanager.losses import Loss
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables
@@ -76,10 +75,7 @@ class Hybrid(Trained, ParameterLearner):
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Train the tables, or keep those that came with the structure."""
         context = plan.context
-        if self.joint not in JOINT:
-            raise ConfigurationError(
-                f"joint={self.joint!r} is not known. Allowed: 'keep', 'refine', 'restart'."
-            )
+        self._choose("joint", JOINT)
         training = self.resolve_training()
         joint = plan.joint_tables if self.joint != "restart" else None
         if joint is not None and not _belongs(joint, structure):

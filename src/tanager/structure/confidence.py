@@ -62,10 +62,10 @@ def edge_confidence(
     if not isinstance(rounds, int | np.integer) or isinstance(rounds, bool) or rounds < 1:
         raise ConfigurationError(f"rounds={rounds!r}. Allowed: whole numbers from 1 on.")
     # Rows are coded far above this layer, so the name is looked up when it is needed.
-    resampling = import_module("tanager.classifiers.resampling")
+    fitting = import_module("tanager.classifiers.fitting")
     names: tuple[str, ...] = ()
     arcs = np.zeros((0, 0))
-    for structure in resampling.resampled_structures(clf, X, y, sample_weight, int(rounds)):
+    for structure in fitting.resampled_structures(clf, X, y, sample_weight, int(rounds)):
         if not names:
             names = structure.names
             arcs = np.zeros((len(names), len(names)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
@@ -76,10 +76,8 @@ class Greedy(StructureLearner):
         """Add edges until none raises the score."""
         context = plan.context
         most = self.candidates
-        if most is not None and (not isinstance(most, (int, np.integer)) or most < 1):
-            raise ConfigurationError(
-                f"Greedy's candidates must be None or a whole number from 1 on, not {most!r}."
-            )
+        good = most is None or is_whole(most, 1)
+        self._allow("candidates", good, "None, or a whole number from 1 on")
         rows = counts.rows.gather()
         near = _nearest(counts.cmi(), most)  # the pass also counts every edge's table
         joint = RunningJoint(

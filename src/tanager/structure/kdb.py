@@ -8,7 +8,7 @@ import numpy as np
 
 from tanager.counts import Counts
 from tanager.engines.keeping import release
-from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
@@ -71,8 +71,7 @@ class KDB(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents."""
         context = plan.context
-        if not isinstance(self.k, (int, np.integer)) or self.k < 0:
-            raise ConfigurationError(f"KDB's k must be a whole number from 0 on, not {self.k!r}.")
+        self._allow("k", is_whole(self.k, 0), "a whole number from 0 on")
         limits = plan.limits or Limits.none(counts.domain.names)
         limits.check_learner(int(self.k), f"KDB(k={self.k})")
         order = limits.arrange(feature_order(counts, adjusted=self.adjusted))

@@ -13,6 +13,7 @@ from tanager.codes import Chunk, Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
@@ -137,22 +138,13 @@ class OrderBased(StructureLearner):
         return Structure.from_parents(counts.domain.names, best.parents)
 
     def _check(self) -> None:
-        for name, least in (("max_parents", 1), ("n_orders", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or value < least:
-                raise ConfigurationError(
-                    f"OrderBased's {name} must be a whole number from {least} on, not {value!r}."
-                )
+        for name in ("max_parents", "n_orders"):
+            self._allow(name, is_whole(getattr(self, name), 1), "a whole number from 1 on")
         for name in ("candidates", "max_conditioning", "n_folds"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
-                raise ConfigurationError(
-                    f"OrderBased's {name} must be None or a whole number from 0 on, not {value!r}."
-                )
-        if self.n_orders > 1 and (not isinstance(self.order, str) or self.order != "random"):
-            raise ConfigurationError(
-                f"n_orders={self.n_orders} needs order='random'; order={self.order!r} is only one."
-            )
+            self._allow(name, value is None or is_whole(value, 0), "None, or a whole number from 0")
+        random = isinstance(self.order, str) and self.order == "random"
+        self._allow("n_orders", self.n_orders == 1 or random, "1, and more with order='random'")
 
     def _folds(self, rows: Chunk, context: FitContext) -> Ints | None:
         """Deal the rows of each class to the folds in random order."""

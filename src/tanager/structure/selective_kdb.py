@@ -10,7 +10,7 @@ import numpy as np
 from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
 from tanager.engines.keeping import Store
-from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
@@ -145,19 +145,9 @@ class SelectiveKDB(StructureLearner):
         return mean_losses(task, np.concatenate(sums, axis=1))
 
     def _check(self) -> None:
-        if not isinstance(self.max_k, (int, np.integer)) or self.max_k < 0:
-            raise ConfigurationError(
-                f"SelectiveKDB's max_k must be a whole number from 0 on, not {self.max_k!r}."
-            )
-        if self.score not in SCORES:
-            allowed = ", ".join(map(repr, SCORES))
-            raise ConfigurationError(f"score={self.score!r} is not known. Allowed: {allowed}.")
-        if self.smoothing not in STRENGTH:
-            allowed = ", ".join(map(repr, STRENGTH))
-            raise ConfigurationError(
-                f"smoothing={self.smoothing!r} is not known. Allowed: {allowed}. "
-                "Use 'back-off' before HDP tables, 'm-estimate' before m-estimates."
-            )
+        self._allow("max_k", is_whole(self.max_k, 0), "a whole number from 0 on")
+        self._choose("score", SCORES)
+        self._choose("smoothing", STRENGTH)
 
 
 def _groups(

@@ -8,7 +8,6 @@ import numpy as np
 
 from tanager.counts import Counts, ExplainingAway
 from tanager.engines.keeping import release
-from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_branching
 from tanager.structure.chance import adjusted_cmi
@@ -80,16 +79,8 @@ class TAN(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
         context = plan.context
-        if self.score not in ("cmi", "ear"):
-            raise ConfigurationError(
-                f"TAN's score must be 'cmi' (conditional mutual information) or 'ear' "
-                f"(explaining-away residual), not {self.score!r}."
-            )
-        if self.root not in ("information", "first"):
-            raise ConfigurationError(
-                f"TAN's root must be 'information' (the feature that says most about the class) or "
-                f"'first' (the first column), not {self.root!r}."
-            )
+        self._choose("score", ("cmi", "ear"))
+        self._choose("root", ("information", "first"))
         adjusted = self.adjusted and self.score == "cmi"
         if self.score == "ear":
             information = counts.score_pairs(ExplainingAway())

@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any, Self
 
-from tanager.errors import ConfigurationError
 from tanager.estimator import Estimator
 
 
@@ -89,40 +88,18 @@ class Training(Estimator):
     def check(self) -> None:
         """Raise a ConfigurationError for what is not allowed."""
         for name in ("epochs", "checkpoint_every"):
-            if not getattr(self, name) >= 1:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} must be at least 1, a whole number."
-                )
+            self._allow(name, getattr(self, name) >= 1, "a whole number from 1 on")
         for name in ("batch_size", "early_stopping"):
             given = getattr(self, name)
-            if given is not None and not given >= 1:
-                raise ConfigurationError(f"{name}={given!r} must be None or at least 1.")
+            self._allow(name, given is None or given >= 1, "None, or a whole number from 1 on")
         for name in ("learning_rate", "decay"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ConfigurationError(
-                    f"{name}={getattr(self, name)!r} must be above 0 and at most 1."
-                )
-        if self.dense and self.share:
-            raise ConfigurationError(
-                "dense=True with share=True is not allowed: a step on all contexts is shared "
-                "already. Choose one."
-            )
-        if not 0 <= self.average < 1:
-            raise ConfigurationError(
-                f"average={self.average!r} must be at least 0 and below 1: the part of the "
-                "training whose tables are averaged. 0 returns the last ones."
-            )
-        if not 0 <= self.dropout < 1:
-            raise ConfigurationError(
-                f"dropout={self.dropout!r} must be at least 0 and below 1: the probability with "
-                "which a row leaves a feature out of a batch. 0 leaves none out."
-            )
-        if not 0 < self.validation_fraction < 1:
-            raise ConfigurationError(
-                f"validation_fraction={self.validation_fraction!r} must be between 0 and 1."
-            )
-        if self.tune < 0:
-            raise ConfigurationError(f"tune={self.tune!r} must not be negative.")
+            self._allow(name, 0 < getattr(self, name) <= 1, "a number above 0 and at most 1")
+        for name in ("average", "dropout"):
+            self._allow(name, 0 <= getattr(self, name) < 1, "a number from 0 to below 1")
+        self._allow("dense", not (self.dense and self.share), "False with share=True")
+        between = 0 < self.validation_fraction < 1
+        self._allow("validation_fraction", between, "a number between 0 and 1")
+        self._allow("tune", self.tune >= 0, "a whole number from 0 on")
 
     def rows_per_batch(self, n_rows: int) -> int:
         """Return the number of rows of a step."""
@@ -147,9 +124,7 @@ class Trained(Estimator):
     def resolve_training(self) -> Training:
         """Return the training, after a check of its options."""
         training = Training() if self.training is None else self.training
-        if not isinstance(training, Training):
-            raise ConfigurationError(
-                f"training={training!r}. Allowed: None, or Training(...) of tanager.training."
-            )
+        right = isinstance(training, Training)
+        self._allow("training", right, "None, or Training(...) of tanager.training")
         training.check()
         return training

@@ -270,7 +270,7 @@ def test_sparse_and_dense_families_agree(monkeypatch):
     [
         ({"form": "d"}, "form='d'"),
         ({"level": 5}, "level=5"),
-        ({"form": "direct", "level": 2}, "Levels 1 to 3"),
+        ({"form": "direct", "level": 2}, "form='weighted'"),
         ({"form": "extended", "correction": 1.0}, "correction=1.0"),
         ({"form": "direct", "crossfit": 5}, "crossfit=5"),
         ({"form": "direct", "prefixes": True}, "prefixes=True"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from math import ceil
-from typing import NoReturn
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, strengths
 from tanager.numerics import Floats
 from tanager.parameters.discriminative.problem import Problem, Strengths
@@ -192,42 +191,29 @@ class Discriminative(ParameterLearner):
 
     def _check(self) -> None:
         """Raise a ConfigurationError for what is not allowed."""
-        for name, allowed in ALLOWED.items():
-            if getattr(self, name) not in allowed:
-                self._refuse(name, f"Allowed: {', '.join(map(repr, allowed))}.")
-        if self.form != "weighted":
-            off = {"correction": (None,), "crossfit": ("auto", 0), "prefixes": (False,)}
-            if self.level != 4:
-                hint = (
-                    "Levels 1 to 3 share weights on generative tables. Hint: use form='weighted'."
-                )
-                self._refuse("level", hint, with_form=True)
-            for name in (name for name in off if getattr(self, name) not in off[name]):
-                hint = "It is for weights on generative tables. Hint: use form='weighted'."
-                self._refuse(name, hint, with_form=True)
-        corrected = self.form == "weighted" and self.correction is not None
-        if self.smooth is not None and not (self.form == "direct" or corrected):
-            hint = "Hint: use form='direct', or form='weighted' with a correction."
-            self._refuse(
-                "smooth", f"Free scores and corrections can be smooth. {hint}", with_form=True
-            )
+        for name, words in ALLOWED.items():
+            self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
+        weighted = self.form == "weighted"
+        off = {"level": (4,), "correction": (None,), "crossfit": ("auto", 0), "prefixes": (False,)}
+        for name, plain in off.items():
+            allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
+            self._allow(name, weighted or getattr(self, name) in plain, allowed)
+        smooth = (
+            self.smooth is None
+            or self.form == "direct"
+            or (weighted and self.correction is not None)
+        )
+        self._allow("smooth", smooth, "None, unless form='direct' or 'weighted' with a correction")
         for name in ("l2", "correction", "smooth"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
-            if not (number or given == "cv" or (name != "l2" and given is None)):
-                self._refuse(name, "Allowed: a number of at least 0, or 'cv'.")
+            good = number or given == "cv" or (name != "l2" and given is None)
+            self._allow(name, good, "a number of at least 0, or 'cv'")
         folds = self.crossfit
-        whole = isinstance(folds, int) and not isinstance(folds, bool)
-        if folds != "auto" and not (whole and (folds == 0 or 2 <= int(folds) <= MAX_FOLDS)):
-            self._refuse("crossfit", f"Allowed: 'auto', 0, or 2 to {MAX_FOLDS} folds.")
-        if self.max_iter < 1:
-            self._refuse("max_iter", "Allowed: at least one iteration.")
-        if self.tol < 0:
-            self._refuse("tol", "Allowed: a tolerance of at least 0.")
-
-    def _refuse(self, name: str, hint: str, *, with_form: bool = False) -> NoReturn:
-        form = f" with form={self.form!r}" if with_form else ""
-        raise ConfigurationError(f"Discriminative: {name}={getattr(self, name)!r}{form}. {hint}")
+        good = folds in ("auto", 0) or (is_whole(folds, 2) and int(folds) <= MAX_FOLDS)
+        self._allow("crossfit", good, f"'auto', 0, or 2 to {MAX_FOLDS} folds")
+        self._allow("max_iter", self.max_iter >= 1, "at least one iteration")
+        self._allow("tol", self.tol >= 0, "a tolerance of at least 0")
 
 
 def _choose_strengths(problem: Problem) -> Strengths:

@@ -11,7 +11,6 @@ import numpy as np
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
 from tanager.numerics import Floats
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.fixed_point import (
@@ -207,43 +206,24 @@ class HDP(CountLearner):
             )
 
     def _check(self) -> None:
-        if self.inference not in TOLERANCE:
-            allowed = ", ".join(map(repr, TOLERANCE))
-            raise ConfigurationError(
-                f"inference={self.inference!r} is not known. Allowed: {allowed}."
-            )
-        wrong = {
-            name: "Use a number above zero." for name in POSITIVE if not getattr(self, name) > 0
-        }
-        if self.tolerance is not None and not self.tolerance > 0:
-            wrong["tolerance"] = "Use None or a number above zero."
-        if self.window < 2:
-            wrong["window"] = "Use 2 or more."
+        self._choose("inference", TOLERANCE)
+        for name in POSITIVE:
+            self._allow(name, getattr(self, name) > 0, "a number above zero")
+        known = self.tolerance is None or self.tolerance > 0
+        self._allow("tolerance", known, "None, or a number above zero")
+        self._allow("window", self.window >= 2, "a whole number from 2 on")
         for name in ("shape", "rate", "class_rate", "burn_in"):
-            if getattr(self, name) is not None and getattr(self, name) < 0:
-                wrong[name] = "Use zero or more."
-        for name, hint in wrong.items():
-            raise ConfigurationError(f"{name}={getattr(self, name)!r} is not allowed. {hint}")
-        self._check_start()
+            given = getattr(self, name)
+            self._allow(name, given is None or given >= 0, "zero or more")
+        self._choose("start", ("fixed-point", "prior"))
+        proper = self.shape > 0 and self.rate > 0 and self.class_rate != 0
+        fitting = self.start != "prior" or proper
+        self._allow("start", fitting, "'fixed-point': a prior with shape or rate 0 has no mean")
         own = {"fixed-point": "counted", "gibbs": "sampled"}[self.inference]
         text = isinstance(self.discount, str)
-        if self.discount != own if text else not 0 <= float(self.discount) < 1:
-            raise ConfigurationError(
-                f"discount={self.discount!r} with inference={self.inference!r} is not allowed. "
-                f"Allowed: a number from 0 to less than 1, or {own!r}."
-            )
-
-    def _check_start(self) -> None:
-        if self.start not in ("fixed-point", "prior"):
-            raise ConfigurationError(
-                f"start={self.start!r} is not known. Allowed: 'fixed-point', 'prior'."
-            )
-        proper = self.shape > 0 and self.rate > 0 and self.class_rate != 0
-        if self.start == "prior" and not proper:
-            raise ConfigurationError(
-                "start='prior' with an improper prior is not allowed: it has no mean. Give shape "
-                "and rate above zero, or use start='fixed-point'."
-            )
+        good = self.discount == own if text else 0 <= float(self.discount) < 1
+        with_inference = f" with inference={self.inference!r}"
+        self._allow("discount", good, f"a number from 0 to below 1, or {own!r}{with_inference}")
 
 
 def _estimate_at(

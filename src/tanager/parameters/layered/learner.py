@@ -12,6 +12,7 @@ from tanager.codes.hashing import Fold, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.loglinear import Settings
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial
@@ -146,13 +147,8 @@ class Layered(GroupedLearner):
         """Return the generative learner; raise a ConfigurationError for what is not allowed."""
         from tanager.parameters.registry import resolve_parameters
 
-        given = self.max_iter
-        if isinstance(given, bool) or not (isinstance(given, int | np.integer) and given >= 1):
-            raise ConfigurationError(
-                f"Layered: max_iter={given!r}. Allowed: an integer of at least 1."
-            )
-        if not self.tol >= 0:
-            raise ConfigurationError(f"Layered: tol={self.tol!r}. Allowed: a number of at least 0.")
+        self._allow("max_iter", is_whole(self.max_iter, 1), "a whole number from 1 on")
+        self._allow("tol", self.tol >= 0, "a number from 0 on")
         if self.generative is None:
             return None
         learner = resolve_parameters(self.generative)

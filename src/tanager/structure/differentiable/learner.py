@@ -10,7 +10,7 @@ import numpy as np
 from tanager.codes import Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.losses import Loss
 from tanager.structure.constraints import Limits
 from tanager.structure.differentiable.candidates import (
@@ -212,23 +212,10 @@ class Differentiable(Trained, JointLearner):
         return structure, joint
 
     def _check(self) -> Training:
-        if self.ordering not in ("fixed", "free"):
-            raise ConfigurationError(
-                f"ordering={self.ordering!r} is not known. Allowed: 'fixed', 'free'."
-            )
-        if self.init not in STARTS:
-            raise ConfigurationError(
-                f"init={self.init!r} is not known. Allowed: 'random', 'generative'."
-            )
-        if not isinstance(self.max_parents, (int, np.integer)) or self.max_parents < 1:
-            raise ConfigurationError(
-                f"max_parents={self.max_parents!r} must be a whole number from 1 on."
-            )
-        if self.max_parents > 1 and self.ordering == "free":
-            raise ConfigurationError(
-                f"max_parents={self.max_parents} needs ordering='fixed': without an order of the "
-                "features only trees are drawn."
-            )
+        self._choose("ordering", ("fixed", "free"))
+        self._choose("init", STARTS)
+        good = is_whole(self.max_parents, 1) and (self.max_parents == 1 or self.ordering == "fixed")
+        self._allow("max_parents", good, "1, and a larger whole number with ordering='fixed'")
         return self.resolve_training()
 
     def _families(self, domain: Domain, context: FitContext, limits: Limits) -> CandidateFamilies:
