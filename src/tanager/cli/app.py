@@ -164,7 +164,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise KeyboardInterrupt
         return result if isinstance(result, int) else DONE
     except BaseException as error:
-        if debug and not _is_usage(error):
+        usage = hasattr(error, "format_message") or isinstance(error, ConfigurationError)
+        if debug and not usage:
             raise
         return _tell(error)
 
@@ -173,20 +174,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _notes() -> Iterator[None]:
     """Say what the library logs as warnings of it are said."""
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: _say(f"note: {_log_text(record)}")  # type: ignore[method-assign]
+
+    def emit(record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.name == "tanager.progress" and record.args:
+            # That work takes long, without how Python would show it.
+            text = f"{next(iter(record.args))}."
+        _say(f"note: {text}")
+
+    handler.emit = emit  # type: ignore[method-assign]
     log = logging.getLogger("tanager")
     log.addHandler(handler)
     try:
         yield
     finally:
         log.removeHandler(handler)
-
-
-def _log_text(record: logging.LogRecord) -> str:
-    """Return what the library logs; that work takes long, without how Python would show it."""
-    if record.name == "tanager.progress" and record.args:
-        return f"{next(iter(record.args))}."
-    return record.getMessage()
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
@@ -206,10 +208,6 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any) 
 def _stop(*_: Any) -> None:
     """Let a termination clean up as Ctrl-C does."""
     raise KeyboardInterrupt
-
-
-def _is_usage(error: BaseException) -> bool:
-    return hasattr(error, "format_message") or isinstance(error, ConfigurationError)
 
 
 def _tell(error: BaseException) -> int:

@@ -55,8 +55,13 @@ def demo() -> None:
     estimator.fit(example.table.take(train), example.labels[train])
     seconds = time.process_time() - start
     _print_scores(estimator, example, train, test, seconds)
-    _print_model(estimator)
-    row = _interesting(estimator.predict_proba(example.table.take(test)))
+    out.print("\n[bold]What was learned[/]: which features condition which")
+    from tanager.cli.show import print_structure
+
+    print_structure(estimator.network_)
+    # A row that is neither certain nor a toss-up has an explanation worth reading.
+    top = estimator.predict_proba(example.table.take(test)).max(axis=1)
+    row = int(np.argmin(np.abs(top - 0.9)))
     one = example.table.slice(int(test[row]), 1)
     out.print(f"\n[bold]One held-out row, explained[/] (it is {example.labels[test[row]]!s})")
     from tanager.cli.ask import print_explanation
@@ -98,22 +103,6 @@ def _print_scores(
             f"{time_spent:.2f}",
         )
     console().print(table)
-
-
-def _print_model(estimator: Any) -> None:
-    from tanager.cli.show import print_structure
-
-    out = console()
-    out.print("\n[bold]What was learned[/]: which features condition which")
-    print_structure(estimator.network_)
-
-
-def _interesting(probabilities: NDArray[np.float64]) -> int:
-    """Return a row that is neither certain nor a toss-up: an explanation worth reading."""
-    import numpy as np
-
-    top = probabilities.max(axis=1)
-    return int(np.argmin(np.abs(top - 0.9)))
 
 
 def load_example() -> Example:

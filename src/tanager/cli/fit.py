@@ -251,11 +251,7 @@ def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_jso
 def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
     """Give what `BayesNetClassifier(engine=...)` takes; a cluster is left when the work is done.
 
-    Parameters
-    ----------
-    name : {"local", "dask"}
-    scheduler : str or None
-        The address of a Dask scheduler; None starts workers on this machine.
+    `scheduler` is the address of Dask's; None starts workers on this machine.
     """
     if name not in ("local", "dask"):
         raise ConfigurationError(f"--engine {name!r} is not known. Allowed: local, dask.")

@@ -76,7 +76,12 @@ class _TableWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._make is not _parquet:
-            batch = _decoded(batch)
+            # Text has no use for dictionaries, and an Arrow file allows only one for all batches.
+            arrays = [
+                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+                for column in batch.columns
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, batch.schema.names)
         if self._make is _csv:
             batch = _shown(inert(batch)) if self._terminal else inert(batch)
         if self._writer is None:
@@ -145,18 +150,6 @@ _WRITERS = {
     ".ipc": _arrow,
     ".csv": _csv,
 }
-
-
-def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch without dictionaries.
-
-    Text has no use for them, and an Arrow file allows only one for all batches.
-    """
-    arrays = [
-        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -28,15 +28,8 @@ class RunFile:
     A line counts once its newline is on disk: each is written in one call and
     synced before the next. What a kill leaves of a line is cut off when the
     file is opened again, and its cell is computed again. A second writer is
-    refused by a lock on the file.
+    refused by a lock on the file, which is made with its folders where it does not exist.
 
-    Parameters
-    ----------
-    path : path
-        The file; made with its folders where it does not exist.
-
-    Examples
-    --------
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/run.jsonl"
     >>> with RunFile(path) as run:

@@ -41,7 +41,10 @@ def check_codebook(data: Any) -> Codebook:
     need(len(target["values"]) > 0, "the target has no classes")
     need(data.get("missing") in ("value", "marginalize"), "the policy for missing is unknown")
     need(isinstance(data.get("named"), bool), "'named' is neither true nor false")
-    _check_class_dtype(data.get("classes_dtype"))
+    text = data.get("classes_dtype")
+    need(isinstance(text, str) and len(text) < 16, "the classes' dtype is not text")
+    dtype = np.dtype(text)
+    need(dtype.kind in "biufUO" and dtype.fields is None, f"classes of dtype {text!r}")
     _check_readings(data.get("readings", {}), names)
     return Codebook.from_dict(data)
 
@@ -107,12 +110,6 @@ def _check_values(column: dict[str, Any], name: Any) -> int:
     else:
         need(all(a < b for a, b in pairwise(keys)), f"the values of {name!r} do not ascend")
     return len(values)
-
-
-def _check_class_dtype(text: Any) -> None:
-    need(isinstance(text, str) and len(text) < 16, "the classes' dtype is not text")
-    dtype = np.dtype(text)
-    need(dtype.kind in "biufUO" and dtype.fields is None, f"classes of dtype {text!r}")
 
 
 def check_structure(data: Any, names: tuple[str, ...]) -> Structure:

@@ -42,18 +42,10 @@ def plot_loss_scatter(
     labels: Sequence[str] | None = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw two classifiers' losses, one point a dataset; above the diagonal the first wins.
+    """Draw two classifiers' losses, one point per dataset; above the diagonal the first wins.
 
-    Parameters
-    ----------
-    a, b : array-like of shape (n_datasets,)
-    names : pair of str
-    loss : str
-        What is measured.
-    log : bool
-        Logarithmic axes, for times.
-    labels : sequence of str, optional
-        Names of the datasets; the three farthest from the diagonal are written.
+    `log` axes are for times; of the datasets' `labels` the three farthest from the diagonal are
+    written.
     """
     x, y = np.asarray(a, float), np.asarray(b, float)
     ax = axes(ax, 3.9, 3.9)
@@ -110,10 +102,7 @@ def plot_critical_difference(
 ) -> Any:
     """Draw average ranks on a line, with bars over classifiers that do not differ.
 
-    References
-    ----------
-    Demšar, J. (2006). Statistical comparisons of classifiers over multiple data
-    sets. JMLR 7, figure 1.
+    As Demšar (2006, JMLR 7), figure 1.
     """
     ranks = result.ranks
     k = len(names)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
@@ -97,19 +96,16 @@ def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
     if not scores.datasets:
         return {name: ScoreCell("–", "", None, best=False) for name in scores.classifiers}
     means = scores.values.mean(axis=0)
-    spreads = [_root_mean_square(column) for column in deviation.values.T]
+    spreads = []
+    for column in deviation.values.T:
+        known = column[np.isfinite(column)]
+        spreads.append(f"± {np.sqrt((known**2).mean()):.4f}" if len(known) else "")
     best = means.max() if scores.greater else means.min()
     several = len(means) > 1
     return {
         name: ScoreCell(f"{mean:.4f}", spread, float(mean), bool(several and mean == best))
         for name, mean, spread in zip(scores.classifiers, means, spreads, strict=True)
     }
-
-
-def _root_mean_square(deviations: NDArray[np.float64]) -> str:
-    """Return the deviations of tables as one, as it is written; empty where none is known."""
-    known = deviations[np.isfinite(deviations)]
-    return f"± {np.sqrt((known**2).mean()):.4f}" if len(known) else ""
 
 
 def dot_plot(results: Results) -> dict[str, Any] | None:

@@ -27,7 +27,6 @@ from tanager.network.answers import group_labels
 from tanager.network.coarse import Coarse
 
 if TYPE_CHECKING:
-    from tanager.codes import Groups
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
 
@@ -82,7 +81,9 @@ def spell_out(network: Network) -> list[Variable]:
         groups = coarse.views[feature]
         states = tuple(group_labels(column, groups))
         variables.append(Variable(f"{name} (group)", states, parents, chances))
-        below = _spell_within(inside, groups)
+        own = groups == np.arange(len(states))[:, None]
+        below = np.where(own, np.exp(inside.T)[:, None], 0.0)  # P(value | y, group)
+        below /= below.sum(axis=-1, keepdims=True)
         variables.append(Variable(name, tuple(column.labels()), (0, place[feature]), below))
     return variables
 
@@ -100,15 +101,6 @@ def _spell(table: FamilyTable, name: str) -> NDArray[np.float64]:
             f"{MAX_CELLS:,}. Learn a structure with fewer parents to export it."
         )
     chances = np.exp(np.moveaxis(table.to_dense().log_prob, -1, 0))
-    total: NDArray[np.float64] = chances.sum(axis=-1, keepdims=True)
-    return chances / total
-
-
-def _spell_within(logs: NDArray[np.float64], groups: Groups) -> NDArray[np.float64]:
-    """Return P(value | y, group), (n_classes, groups, values), from (values, n_classes)."""
-    n_groups = int(groups.max()) + 1
-    own = groups == np.arange(n_groups)[:, None]
-    chances = np.where(own, np.exp(logs.T)[:, None], 0.0)
     total: NDArray[np.float64] = chances.sum(axis=-1, keepdims=True)
     return chances / total
 

@@ -398,20 +398,16 @@ def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: li
     cuts = np.full((len(inputs), width), np.inf)
     for row, given in zip(cuts, inputs, strict=True):
         row[: len(given.cuts)] = given.cuts
-    if graph.real is np.float32:
-        cuts = _round_down(cuts)
+    if graph.real is np.float32:  # rounded down, so that every float32 gets its true interval
+        with np.errstate(over="ignore"):
+            narrow = cuts.astype(np.float32)
+        down = np.nextafter(narrow, np.float32(-np.inf))
+        cuts = np.where(narrow.astype(np.float64) > cuts, down, narrow)
     deep = graph.add("Unsqueeze", matrix, graph.integers(2))
     above = graph.cast(graph.add("Greater", deep, graph.reals(cuts)), graph.real)
     codes = graph.cast(graph.reduce("ReduceSum", above, 2), np.float64)
     missing = graph.constant([given.missing for given in inputs], np.float64)
     return graph.add("Where", graph.add("IsNaN", matrix), missing, codes)
-
-
-def _round_down(cuts: NDArray[np.float64]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):
-        narrow = cuts.astype(np.float32)
-    down = np.nextafter(narrow, np.float32(-np.inf))
-    return np.where(narrow.astype(np.float64) > cuts, down, narrow)
 
 
 def _add_values(graph: Graph, given: Input, column: str) -> str:

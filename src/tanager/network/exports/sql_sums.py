@@ -50,7 +50,12 @@ def message_stages(
     """
     messages.open("known")
     messages.agree()
-    for rank, (steps, classes) in enumerate(_rounds(messages.recipe, messages.dialect)):
+    recipe, every = messages.recipe, range(messages.recipe.n_classes)
+    if messages.dialect.has_lists:
+        rounds: list[tuple[list[int], Sequence[int]]] = [(s, every) for s in _levels(recipe)]
+    else:
+        rounds = [([s], [c]) for s in _one_by_one(recipe) for c in every]
+    for rank, (steps, classes) in enumerate(rounds):
         messages.now = classes
         for part in (messages.gather, messages.peak, messages.weigh, messages.send):
             messages.open(f"{part.__name__}{rank}")
@@ -237,14 +242,6 @@ class Messages:
 
     def _add_pack(self, name: str, items: Sequence[str]) -> None:
         self.stages[-1].added += self.dialect.pack(name, items)
-
-
-def _rounds(recipe: Recipe, dialect: Dialect) -> list[tuple[list[int], Sequence[int]]]:
-    """Return which steps and classes share their stages, one round after the other."""
-    classes = range(recipe.n_classes)
-    if dialect.has_lists:
-        return [(steps, classes) for steps in _levels(recipe)]
-    return [([s], [c]) for s in _one_by_one(recipe) for c in classes]
 
 
 def _levels(recipe: Recipe) -> list[list[int]]:

@@ -37,12 +37,7 @@ def open_network(
 ) -> tuple[list[Variable], dict[str, Any]]:
     """Return the nodes of a file, and what Tanager noted in it.
 
-    Parameters
-    ----------
-    path : path
-        Its ending says the format, ``.gz`` after it that it is packed.
-    kind : str or None
-        The format instead: one of `FORMATS`.
+    The file's ending says the format, unless `kind` does; ``.gz`` after it that it is packed.
     """
     path = Path(path)
     packed = path.suffix.lower() == ".gz"
@@ -63,7 +58,11 @@ def parse_network(data: bytes, kind: str) -> tuple[list[Variable], dict[str, Any
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the file is larger than {MAX_BYTES:,} bytes.")
     if kind in _TEXTS:
-        draft = _TEXTS[kind](_decode(data))
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:  # what is no UTF-8 is Latin-1, which older programs write
+            text = data.decode("latin-1")
+        draft = _TEXTS[kind](text)
     else:
         name, read = _ROOTS[kind]
         root = read_elements(data)
@@ -86,11 +85,3 @@ def _kind_of(path: Path, kind: str | None) -> str:
     if kind not in FORMATS:
         raise ConfigurationError(f"format={kind!r} is not known. Allowed: {', '.join(FORMATS)}.")
     return kind
-
-
-def _decode(data: bytes) -> str:
-    """Return the text, UTF-8; what is none is Latin-1, which older programs write."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("latin-1")

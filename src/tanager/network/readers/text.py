@@ -21,18 +21,8 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    r"""A reader over a text.
+    r"""A reader over a text: `signs` stand alone, what matches `comments` is passed over.
 
-    Parameters
-    ----------
-    text : str
-    signs : str
-        Characters that stand alone.
-    comments : str
-        A regular expression of what is passed over.
-
-    Examples
-    --------
     >>> tokens = Tokens('node "a b" { }', "{}", "%[^\n]*")
     >>> [tokens.next().text for _ in range(4)]
     ['node', 'a b', '{', '}']

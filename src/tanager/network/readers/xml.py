@@ -125,16 +125,12 @@ def read_xdsl(root: Element) -> Draft:
             )
         draft.add_node(name, [state.attribute("id") for state in node.all("state")])
         nodes.append(node)
-    reverse = _is_agrum(root)
+    # In what aGrUM writes the first parent varies fastest.
+    genie = [g for extensions in root.all("extensions") for g in extensions.all("genie")]
+    reverse = any(element.attributes.get("app", "").startswith("aGrUM") for element in genie)
     for node in nodes:
         _add_table(draft, node, reverse=reverse)
     return draft
-
-
-def _is_agrum(root: Element) -> bool:
-    """Return whether aGrUM wrote the file: there the first parent varies fastest."""
-    genie = [g for extensions in root.all("extensions") for g in extensions.all("genie")]
-    return any(element.attributes.get("app", "").startswith("aGrUM") for element in genie)
 
 
 def _add_table(draft: Draft, node: Element, *, reverse: bool) -> None:
