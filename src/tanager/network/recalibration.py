@@ -90,7 +90,7 @@ def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recali
     """
     from scipy.special import expit, logit
 
-    w = np.ones(len(p)) if weights is None else weights
+    w = np.ones(len(p)) if weights is None else weights / max(float(weights.mean()), 1e-300)
     design = np.column_stack([np.ones(len(p)), logit(_inside(p))])
     ideal = np.array([0.0, 1.0])
     at = ideal
