@@ -372,7 +372,7 @@ class NetworkPredictor(Classifier, Decides):
             Rows to measure on; `y` may be the name of a column of X. Rows of the
             fit itself are recognised, and predicted by cross-validation.
         **options
-            As `tanager.report.render_report` has them.
+            As `tanager.report.model_page.render_report` has them.
         """
         check_fitted(self)
         # Pages are made above this layer, so the name is looked up when it is needed.

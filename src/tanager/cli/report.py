@@ -159,7 +159,9 @@ def report(
                 f"{subject} is no model file. The page of a comparison takes its run file alone: "
                 f"leave out {', '.join(strange)}."
             )
-        if not _is_run(subject):
+        with subject.open("rb") as file:
+            is_run = file.read(1) == b"{"  # lines of JSON
+        if not is_run:
             raise ConfigurationError(
                 f"{subject} is neither a model file nor the run file of a comparison. Models are "
                 "written by tanager fit, run files by tanager compare --run."
@@ -224,9 +226,3 @@ def _is_model(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(9)
     return len(head) == 9 and head[:1] != b"{" and head[8:] == b"{"
-
-
-def _is_run(path: Path) -> bool:
-    """Tell whether a file can be the run file of a comparison: lines of JSON."""
-    with path.open("rb") as file:
-        return file.read(1) == b"{"

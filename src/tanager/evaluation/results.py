@@ -217,17 +217,15 @@ class Results:
 
     def failed_classifiers(self) -> dict[str, str]:
         """Return the classifiers without a finished dataset, each with the first error."""
-        reasons: dict[str, str] = {}
-        bad = {
-            (i, j): next((r for r in cells if r["status"] != "ok"), None)
-            for (i, j), cells in self._grid().items()
-        }
-        for j, name in enumerate(self.classifiers):
-            first = [failure for (_, at), failure in bad.items() if at == j]
-            if first and all(failure is not None for failure in first):
-                assert first[0] is not None
-                reasons[name] = str(first[0]["error"]).splitlines()[-1]
-        return reasons
+        finished, reasons = set(), dict[str, str]()
+        for (_, j), cells in self._grid().items():
+            failures = [r for r in cells if r["status"] != "ok"]
+            if failures:
+                error = str(failures[0]["error"]).splitlines()[-1]
+                reasons.setdefault(self.classifiers[j], error)
+            else:
+                finished.add(self.classifiers[j])
+        return {n: reasons[n] for n in self.classifiers if n in reasons and n not in finished}
 
     def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
         """Name the rows and columns of numbers.

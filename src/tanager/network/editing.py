@@ -47,7 +47,6 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
 
     `request` holds one action with what it asks for; `note` the reason and the author.
     """
-    _check_note(note)
     asked = {
         name: value
         for name, value in request.items()
@@ -79,7 +78,6 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
 
 def with_table(network: Network, feature: str, given: Any, note: Edit) -> Network:
     """Return the network with another table of a feature."""
-    _check_note(note)
     codebook, structure = network.codebook, network.structure
     at = structure.position(feature)
     parents = structure.parent_indices[at]
@@ -104,7 +102,6 @@ def with_table(network: Network, feature: str, given: Any, note: Edit) -> Networ
 
 def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
     """Return the network with one more parent of a feature, its table as it was."""
-    _check_note(note)
     structure, arities = network.structure, network.codebook.domain.arities
     at = structure.position(feature)
     added = structure.selected[structure.position(parent)]
@@ -130,19 +127,12 @@ def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Networ
 
 def without_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
     """Return the nearest network without an edge."""
-    _check_note(note)
     edited = NetworkInformation(network).without_edge(parent, feature)
     if edited is None:
         raise MemoryBoundError(
             f"The table of {feature!r} is too large to be summed. Take out another parent first."
         )
     return _noted(edited, network, note)
-
-
-def _check_note(note: Edit) -> None:
-    for name in ("reason", "author", "when"):
-        if not isinstance(getattr(note, name), str):
-            raise ConfigurationError(f"{name}={getattr(note, name)!r}. Allowed: a text.")
 
 
 def _noted(edited: Network, before: Network, note: Edit) -> Network:

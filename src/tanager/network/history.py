@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from tanager.errors import ConfigurationError
 
 ACTIONS = ("effect", "smooth", "neutralise", "forbid", "table", "add edge", "remove edge")
 
@@ -32,16 +34,14 @@ class Edit:
     author: str = ""
     when: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("reason", "author", "when"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}. Allowed: a text.")
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: what a model file holds."""
-        return {
-            "feature": self.feature,
-            "action": self.action,
-            "details": dict(self.details),
-            "reason": self.reason,
-            "author": self.author,
-            "when": self.when,
-        }
+        return {**asdict(self), "details": dict(self.details)}
 
     def __str__(self) -> str:
         words = {

@@ -706,7 +706,7 @@ class Network(Decides):
             Rows to measure on, which the network must not have been fitted on: it
             cannot be fitted again. `BayesNetClassifier.report` can.
         **options
-            As `tanager.report.render_report` has them.
+            As `tanager.report.model_page.render_report` has them.
         """
         # Pages are made far above this layer, so the name is looked up when it is needed.
         pages = import_module("tanager.report.model_page")
