@@ -259,20 +259,8 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
 def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Any:
     """Split the log-odds of many rows: what each feature adds, (n_rows, n_features).
 
-    Parameters
-    ----------
-    network : Network or BayesNetClassifier
-    X : table
-    target : a class, optional
-        By default the second of two classes, or each row's most probable of more.
-    against : a class, optional
-        By default the other of two classes; of more, the geometric mean of all others.
-
-    Returns
-    -------
-    ndarray of float64, or a pandas DataFrame where X is one
-        With the prior's, a row's contributions sum to its log-odds. Unknown features and those
-        that the structure left out add nothing.
+    Target and rival are the two classes, or of more each row's most probable class against the
+    geometric mean of all others. A pandas DataFrame where X is one.
     """
     network = network_of(network)
     terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)

@@ -68,19 +68,9 @@ class Propagation:
         *,
         maximise: bool = False,
     ) -> Propagation:
-        """Propagate evidence.
+        """Propagate evidence: codes of features, log-likelihoods of others (arity,) and of classes.
 
-        Parameters
-        ----------
-        network : Network
-        known : mapping of int to int
-            Features whose code is known.
-        log_likelihoods : mapping of int to ndarray, shape (arity,)
-            Of unknown features about which something is known.
-        log_classes : ndarray of float64, shape (n_classes,)
-            Log-likelihood of each class.
-        maximise : bool
-            Keep the most probable value of each feature instead of the sum over all.
+        `maximise` keeps the most probable value of each feature instead of the sum over all.
         """
         require_probabilities(network)
         families = _EvidenceFactors(network, known, log_likelihoods, maximise=maximise)
@@ -119,22 +109,14 @@ class Propagation:
 
 
 class Spread(NamedTuple):
-    """The joint distribution of each unknown feature with the class and the features kept.
+    """The joint distribution of each unknown feature with the class and the features kept."""
 
-    Attributes
-    ----------
-    joints : dict of int to ndarray of float64, shape (n_classes, n_views, *views of those kept)
-        P(feature, kept, class | evidence), by views.
-    kept : ndarray of float64, shape (n_classes, *views of those kept)
-    log_evidence : float
-    shares : dict of int to ndarray of float64, shape (arity, n_classes)
-        P(value | its view, class), whatever else is known.
-    views : list of Groups
-    """
-
+    # (n_classes, n_views, *views of those kept): P(feature, kept, class | evidence), by
+    # views.
     joints: dict[int, Floats]
-    kept: Floats
+    kept: Floats  # (n_classes, *views of those kept)
     log_evidence: float
+    # (arity, n_classes): P(value | its view, class), whatever else is known.
     shares: dict[int, Floats]
     views: list[Groups]
 
