@@ -97,9 +97,6 @@ def choices() -> dict[str, Program]:
     return {
         "features alone (no parents)": made("naive", "layered"),
         "one parent": made("ktree(max_parents=1)", "layered"),
-        "parents divided by their own counts alone": made()._replace(
-            instead=("tanager.loglinear.residuals.LEAST_GAIN", np.inf)
-        ),
         "tables of two numbers not smooth": made()._replace(
             instead=("tanager.loglinear.cells.MOST_SMOOTH", 1)
         ),

@@ -18,8 +18,6 @@
     K(evaluate_sums) K(add_sums) K(locate_rows) K(weigh_joints) K(descend) K(score_gains)     \
     /* shares.c */                                                                            \
     K(normalize_scores) K(spread_shares)                                                      \
-    /* cuts.c */                                                                              \
-    K(find_cuts)                                                                              \
     /* gibbs.c */                                                                             \
     K(start_chain) K(run_chain)                                                               \
     /* dfe.c */                                                                               \

@@ -257,20 +257,6 @@ def score_gains(
 def normalize_scores(table: Floats, total: Floats) -> int: ...
 def spread_shares(table: Floats, outer: Floats, out: Floats) -> int: ...
 
-# cuts.c
-def find_cuts(
-    codes: Shorts,
-    arities: Ints,
-    n_ordered: Ints,
-    residuals: Floats,
-    spreads: Floats,
-    weights: Floats,
-    shrink: float,
-    pairs: Ints,
-    gains: Floats,
-    cuts: Ints,
-) -> int: ...
-
 # gibbs.c
 def start_chain(
     level_node: Ints,

@@ -7,7 +7,14 @@ import pytest
 
 from tanager.codes import Domain, Rows
 from tanager.codes.cuts import learn_cuts
-from tanager.codes.groups import group_codes, group_rows, grouped_domain, learn_groups
+from tanager.codes.groups import (
+    FINEST,
+    group_codes,
+    group_rows,
+    grouped_domain,
+    learn_groups,
+    refine_groups,
+)
 
 
 def fine_counts(seed: int = 0, n_values: int = 32, n_classes: int = 3):
@@ -44,6 +51,45 @@ def test_missing_and_categories_keep_their_own():
     groups = learn_groups(counts, 32)
     assert groups[-1] == groups[:-1].max() + 1
     assert learn_groups(counts, 0).tolist() == list(range(33))
+
+
+def refined(limit, families, seed=0):
+    """Refine the groups of two numbers (one with gaps) and a category."""
+    generator = np.random.default_rng(seed)
+    domain = Domain(("b", "a", "c"), np.array([60, 41, 3]), 2, (60, 40, 0))
+    weights = [generator.integers(1, 50, arity).astype(float) for arity in domain.arities]
+    counts = [w[:, None] * generator.random((len(w), 2)) for w in weights]
+    given = [learn_groups(c, n) for c, n in zip(counts, domain.n_ordered, strict=True)]
+    return domain, given, refine_groups(given, weights, domain, families, limit)
+
+
+@pytest.mark.parametrize("limit", [10, 150, 400, 3_000, 1 << 16])
+@pytest.mark.parametrize("families", [[(0, 1)], [(0,), (1, 0), (2, 1, 0)]])
+def test_groups_are_divided_as_far_as_every_table_has_room(limit, families):
+    _, given, found = refined(limit, families)
+    sizes = [int(group.max()) + 1 for group in found]
+    for before, after in zip(given, found, strict=True):
+        assert set(np.diff(after.astype(int)).tolist()) <= {0, 1}
+        # Every new group lies within an old one.
+        assert all(len(set(before[after == one].tolist())) == 1 for one in range(after.max() + 1))
+    assert found[2].tolist() == given[2].tolist()
+    assert found[1][-1] == sizes[1] - 1
+    assert (found[1] == sizes[1] - 1).sum() == 1
+
+    def numbers(sizes):
+        return max(2 * int(np.prod([sizes[i] for i in family])) for family in families)
+
+    start = [int(group.max()) + 1 for group in given]
+    assert numbers(sizes) <= max(limit, numbers(start))
+    for one in (0, 1):  # nothing more would fit
+        more = [size + (at == one) for at, size in enumerate(sizes)]
+        assert sizes[one] == FINEST or numbers(more) > limit
+
+
+def test_features_in_no_table_keep_their_groups():
+    _, given, found = refined(1 << 16, [(1, 2)])
+    assert found[0].tolist() == given[0].tolist()
+    assert found[1].max() > given[1].max()
 
 
 def test_rows_are_grouped_and_unknown_stays_unknown():

@@ -128,6 +128,22 @@ def test_sums_are_the_same_bits_in_any_chunking_and_on_any_threads(joined):
         np.testing.assert_array_equal(other_slopes, slopes)
 
 
+def test_a_pair_with_a_category_is_smooth_along_the_other_side():
+    domain, codes, labels = make_problem(3)
+    terms, rows = make_terms(domain, codes, labels, [(0, 1)])
+    arity = int(domain.arities[0])
+    free = np.zeros((terms.n_cells, 3))
+    parameters = np.random.default_rng(2).normal(size=(arity * 6, 3))
+    cells = terms.starts[0] + terms.places(0).reshape(arity + 1, 7)[:arity, :6].ravel()
+    free[cells] = parameters
+    second = align(basis(6, 5), np.bincount(codes[1], minlength=6).astype(float))
+    expected = np.kron(np.eye(arity), second) @ parameters
+    (table,) = terms.family_scores(terms.scores(free))
+    np.testing.assert_allclose(table.reshape(-1, 3), expected, atol=1e-12)
+    read = expected.reshape(arity, 6, 3)[codes[0], codes[1]]
+    np.testing.assert_allclose(rows.log_joint(free), read, atol=1e-12)
+
+
 def test_a_pair_of_ordered_features_has_a_basis_along_either_side():
     domain, codes, labels = make_problem(3)
     terms, rows = make_terms(domain, codes, labels, [(2, 1)])

@@ -2,7 +2,8 @@
 
 Numbers are coded finely, without a look at the classes, so that nothing of a held-out row is in
 its codes. As a parent a feature is read through groups of neighbouring values, learned from counts
-(for every fold from the counts without it).
+(for every fold from the counts without it): a few to find the parents by, and then as many as the
+tables of the parents found allow.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,8 @@ from tanager.numerics import Floats
 
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
 
-FEWEST, MOST = 5, 8  # groups of an ordered feature that has as many values
+FEWEST, MOST = 5, 8  # groups of an ordered feature by which parents are found
+FINEST = 24  # groups of a feature at most, "missing" included, where tables have room for them
 
 
 def learn_groups(counts: Floats, n_ordered: int) -> Groups:
@@ -44,9 +47,58 @@ def learn_groups(counts: Floats, n_ordered: int) -> Groups:
     labels = np.tile(np.arange(n_classes), n_ordered).astype(np.uint16)
     found = mdl_cuts(values, labels, n_classes, ordered.ravel())
     edges = [0, *np.ceil(found).astype(int).tolist(), n_ordered]
-    edges = _halve(_merge(edges, ordered), ordered.sum(axis=1))
-    groups = np.searchsorted(edges[1:-1], np.arange(n_ordered), side="right")
-    rest = groups[-1] + 1 + np.arange(arity - n_ordered)
+    return _by_edges(_halve(_merge(edges, ordered), ordered.sum(axis=1)), arity)
+
+
+def refine_groups(
+    groups: Sequence[Groups],
+    weights: Sequence[Floats],
+    domain: Domain,
+    families: Sequence[tuple[int, ...]],
+    limit: int,
+) -> tuple[Groups, ...]:
+    """Halve groups of ordered values as long as the tables of all families stay small.
+
+    The feature with the fewest groups comes first, then names decide; groups are halved by
+    `weights`, those of each feature's values. `limit` is the most numbers of a family's table.
+
+    >>> domain = Domain(("a", "b"), np.array([6, 2]), 2, (6, 0))
+    >>> given = [np.array([0, 0, 0, 0, 1, 1], np.uint16), np.array([0, 1], np.uint16)]
+    >>> groups = refine_groups(given, [np.ones(6), np.ones(2)], domain, [(0,), (1, 0)], 16)
+    >>> groups[0].tolist()
+    [0, 1, 2, 2, 3, 3]
+    """
+    sizes = [int(group.max()) + 1 for group in groups]
+    most = [
+        min(size + n - len(np.unique(group[:n])), FINEST)
+        for group, size, n in zip(groups, sizes, domain.n_ordered, strict=True)
+    ]
+    held: dict[int, list[tuple[int, ...]]] = {}
+    for family in families:
+        for one in family:
+            held.setdefault(one, []).append(family)
+    waiting = {one for one in held if sizes[one] < most[one]}
+    while waiting:
+        one = min(waiting, key=lambda one: (sizes[one], domain.names[one]))
+        sizes[one] += 1
+        fits = all(domain.n_classes * prod(sizes[i] for i in f) <= limit for f in held[one])
+        sizes[one] -= not fits
+        if not fits or sizes[one] == most[one]:
+            waiting.remove(one)
+    out = list(groups)
+    for one, n in enumerate(domain.n_ordered):
+        rest = sizes[one] - int(groups[one].max()) - 1
+        if rest > 0:
+            edges = [0, *(np.flatnonzero(np.diff(groups[one][:n])) + 1).tolist(), n]
+            edges = _halve(edges, weights[one][:n], len(edges) - 1 + rest)
+            out[one] = _by_edges(edges, len(groups[one]))
+    return tuple(out)
+
+
+def _by_edges(edges: list[int], arity: int) -> Groups:
+    """Return the groups between edges, and one for each value beyond the last edge."""
+    groups = np.searchsorted(edges[1:-1], np.arange(edges[-1]), side="right")
+    rest = len(edges) - 1 + np.arange(arity - edges[-1])
     return np.concatenate([groups, rest]).astype(np.uint16)
 
 
@@ -60,9 +112,7 @@ def join_values(shares: Floats, n_ordered: int, most: int) -> Groups:
     [0, 0, 1, 2, 2, 3]
     """
     edges = _merge(list(range(n_ordered + 1)), shares[:n_ordered], most)
-    groups = np.searchsorted(edges[1:-1], np.arange(n_ordered), side="right")
-    rest = len(edges) - 1 + np.arange(len(shares) - n_ordered)
-    return np.concatenate([groups, rest]).astype(np.uint16)
+    return _by_edges(edges, len(shares))
 
 
 def _merge(edges: list[int], counts: Floats, most: int = MOST) -> list[int]:
@@ -80,9 +130,9 @@ def _bits(counts: Floats) -> float:
     return float((seen * np.log(seen.sum() / seen)).sum())
 
 
-def _halve(edges: list[int], weight: Floats) -> list[int]:
-    """Halve the heaviest group that has two values until there are `FEWEST`."""
-    while len(edges) - 1 < FEWEST:
+def _halve(edges: list[int], weight: Floats, number: int = FEWEST) -> list[int]:
+    """Halve the heaviest group that has two values until there are so many."""
+    while len(edges) - 1 < number:
         sums = np.add.reduceat(weight, edges[:-1])
         divisible = np.diff(edges) > 1
         if not divisible.any():

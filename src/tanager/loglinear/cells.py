@@ -5,32 +5,35 @@
     cell 0            the class node
     ordered features  (n_ordered_features, width) cells: each one's values, then
                       cells of zero up to the width that all of them share
-    ordered pairs     (n_ordered_pairs, side, side) cells: the joint values of a
-                      parent and a feature, and cells of zero up to the side
+    smooth pairs      blocks of (n_pairs, side, side) cells, pairs of about one size
+                      together: the joint values of a parent and a feature, one of
+                      them ordered, and cells of zero up to the sides
     other families    their joint values that rows have, the feature's minor,
                       then one cell of zero
 
 A row with an unknown member of a family, or with joint values of another family
 that no training row has, reads a cell of zero. Every cell is also a parameter.
-Of an ordered feature alone, and of a pair of them, the scores are matrices times
-the parameters (see `bases`), so that neighbours have similar scores; elsewhere
-they are the parameters.
+Of an ordered feature alone, and of a pair along its ordered members, the scores
+are matrices times the parameters (see `curves`), so that neighbours have similar
+scores; elsewhere they are the parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
-from tanager.loglinear.curves import Curves, Sheets, align, basis
+from tanager.loglinear.curves import PADDED, Curves, Sheets, align, basis
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 
 MOST_SMOOTH = 2  # members of a family whose scores are smooth
+MOST_CELLS = 1 << 12  # joint values of a smooth pair: all of them have cells
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -90,26 +93,22 @@ class Terms:
         """Give every family its cells."""
         self.starts = np.zeros(len(self.families), np.int64)
         bases = [self._basis(column) for column in range(len(columns.arities))]
-        smooth = [
-            at
-            for at, family in enumerate(self.families)
-            if len(family) <= MOST_SMOOTH
-            and all(bases[column] is not None for column in family)
-            and not (len(family) > 1 and set(family) & set(self._signs))
-        ]
-        single = [at for at in smooth if len(self.families[at]) == 1]
-        double = [at for at in smooth if len(self.families[at]) == 2]
+        smooth = [at for at in range(len(self.families)) if self._is_smooth(at, bases)]
         aligned = {at: self._aligned(at, bases) for at in smooth}
         self._kept = aligned  # as long as these terms live, others find the same bases
-        self._smooth: list[Curves | Sheets] = [
-            Curves(single, [aligned[at][0] for at in single]),
-            Sheets(double, [aligned[at] for at in double]),
-        ]
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for at in smooth:  # sizes that differ little are padded to the largest
+            sizes = tuple(-(-arity // PADDED) for arity in self.shape(at))
+            alike.setdefault(sizes if len(sizes) > 1 else (), []).append(at)
+        single = alike.pop((), [])
+        self._smooth: list[Curves | Sheets] = [Curves(single, [aligned[at][0] for at in single])]
+        self._smooth += [Sheets(held, [aligned[at] for at in held]) for held in alike.values()]
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}
-        for depth, block in enumerate(self._smooth):
+        for block in self._smooth:
             block.start = start
+            depth = len(self.families[next(iter(block.firsts), 0)]) - 1
             own = np.zeros(block.n_cells)
             for at, first in block.firsts.items():
                 self.starts[at] = start + first
@@ -136,6 +135,18 @@ class Terms:
         self.depths, self.mass = np.concatenate(depths), np.concatenate(mass)
         self.blank = np.array(blank, np.int64)
 
+    def _is_smooth(self, at: int, bases: list[Floats | None]) -> bool:
+        """Whether neighbouring values of a family have similar scores."""
+        family = self.families[at]
+        if len(family) == 1:
+            return bases[family[0]] is not None
+        return (
+            len(family) <= MOST_SMOOTH
+            and prod(self.shape(at)) <= MOST_CELLS
+            and any(bases[column] is not None for column in family)
+            and not set(family) & set(self._signs)
+        )
+
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None where its scores are free."""
         arity, n_ordered = int(self.columns.arities[column]), self.columns.n_ordered[column]
@@ -148,7 +159,9 @@ class Terms:
         mass, out = _known(self._masses[at]), []
         for axis, column in enumerate(self.families[at]):
             matrix = bases[column]
-            assert matrix is not None
+            if matrix is None:
+                out.append(np.eye(mass.shape[axis]))
+                continue
             if column not in self._signs:  # the bounds of a sign are those of its own parameters
                 along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
                 matrix = align(matrix, along)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from math import prod
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -172,51 +173,48 @@ def _turn(matrix: Floats, cells: Floats) -> Floats:
 
 
 class Sheets:
-    """The cells of pairs of ordered columns, in one block: a basis along either side.
+    """The cells of families of two columns or more, in one block: a basis along each axis.
 
-    Attributes are those of `Curves`.
+    `bases` are those of each family, which all have as many axes. Attributes are those of
+    `Curves`.
     """
 
     def __init__(self, chosen: Sequence[int], bases: Sequence[Sequence[Floats]]) -> None:
-        both = _stack([pair[side] for side in (0, 1) for pair in bases], blank=1)
-        self._first, self._second = both[: len(chosen)], both[len(chosen) :]
-        self._side = both.shape[1]
-        self.size = self._side**2
+        # One more value along the first axis, whose cells are always zero.
+        along = enumerate(zip(*bases, strict=True))
+        self._bases = [_stack(matrices, blank=int(axis == 0)) for axis, matrices in along]
+        self._back = [np.ascontiguousarray(b.transpose(0, 2, 1)) for b in self._bases]
+        self._sides = tuple(b.shape[1] for b in self._bases)
+        self.size = prod(self._sides)
         self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
         self.n_cells = len(chosen) * self.size
         self.start = 0
-        self._back = [
-            np.ascontiguousarray(b.transpose(0, 2, 1)) for b in (self._first, self._second)
-        ]
 
     def places(self, shape: tuple[int, ...]) -> Ints:
         """Return the cells of a family's joint values, counted from its first."""
-        return (np.arange(shape[0])[:, None] * self._side + np.arange(shape[1])).ravel()
+        return np.asarray(np.ravel_multi_index(np.indices(shape), self._sides).ravel())
 
     def expand(self, values: Floats) -> None:
         """Turn the block's parameters, among those of all cells, into scores, in place."""
-        if self.n_cells:
-            own = slice(self.start, self.start + self.n_cells)
-            values[own] = self._turn(values[own], self._first, self._second)
+        self._turn(values, self._bases)
 
     def pull(self, slopes: Floats) -> None:
         """Turn the block's derivatives by scores into those by parameters, in place."""
-        if self.n_cells:
-            own = slice(self.start, self.start + self.n_cells)
-            slopes[own] = self._turn(slopes[own], *self._back)
-
-    def _turn(self, cells: Floats, first: Floats, second: Floats) -> Floats:
-        n, side, n_columns = len(first), self._side, cells.shape[1]
-        half = np.matmul(first, cells.reshape(n, side, side * n_columns))
-        whole = np.matmul(second[:, None], half.reshape(n, side, side, n_columns))
-        return whole.reshape(self.n_cells, n_columns)
+        self._turn(slopes, self._back)
 
     def pull_mass(self, mass: Floats) -> None:
         """Turn the block's second derivatives by scores into those by parameters, in place."""
-        own = slice(self.start, self.start + self.n_cells)
-        part = mass[own].reshape(len(self._first), self._side, self._side)
-        pulled = np.matmul(self._back[0] ** 2, part)
-        mass[own] = np.matmul(pulled, self._second**2).ravel()
+        self._turn(mass[:, None], [matrix**2 for matrix in self._back])
+
+    def _turn(self, values: Floats, matrices: Sequence[Floats]) -> None:
+        """Multiply the block's cells by a matrix along each axis, in place."""
+        own = values[self.start : self.start + self.n_cells]
+        cells, before = own, 1
+        for matrix in matrices:
+            n, side, _ = matrix.shape
+            cells = np.matmul(matrix[:, None], cells.reshape(n, before, side, -1))
+            before *= side
+        own[...] = cells.reshape(own.shape)
 
 
 def _stack(bases: Sequence[Floats], blank: int = 0) -> Floats:

@@ -1,17 +1,15 @@
-"""What an additive model leaves unsaid, and where pairs of features should be cut to say it."""
+"""What an additive model leaves unsaid."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Chunk, Codes, Domain, Groups, Rows
+from tanager.codes import Chunk, Codes, Rows
 from tanager.codes.hashing import Fold, sample_rows
 from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.cells import Terms
@@ -29,9 +27,6 @@ STRENGTH = 1.0  # of the prior on the additive scores
 SETTINGS = Settings(30, 1e-4)
 ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # name the random streams
 SHRINK = 5.0  # rows that a cell's gain is shrunk by
-LEAST_GAIN = 3.0  # nats on all rows for which a pair is cut: the best of many cuts, so not less
-MOST_GROUPS = 12  # of a feature
-MOST_CELLS = 1 << 20  # of a pair's values and classes that are looked at
 
 
 class Residuals(NamedTuple):
@@ -80,76 +75,3 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
         native.normalize(scores, False)
         said[~fold(chunk.indices)] = scores
     return Residuals.of(chunk, said)
-
-
-def cut_pairs(rows: Residuals, domain: Domain, pairs: Ints) -> tuple[Floats, Ints]:
-    """Find the best cut of each ordered member of pairs, (n_pairs, 2).
-
-    gains: shape (n_pairs,); what the log-likelihood of new rows would gain by a score for each side
-        of the cuts, beyond what the members gain alone. Zero where nothing is gained.
-    cuts: shape (n_pairs, 2); the last value left of each cut; -1 where there is none.
-    """
-    gains, cuts = np.zeros(len(pairs)), np.full((len(pairs), 2), -1, np.int64)
-    n_ordered = np.array(domain.n_ordered, np.int64)
-    sizes = domain.arities[pairs].prod(axis=1) * domain.n_classes
-    looked = (n_ordered[pairs] > 1).any(axis=1) & (sizes <= MOST_CELLS)
-    chosen = np.ascontiguousarray(pairs[looked])
-    found, where = np.zeros(len(chosen)), np.full((len(chosen), 2), -1, np.int64)
-    coded = rows.codes.astype(np.uint16), domain.arities, n_ordered
-    given = *coded, rows.residuals, rows.spreads, rows.weights, SHRINK, chosen, found, where
-    native.find_cuts(*given)
-    gains[looked], cuts[looked] = found, where
-    return gains, cuts
-
-
-def refine_groups(
-    groups: Sequence[Groups],
-    rows: Residuals,
-    domain: Domain,
-    families: Sequence[tuple[int, ...]],
-    limit: int,
-) -> tuple[Groups, ...]:
-    """Divide groups of ordered values where a feature and a parent together ask for it.
-
-    The groups that a feature's own counts tell (`tanager.codes.learn_groups`) miss a
-    cut that matters only together with another feature. `families` are each feature with
-    its parents, `limit` the most numbers of a family's table of groups.
-    """
-    pairs = sorted({(family[0], parent) for family in families for parent in family[1:]})
-    if not pairs:
-        return tuple(groups)
-    both = np.array(pairs, np.int64)
-    gains, cuts = cut_pairs(rows, domain, both)
-    out = list(groups)
-    sizes = [int(group.max()) + 1 for group in groups]
-    held: dict[int, list[tuple[int, ...]]] = {}
-    for family in families:
-        for feature in family:
-            held.setdefault(feature, []).append(family)
-
-    def fits(feature: int) -> bool:
-        numbers = (prod(sizes[i] for i in family) * domain.n_classes for family in held[feature])
-        return sizes[feature] <= MOST_GROUPS and all(number <= limit for number in numbers)
-
-    for at in np.argsort(-gains, kind="stable"):
-        if gains[at] < LEAST_GAIN:
-            break
-        for feature, cut in zip(both[at].tolist(), cuts[at].tolist(), strict=True):
-            divided = _divide(out[feature], cut, domain.n_ordered[feature])
-            if divided is None:
-                continue
-            sizes[feature] += 1
-            if fits(feature):
-                out[feature] = divided
-            else:
-                sizes[feature] -= 1
-    return tuple(out)
-
-
-def _divide(groups: Groups, cut: int, n_ordered: int) -> Groups | None:
-    """Begin a new group after the value `cut`; None where there is no cut, or one already."""
-    if not 0 <= cut < n_ordered - 1 or groups[cut] != groups[cut + 1]:
-        return None
-    out = groups.copy()
-    out[cut + 1 :] += 1
-    return out

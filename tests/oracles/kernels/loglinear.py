@@ -1,4 +1,4 @@
-"""Twins of loglinear.c, shares.c and cuts.c."""
+"""Twins of loglinear.c and shares.c."""
 
 from __future__ import annotations
 
@@ -121,52 +121,6 @@ def score_gains(codes, arities, residuals, spreads, weights, shrink, singles, ga
         singles[i] = gain(i)
         for j in range(i):
             gains[i, j] = gains[j, i] = gain(i, j)
-
-
-def find_cuts(codes, arities, n_ordered, residuals, spreads, weights, shrink, pairs, gains, cuts):
-    """Write the best cuts of each pair, and what their quadrants gain."""
-    nothing = np.zeros((3, residuals.shape[1]))
-    for p, (first, second) in enumerate(pairs.tolist()):
-        gains[p], cuts[p] = 0.0, -1
-        both = n_ordered[first] > 1 and n_ordered[second] > 1
-        swapped = n_ordered[first] <= 1
-        i, j = (second, first) if swapped else (first, second)
-        height, width = int(n_ordered[i]), int(n_ordered[j] if both else arities[j])
-        if height <= 1:
-            continue
-        known = (codes[i] < height) & (codes[j] < width)
-        rows = (residuals[known], spreads[known], weights[known])
-        cells = _cell_sums(rows, codes[i, known].tolist(), codes[j, known].tolist())
-
-        def total(where, cells=cells):
-            return sum((s for cell, s in cells.items() if where(*cell)), nothing)
-
-        def halves(where):
-            inside, outside = total(where), total(lambda x, z: not where(x, z))
-            return np.maximum(_gain(inside, shrink) + _gain(outside, shrink), 0.0).sum()
-
-        for a in range(height - 1):
-            own = halves(lambda x, _, a=a: x <= a)
-            for b in range(width - 1) if both else (-1,):
-                if both:
-                    quadrants = [
-                        total(lambda x, z, a=a, b=b, s=s, t=t: (x <= a) == s and (z <= b) == t)
-                        for s in (True, False)
-                        for t in (True, False)
-                    ]
-                    other = halves(lambda _, z, b=b: z <= b)
-                else:
-                    quadrants = [
-                        total(lambda x, z, a=a, v=v, s=s: z == v and (x <= a) == s)
-                        for v in range(width)
-                        for s in (True, False)
-                    ]
-                    values = [total(lambda _, z, v=v: z == v) for v in range(width)]
-                    other = np.maximum(sum(_gain(v, shrink) for v in values), 0.0).sum()
-                gain = 0.5 * (sum(_gain(q, shrink).sum() for q in quadrants) - own - other)
-                if gain > gains[p]:
-                    gains[p] = gain
-                    cuts[p] = (-1, a) if swapped else (a, b)
 
 
 def normalize_scores(table, total):

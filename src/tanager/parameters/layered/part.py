@@ -8,19 +8,18 @@ from functools import cached_property
 from itertools import permutations
 from math import prod
 
-import numpy as np
-
 from tanager.codes import Groups, Rows
-from tanager.codes.groups import group_rows
+from tanager.codes.groups import group_rows, refine_groups
 from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
-from tanager.loglinear.residuals import refine_groups
 from tanager.numerics import Floats
 from tanager.structure import FitPlan, Structure
 
 MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
+FINE_TABLE = 1 << 15  # up to which groups are divided further
+CELLS_PER_ROW = 3  # of a family with divided groups, at most: more couldn't be told from noise
 OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
 
@@ -86,13 +85,11 @@ class Part:
         return Part(self.rows, *given)._refined()
 
     def _refined(self) -> Part:
-        """Divide groups where a feature and a parent together ask for it."""
-        ordered = np.array(self.rows.domain.n_ordered) > 1
-        families = [(feature, *parents) for feature, parents in self._families]
-        if not any(len(f) > 1 and ordered[list(f)].any() for f in families):
-            return self
-        residuals, domain = self.plan.residuals, self.rows.domain
-        groups = refine_groups(self.groups, residuals, domain, families, MAX_TABLE)
+        """Divide groups as finely as the tables of the parents found allow."""
+        families = [(feature, *parents) for feature, parents in self._families if parents]
+        rows, domain = self.rows.n_rows, self.rows.domain
+        limit = min(FINE_TABLE, CELLS_PER_ROW * rows * domain.n_classes)
+        groups = refine_groups(self.groups, self.value_weights, domain, families, limit)
         return replace(self, groups=groups, _terms={})
 
     @cached_property
