@@ -16,17 +16,58 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
-from benchmarks.default import FLOOR, folds, frames
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager.evaluation.datasets import find_dataset
 
 MAX_ROWS = 5_000
+SEED = 20_260  # of the published folds
+FLOOR = 1e-15  # least probability of a class: what scikit-learn's log-loss clips at
 LIMITS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
+
+
+def frames(features: pa.Table) -> dict[str, Any]:
+    """Return a table in the shapes that programs take."""
+    numeric, categories = {}, {}
+    for at, column in enumerate(features.itercolumns()):
+        name = f"x{at}"  # XGBoost and LightGBM refuse some characters
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            numeric[name] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        else:
+            categories[name] = [None if v is None else str(v) for v in column.to_pylist()]
+    as_categories = {name: pd.Categorical(v) for name, v in categories.items()}
+    as_text = {name: ["missing" if v is None else v for v in c] for name, c in categories.items()}
+    rows = pd.RangeIndex(features.num_rows)
+    spread = pd.get_dummies(pd.DataFrame(as_text, rows), dtype=float) if as_text else None
+    filled = pd.DataFrame(numeric, rows)
+    gaps = filled.isna()
+    gaps = gaps.loc[:, gaps.any()].astype(float).add_prefix("missing ")
+    filled = filled.fillna(filled.median()).fillna(0.0)
+    return {
+        "arrow": features,
+        "frame": pd.DataFrame({**numeric, **as_categories}),
+        "text": pd.DataFrame({**numeric, **as_text}),
+        "one-hot": pd.concat([filled, gaps, spread], axis=1),  # what is None is left out
+        "categories": list(categories),
+    }
+
+
+def folds(labels: np.ndarray, rounds: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Iterate over the halves of each round, stratified."""
+    for number in range(rounds):
+        generator = np.random.default_rng([SEED, number])
+        order = generator.permutation(len(labels))
+        order = order[np.argsort(labels[order], kind="stable")]
+        halves = [generator.permutation(order[side::2]) for side in (0, 1)]
+        for side in (0, 1):
+            yield f"{number}.{side}", halves[side], halves[1 - side]
 
 
 def make(program: str) -> tuple[Any, str]:
