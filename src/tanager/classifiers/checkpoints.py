@@ -30,6 +30,7 @@ from tanager.structure import FitPlan, JointLearner, Structure
 from tanager.training.model import JointTables
 
 SECONDS = 120.0  # between two writes within a stage
+_DELETE = "Delete the folder to fit from the start."
 
 
 class FitCheckpoint:
@@ -155,9 +156,6 @@ def learn_structure(
     if store is not None:
         store.keep_structure(structure, plan.context.record("structure"))
     return structure, None
-
-
-_DELETE = "Delete the folder to fit from the start."
 
 
 def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:

@@ -53,6 +53,9 @@ from tanager.structure.constraints import Limits
 # How a fit is run is no property of its model: equal models have equal files,
 # byte for byte, whatever engine and however many threads learned them.
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
+TRIAL_ROWS = 20, 100_000  # from and up to so many rows tables of counts are tried on half of them
+TRIAL_SEED = 0xD21F
+RESAMPLING = 0xB007  # names the random streams of the rounds
 
 
 def open_context(
@@ -175,10 +178,6 @@ class OnlyFromCounts:
                 "'laplace', 'ml' or 'acll', or fit on all rows at once."
             )
         return MethodType(self._method, classifier)
-
-
-TRIAL_ROWS = 20, 100_000  # from and up to so many rows tables of counts are tried on half of them
-TRIAL_SEED = 0xD21F
 
 
 class Learned(NamedTuple):
@@ -356,9 +355,6 @@ def _learn_structure(
     if plan.limits is not None:
         plan.limits.check_structure(structure, left)
     return structure, plan
-
-
-RESAMPLING = 0xB007  # names the random streams of the rounds
 
 
 def resampled_structures(

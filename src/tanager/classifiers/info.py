@@ -16,6 +16,12 @@ from tanager.errors import ColumnWarning
 LONG = 8  # entries beyond which a list or mapping is only counted
 
 _OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
+MOST = 8  # columns named in a warning
+MANY_CLASSES = 20  # from which on a target may name the rows
+IN_PYTHON = (
+    "To take a column as categories, name it in categorical_features; to take all as they are, "
+    "pass audit=False. All findings are in info_['codes']['audit']."
+)
 
 
 class Info(dict[str, Any]):
@@ -71,15 +77,6 @@ def _short(value: Any, stage: str, key: str) -> str:
 
 def _simple(value: Any) -> bool:
     return isinstance(value, str | bool | int | float | np.generic) or value is None
-
-
-MOST = 8  # columns named in a warning
-MANY_CLASSES = 20  # from which on a target may name the rows
-
-IN_PYTHON = (
-    "To take a column as categories, name it in categorical_features; to take all as they are, "
-    "pass audit=False. All findings are in info_['codes']['audit']."
-)
 
 
 def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON) -> str:

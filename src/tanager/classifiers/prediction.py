@@ -25,6 +25,9 @@ from tanager.sources import Fragment, Source
 from tanager.sources.datasets import is_dask_frame
 from tanager.sources.source import TableFragment
 
+LEAST_ROWS = 20  # of which none is known, before a column is called strange
+LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
+
 
 def as_table(X: Any) -> Any:
     """Return X, refused where it is a single value; whatever else is no table is not opened."""
@@ -83,9 +86,6 @@ def _predict_partition(
     found: NDArray[Any] = getattr(classifier, method)(frame, **options) if len(frame) else empty
     return found
 
-
-LEAST_ROWS = 20  # of which none is known, before a column is called strange
-LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
 
 Result = TypeVar("Result")
 Score = Callable[[Network, Codes], Floats]

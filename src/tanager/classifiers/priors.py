@@ -28,6 +28,8 @@ from tanager.parameters import (
 )
 from tanager.structure import Constraints, Structure
 
+MOST_VALUES = 256  # of an ordered feature
+
 
 def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
     """Refuse weights that are not allowed, before the work begins."""
@@ -49,9 +51,6 @@ def weigh_classes(tables: Tables, class_weight: Any, classes: NDArray[Any], sums
     # A class of weight zero keeps a finite logarithm, and no probability to speak of.
     log_prior = tables.log_prior + np.log(np.maximum(factors, np.finfo(np.float64).tiny))
     return replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))
-
-
-MOST_VALUES = 256  # of an ordered feature
 
 
 def parse_signs(texts: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from tanager.codes.values import FAMILY_TYPES, family_of, has_order, is_temporal
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source
 
+_WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
+
 
 def feature_index(features: Sequence[str], one: Any, where: str) -> int:
     """Return a feature's index, from its name or its number; `where` says who names it."""
@@ -136,9 +138,6 @@ def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
             f"{listed(order.to_pylist())}. Add them to ordered[{name!r}], or make them missing."
         )
     return values.take(pa.array(np.argsort([place[value] for value in seen], kind="stable")))
-
-
-_WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
 
 
 def as_date_styles(dates: Any) -> dict[str, str | None]:

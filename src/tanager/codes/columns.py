@@ -33,6 +33,10 @@ from tanager.sources.plain import plain_array, plain_numbers
 
 # A look-up table reaches over this range of integers; past it values are searched for.
 LOOKUP_RANGE = 1 << 16
+FEWEST_DIGITS = 4
+DAY = 86_400
+_MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no microseconds
+UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 class Frozen:
@@ -376,12 +380,6 @@ def _encode_numbers(
         out[:] = np.where((values[place] == whole) & (whole == numbers), place, column.arity)
     if nulls is not None:
         out[nulls] = column.null_code
-
-
-FEWEST_DIGITS = 4
-DAY = 86_400
-_MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no microseconds
-UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:

@@ -17,6 +17,8 @@ FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many 
 MOST_FINE = 255  # codes, that of "missing" among them: a byte holds them and "unknown"
 SEEN_ROWS, SEEN_PARTS = 100_000, 32  # rows looked at for `see_numbers`, and intervals made
 FEW_BINS = 20  # up to which looking for each cut is faster than a sort
+# Integers are counted per value instead of sorted while the counts fit a cache.
+_MAX_CELLS = 1 << 18
 
 
 def check_bins(bins: str | int) -> None:
@@ -167,10 +169,6 @@ def _equal_weights(
     found = np.unique(np.searchsorted(left * n_bins, np.arange(1, n_bins) * left[-1]))
     found = found[found < distinct.shape[0] - 1]
     return distinct[found], distinct[found + 1]
-
-
-# Integers are counted per value instead of sorted while the counts fit a cache.
-_MAX_CELLS = 1 << 18
 
 
 def mdl_cuts(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64
+_SEED = 14  # any number: it only has to stay the same
 
 
 def row_hash(seed: int, indices: NDArray[Any]) -> NDArray[np.uint64]:
@@ -167,8 +168,6 @@ class _HashPass:
 
 
 Words = NDArray[np.uint64]
-
-_SEED = 14  # any number: it only has to stay the same
 
 
 class _Digest:

@@ -19,6 +19,10 @@ from tanager.sources.gate import EXACT, admit_array, admit_column
 from tanager.sources.plain import numpy_dtype
 
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one width
+# A weight says how many rows a row stands for. Within these bounds no product or
+# square of weights leaves the range of floats.
+LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
+_UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any float
 
 
 def as_labels(
@@ -203,12 +207,6 @@ def _input(name: str | None) -> str:
 
 def _called(name: str | None) -> str:
     return "target" if name is None else f"target {name!r}"
-
-
-# A weight says how many rows a row stands for. Within these bounds no product or
-# square of weights leaves the range of floats.
-LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
-_UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any float
 
 
 def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:

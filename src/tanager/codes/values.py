@@ -31,6 +31,8 @@ FAMILY_TYPES = {
 }
 
 _DECIMAL = r"^[+-]?\d+\.\d+$"  # the text of a number with a decimal point
+# Integers in a range up to this are marked in a table; past it they are hashed.
+MARK_RANGE = 1 << 20
 
 
 def is_temporal(kind: pa.DataType) -> bool:
@@ -253,10 +255,6 @@ def _type_error(name: str, wanted: str, given: str) -> DataError:
         f"Convert it back, {'write dates as 2026-03-01, ' if 'date' in wanted else ''}"
         "or fit again."
     )
-
-
-# Integers in a range up to this are marked in a table; past it they are hashed.
-MARK_RANGE = 1 << 20
 
 
 class Distinct(NamedTuple):

@@ -22,6 +22,8 @@ from tanager.errors import ConfigurationError, MemoryBoundError
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 LEAST_MEMORY = 256 << 20  # bytes that coded rows may always take
+_ALIGNMENT = 64  # bytes; arrays in the file begin at multiples of it
+Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
 
 
 def default_memory_limit() -> int:
@@ -101,11 +103,6 @@ def peak_memory_mb() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)
-
-
-_ALIGNMENT = 64  # bytes; arrays in the file begin at multiples of it
-
-Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,8 @@ from tanager.sources.source import (
     TableSource,
 )
 
+LOG = "_delta_log"
+
 
 def open_dataset(dataset: Any) -> Source:
     """Open a dataset; one of tables in memory becomes a table in memory."""
@@ -93,9 +95,6 @@ class DatasetFragment(Fragment):
                 f"The dataset cannot be read: {one_line(error)}. One of its files may be damaged, "
                 "or of other types than its schema; write it again."
             ) from error
-
-
-LOG = "_delta_log"
 
 
 def open_lake_table(table: Any) -> Source:

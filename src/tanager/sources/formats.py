@@ -23,6 +23,13 @@ from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Source, TableSource
 
 _BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
+# What a packed file may unpack to, all of which is held in memory: real text packs to a
+# twentieth, a file that was made to fill a memory to a thousandth.
+MOST_BYTES = 1 << 28  # of a small file; of a large one so many for each byte:
+MOST_BYTES_OF_A_BYTE = 100
+MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
+MOST_CELLS_OF_A_BYTE = 100
+ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
 
 
 class TableFile(ABC):
@@ -182,15 +189,6 @@ class IpcTable(TableFile):
                 stored = iter(reader)
             for batch in stored:
                 yield batch.select(list(columns))
-
-
-# What a packed file may unpack to, all of which is held in memory: real text packs to a
-# twentieth, a file that was made to fill a memory to a thousandth.
-MOST_BYTES = 1 << 28  # of a small file; of a large one so many for each byte:
-MOST_BYTES_OF_A_BYTE = 100
-MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
-MOST_CELLS_OF_A_BYTE = 100
-ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
 
 
 def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:

@@ -25,6 +25,9 @@ from tanager.sources.source import BATCH_ROWS, Batches, Fragment, FragmentSource
 
 PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
 MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
+RELATION = "tanager_relation"
+# Rows come in the order they are stored, whichever statement runs beside.
+_STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 
 
 class Wanted(NamedTuple):
@@ -215,9 +218,6 @@ class DuckFile(Database):
         ]
 
 
-RELATION = "tanager_relation"
-
-
 class DuckRelation(Database):
     """A DuckDB relation of this process, run anew for every read."""
 
@@ -298,10 +298,6 @@ def open_query(url: str) -> Source:
         raise DataError(
             f"{scheme}:// needs the package {error.name}. Install it: pip install {package}."
         ) from error
-
-
-# Rows come in the order they are stored, whichever statement runs beside.
-_STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 
 
 class PostgresServer(Database):

@@ -17,6 +17,8 @@ from tanager.structure.arborescence import maximum_arborescence, maximum_branchi
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
+_SAMPLER_STREAM = 0xAC11  # key of the random stream that a given sampler draws from
+
 
 class Constants(NamedTuple):
     r"""Slope and intercept of the approximation; only the slope matters to a maximum."""
@@ -202,9 +204,6 @@ def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> JointSa
         return draws
 
     return draw
-
-
-_SAMPLER_STREAM = 0xAC11  # key of the random stream that a given sampler draws from
 
 
 @dataclass(eq=False, repr=False)

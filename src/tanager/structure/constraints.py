@@ -21,6 +21,7 @@ Flags = NDArray[np.bool_]
 Arc = tuple[int, int]  # from parent to child
 
 NO_LIMIT = 1 << 30
+ANY = "*"
 
 
 class Ban(NamedTuple):
@@ -175,9 +176,6 @@ def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
     """Refuse statements that cannot hold together."""
     told = f"{', '.join(texts[:-1])} and {texts[-1]}"
     raise ConfigurationError(f"The constraints cannot hold together: {told}. Give up one of them.")
-
-
-ANY = "*"
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,13 @@ from tanager.engines.keeping import KeptChunk, Store
 from tanager.numerics import Floats, Ints
 
 States = dict[int, Any]  # by the index of the first of some rows: where their `State` is kept
+SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
+SMOOTHING = 1.0  # m of the m-estimate
+# Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
+STRENGTH = {"back-off": 30.0, "m-estimate": 0.0}
+ROW_NUMBERS = 1 << 22  # odds or posteriors of the rows that are scored at a time: 32 MiB
+WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
+_JOINED = ("value", "odds", "joint", "context_count")
 
 
 class State(NamedTuple):
@@ -46,14 +53,6 @@ class State(NamedTuple):
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self.rows.shape[0])
-
-
-SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
-SMOOTHING = 1.0  # m of the m-estimate
-# Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
-STRENGTH = {"back-off": 30.0, "m-estimate": 0.0}
-ROW_NUMBERS = 1 << 22  # odds or posteriors of the rows that are scored at a time: 32 MiB
-WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
 
 
 @dataclass(frozen=True)
@@ -255,9 +254,6 @@ def mean_losses(task: LeaveOneOutTask, sums: Ints) -> Floats:
     """Turn sums of losses into means, or their roots for the squared losses."""
     mean = sums / task.scale / max(float(task.class_counts.sum()), 1e-300)
     return np.sqrt(mean) if SCORES.index(task.score) < 2 else mean
-
-
-_JOINED = ("value", "odds", "joint", "context_count")
 
 
 class _ParentLevel(NamedTuple):

@@ -11,6 +11,8 @@ from tanager.structure.arborescence import maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
+STREAM = 0x7EEE  # names the random stream among those of a fit
+
 
 class Naive(StructureLearner):
     """Naive Bayes: every feature has the class as its only parent.
@@ -31,9 +33,6 @@ class Naive(StructureLearner):
             plan.limits.check_learner(0, "Naive")
         names = counts.domain.names
         return Structure.from_parents(names, [()] * len(names))
-
-
-STREAM = 0x7EEE  # names the random stream among those of a fit
 
 
 class RandomTree(StructureLearner):

@@ -14,6 +14,10 @@ from tanager.codes import Codes
 from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints, log_softmax
 
+MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
+INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits
+NO_PARENT = -1
+
 
 class Composed(NamedTuple):
     """The joint values of several columns, as recipes: all of them would dwarf the rows."""
@@ -47,11 +51,6 @@ class Composed(NamedTuple):
         past = np.broadcast_to(arities.prod(axis=1)[:, None], number.shape)
         number[unknown] = past[unknown]
         return number
-
-
-MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
-INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits
-NO_PARENT = -1
 
 
 class Slots(NamedTuple):

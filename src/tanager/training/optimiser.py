@@ -19,6 +19,7 @@ from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_jo
 from tanager.training.options import Training
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
+_SHOWN = ("loss", "accuracy", "validation_error")
 
 
 def adam_step(
@@ -205,9 +206,6 @@ def train(rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> Run:
             _save(run, plan.checkpoint)
     plan.progress.finish()
     return run
-
-
-_SHOWN = ("loss", "accuracy", "validation_error")
 
 
 def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> Ints:

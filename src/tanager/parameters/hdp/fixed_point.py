@@ -17,6 +17,20 @@ from tanager.parameters.tables import FamilyTable, TreeTable
 
 TYINGS = ("level", "parent", "single")
 KNOWN = 1e12  # rows of a node whose estimate is taken as known
+DENSE = 1024  # rows 0 .. DENSE are all kept
+GRID = 1.02  # ratio of neighbouring rows above that; interpolation errs by less than 1e-5
+EXACT = 4096  # the recurrence runs up to here, the differential equation from here on
+NEAR = 66  # columns of the near tables; not a power of two, which would crowd few cache sets
+MAX_TABLES = 1024  # columns; more tables than that in one cell are not sampled
+# Where two levels explain the same variation the fixed point is not unique.
+# From a low start the deep levels speak first and the levels that add nothing
+# are the ones that end as copies of their parents; from a high start it is the
+# leaves (occupation_k3 of docs/measurements/hdp.md: 2.1464 instead of 2.1420).
+START = 2.0
+MIN_CONCENTRATION, MAX_CONCENTRATION = 1e-3, 1e5
+MAX_STEP = 1.5  # largest change of a log-concentration in one sweep
+PROBE = 0.05  # distance in log-concentration for the slope of Newton's step
+MOST = 0.95  # largest discount that counts can give
 
 
 class Prior(NamedTuple):
@@ -132,13 +146,6 @@ class Estimate:
         return count_spread(tree, rows, unseen, total, shares=shares, doubt=doubt)
 
 
-DENSE = 1024  # rows 0 .. DENSE are all kept
-GRID = 1.02  # ratio of neighbouring rows above that; interpolation errs by less than 1e-5
-EXACT = 4096  # the recurrence runs up to here, the differential equation from here on
-NEAR = 66  # columns of the near tables; not a power of two, which would crowd few cache sets
-MAX_TABLES = 1024  # columns; more tables than that in one cell are not sampled
-
-
 class Ratios(NamedTuple):
     """V(n, t) for the sampler's kernels."""
 
@@ -232,17 +239,6 @@ def _kept_counts(near: Floats, discount: float) -> Floats:
     seen = (tables[:, 2:] <= count) & (near[:, 1:-1] > 0)
     more[:, 2:] += np.divide(1.0, near[:, 1:-1], out=np.zeros_like(near[:, 2:]), where=seen)
     return more
-
-
-# Where two levels explain the same variation the fixed point is not unique.
-# From a low start the deep levels speak first and the levels that add nothing
-# are the ones that end as copies of their parents; from a high start it is the
-# leaves (occupation_k3 of docs/measurements/hdp.md: 2.1464 instead of 2.1420).
-START = 2.0
-MIN_CONCENTRATION, MAX_CONCENTRATION = 1e-3, 1e5
-MAX_STEP = 1.5  # largest change of a log-concentration in one sweep
-PROBE = 0.05  # distance in log-concentration for the slope of Newton's step
-MOST = 0.95  # largest discount that counts can give
 
 
 def solve(

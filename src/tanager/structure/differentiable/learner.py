@@ -29,6 +29,7 @@ from tanager.training.optimiser import ParentSearch, Sampler, most_probable
 from tanager.training.options import Trained
 
 PRIOR_ROWS = 5.0  # rows' worth of the table one level down that every context is given
+CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 
 def _random_start(
@@ -78,9 +79,6 @@ def _generative_start(
 
 
 STARTS = {"random": _random_start, "generative": _generative_start}
-
-
-CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 
 @dataclass(eq=False, repr=False)

@@ -10,6 +10,10 @@ from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
 
+# Log-weights more than this below a feature's best are raised to it: a cycle of
+# best edges leaves a Laplacian whose condition is the exponential of the gap.
+FLOOR = -20.0
+
 
 class BestParent:
     """Each feature takes its best slot; with Gumbel noise, an exact draw (equation 11 of 002)."""
@@ -118,11 +122,6 @@ class Arborescence:
         weights[self._parent, self._child] = scores[self._child, self._slot]
         parents = maximum_arborescence(weights, root=n)[:n]
         return self._slot_of[np.arange(n), parents]
-
-
-# Log-weights more than this below a feature's best are raised to it: a cycle of
-# best edges leaves a Laplacian whose condition is the exponential of the gap.
-FLOOR = -20.0
 
 
 def _laplacian(weights: Floats) -> Floats:
