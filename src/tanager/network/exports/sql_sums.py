@@ -17,7 +17,6 @@ a step, and the engine plans a large network in no time.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -270,14 +269,17 @@ FEW_TERMS = 1 << 13
 def messages_of(recipe: Recipe, dialect: Dialect) -> Messages:
     """Return what collects the stages of sums in a dialect."""
     if isinstance(dialect, DuckDB):
-        return _Comprehensions(recipe, dialect)
+        return _Lists(recipe, dialect)
     if isinstance(dialect, Postgres) and recipe.n_terms > FEW_TERMS:
         return _Subqueries(recipe, dialect)
     return Messages(recipe, dialect)
 
 
-class _Lists(Messages, ABC):
-    """Collects stages, with one expression a step and class; the engine's own are below."""
+class _Lists(Messages):
+    """Collects stages with one expression per step and class, as DuckDB writes lists.
+
+    T and its weights are a list of lists where something stands beside.
+    """
 
     def __init__(self, recipe: Recipe, dialect: Dialect) -> None:
         super().__init__(recipe, dialect)
@@ -375,56 +377,34 @@ class _Lists(Messages, ABC):
         case = f"CASE WHEN {group}={len(view)} OR p={place} THEN {yes} ELSE {no} END"
         return self._for_places(case, max(view) + 1)
 
-    @abstractmethod
     def _constant(self, values: Sequence[object], *, whole: bool = False) -> str:
         """Return a constant list of numbers; the engine reads it as a text, at once."""
-
-    @abstractmethod
-    def _for_places(self, what: str, n: int) -> str:
-        """Return a list of what is said of p, for p from zero on."""
-
-    @abstractmethod
-    def _gathered(self, s: int, read: Sequence[str], places: list[list[list[int]]]) -> str:
-        """Return T, from the lists it reads and the places of each of its numbers in them."""
-
-    @abstractmethod
-    def _largest(self, s: int, given: str) -> str:
-        """Return the largest number of T."""
-
-    @abstractmethod
-    def _weights(self, s: int, weight: str, given: str) -> str:
-        """Return the weight of every number x of T."""
-
-    @abstractmethod
-    def _sums(self, s: int, top: str, weights: str, rows: NDArray[np.float64]) -> str:
-        """Return the message: for every row of a table the log of its product with the weights."""
-
-
-class _Comprehensions(_Lists):
-    """DuckDB's lists. T and its weights are a list of lists where something stands beside."""
-
-    def _constant(self, values: Sequence[object], *, whole: bool = False) -> str:
         return DuckDB.numbers(values, "INT" if whole else "DOUBLE")
 
     def _for_places(self, what: str, n: int) -> str:
+        """Return a list of what is said of p, for p from zero on."""
         return f"[{what} for p in range({n})]"
 
     def _gathered(self, s: int, read: Sequence[str], places: list[list[list[int]]]) -> str:
+        """Return T, from the lists it reads and the places of each of its numbers in them."""
         total = " + ".join(f"{name}[p[{at + 1}]]" for at, name in enumerate(read))
         if not self.beside[s]:
             return f"[{total} for p in {self._constant(places[0], whole=True)}]"
         return f"[[{total} for p in q] for q in {self._constant(places, whole=True)}]"
 
     def _largest(self, s: int, given: str) -> str:
+        """Return the largest number of T."""
         return (
             f"list_max([list_max(q) for q in {given}])" if self.beside[s] else f"list_max({given})"
         )
 
     def _weights(self, s: int, weight: str, given: str) -> str:
+        """Return the weight of every number x of T."""
         inner = f"{weight} for x in"
         return f"[[{inner} q] for q in {given}]" if self.beside[s] else f"[{inner} {given}]"
 
     def _sums(self, s: int, top: str, weights: str, rows: NDArray[np.float64]) -> str:
+        """Return the message: for every row of a table the log of its product with the weights."""
         shown = self._constant([[self.dialect.constant(x) for x in row] for row in rows.tolist()])
         if not self.beside[s]:
             return f"[{top}LN(list_dot_product(k,{weights})) for k in {shown}]"
