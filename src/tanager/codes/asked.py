@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from tanager.codes.audit import sample_texts
 from tanager.codes.columns import value_array
-from tanager.codes.reading import DATE_STYLES, Reading, is_text, parse_texts
+from tanager.codes.reading import DATE_STYLES, Reading, parse_texts
 from tanager.codes.values import FAMILY_TYPES, family_of, has_order, is_temporal, to_family
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source
+from tanager.sources.plain import is_text
 
 _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
 

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, is_text, parse_texts
+from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, parse_texts
 from tanager.codes.values import has_order
 from tanager.sources import Source
+from tanager.sources.plain import is_text
 
 AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole
 NEAR_UNIQUE = 0.9  # distinct values a row, from which a column names its rows
@@ -272,12 +273,9 @@ def _are_codes(texts: list[str], strays: list[str]) -> bool:
     numbers = [text for text in texts if text not in strays]
     if not any("." in text for text in numbers):
         return any(re.search(r"[eE]\d", text) for text in numbers)
-    values = [value for value in map(_value, numbers) if value]  # 0.0 and -0.0 are no codes
+    found = [float(re.sub(r"[^\d.eE+-]", "", text)) for text in numbers]
+    values = [value for value in found if value]  # 0.0 and -0.0 are no codes
     return len(set(values)) < len(values)
-
-
-def _value(text: str) -> float:
-    return float(re.sub(r"[^\d.eE+-]", "", text))
 
 
 def _judge_names(name: str, distinct: pa.Array, n_known: int) -> Finding | None:

@@ -41,6 +41,7 @@ from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.numerics import Floats, Ints
 from tanager.sources import Source, open_source
 from tanager.sources.gate import check_text
+from tanager.sources.plain import value_type
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
@@ -96,7 +97,7 @@ def learn_codebook(
     orders = read_orders(table, features, ordered)
     kinds = _kinds(table, features, frozenset(asked), orders)
     categorical = [kind != "number" for kind in kinds]
-    temporal = [temporal_kind(_value_type(table, name)) for name in features]
+    temporal = [temporal_kind(value_type(table.schema.field(name).type)) for name in features]
     known = Target.of(target, classes, features, classes_ordered)
     labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
@@ -134,11 +135,6 @@ def learn_codebook(
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
     return codebook, rows
-
-
-def _value_type(table: Source, name: str) -> pa.DataType:
-    kind = table.schema.field(name).type
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _empty_features(features: Sequence[str], seen: Seen) -> list[str]:
@@ -215,8 +211,7 @@ class Target(NamedTuple):
         if coded:
             assert column is not None
             return column, class_array(column, dtype), np.array(found, dtype=np.int64)
-        kind = table.schema.field(self.name).type
-        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        kind = value_type(table.schema.field(self.name).type)
         labels, found_dtype = column_labels(pa.array(found, kind), self.name)
         if column is None:
             column, dtype = target_column(labels, self.name), found_dtype

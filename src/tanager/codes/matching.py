@@ -72,7 +72,11 @@ class MatchedTable:
             if len(names) > len(codebook.columns):
                 names = tuple(name for name in names if name != codebook.target.name)
             if len(names) != len(codebook.columns):
-                raise _count_error(len(names), len(codebook.columns))
+                raise DataError(
+                    f"X has {len(names)} features, but BayesNetClassifier is expecting "
+                    f"{len(codebook.columns)} features as input. Pass the columns of the training "
+                    "table, in its order."
+                )
         elif names != codebook.domain.names:
             allowed = {*codebook.domain.names, *others, codebook.target.name}
             extra = [] if ignore_extra else [name for name in names if name not in allowed]
@@ -159,10 +163,3 @@ def _refuse_names(
         hints.append(remedy)
     if parts:
         raise DataError(f"The table {' and '.join(parts)}. {' '.join(hints)}")
-
-
-def _count_error(given: int, wanted: int) -> DataError:
-    return DataError(
-        f"X has {given} features, but BayesNetClassifier is expecting {wanted} "
-        "features as input. Pass the columns of the training table, in its order."
-    )

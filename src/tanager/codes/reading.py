@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ColumnWarning, DataError
+from tanager.sources.plain import is_text
 from tanager.sources.source import MappedSource, Source
 
 _SIGN = r"^[+-]?"
@@ -101,24 +102,14 @@ def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
     """Return a source, some columns of which are read in their own way."""
     fields = [
         (field.name, readings[field.name].type)
-        if field.name in readings and _changes(readings[field.name], field.type)
+        if field.name in readings
+        and (readings[field.name].kind == "nothing" or is_text(field.type))
         else field
         for field in source.schema
     ]
     changes = {name: partial(reading.read, name=name) for name, reading in readings.items()}
     again = partial(read_columns, readings=dict(readings))
     return MappedSource(source, pa.schema(fields), again, changes)
-
-
-def _changes(reading: Reading, kind: pa.DataType) -> bool:
-    return reading.kind == "nothing" or is_text(kind)
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column holds text, plain or as a dictionary."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:

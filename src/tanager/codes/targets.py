@@ -16,7 +16,7 @@ from tanager.codes.values import FAMILY_TYPES, distinct_values, family_of, sort_
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.numerics import Floats
 from tanager.sources.gate import EXACT, admit_array, admit_column
-from tanager.sources.plain import numpy_dtype
+from tanager.sources.plain import numpy_dtype, value_type
 
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one width
 # A weight says how many rows a row stands for. Within these bounds no product or
@@ -40,7 +40,7 @@ def as_labels(
         raise _no_classes(y.dtype, name)
     if arrow and (shape is None or len(shape) == 1):
         labels = _admit(y, name)
-        if pa.types.is_nested(_value_type(labels)):
+        if pa.types.is_nested(value_type(labels.type)):
             raise _no_classes(type(next(iter(y))).__name__, name)
         if pa.types.is_temporal(labels.type):
             raise _no_classes(getattr(y, "dtype", labels.type), name)
@@ -99,7 +99,7 @@ def column_labels(
 ) -> tuple[pa.Array, np.dtype[Any]]:
     """Return an Arrow column of a plain type as labels, and the dtype the classes shall have."""
     check_no_null(column, name, start)
-    kind = _value_type(column)
+    kind = value_type(column.type)
     if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
         raise _no_classes(kind, name)
     if pa.types.is_floating(kind):
@@ -107,10 +107,6 @@ def column_labels(
         _check_float(plain.to_numpy(zero_copy_only=False), name)
     simple = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
     return column, numpy_dtype(kind) if simple else np.dtype(object)
-
-
-def _value_type(column: pa.Array) -> pa.DataType:
-    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
 def _no_classes(kind: object, name: str | None) -> DataError:

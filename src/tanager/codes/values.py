@@ -15,12 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes.reading import is_text, parse_texts
+from tanager.codes.reading import parse_texts
 from tanager.codes.rows import MAX_ARITY
 from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.numerics import Ints
-from tanager.sources.plain import decimals_to_floats, plain_numbers
+from tanager.sources.plain import decimals_to_floats, is_text, plain_numbers
 
 FAMILY_TYPES = {
     "integer": pa.int64(),

@@ -17,9 +17,7 @@ from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, Level, tree_from_dense
 from tanager.engines import FitContext
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tanager.numerics import Floats, Ints
 
 Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off order
 

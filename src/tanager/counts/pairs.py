@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tanager.numerics import Floats, Ints
 
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB a thread
 PAIR_CELLS = 1 << 23  # a pair beyond this is wide: only the cells seen are held

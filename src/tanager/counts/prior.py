@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.counts.families import Family, FamilyCounts
 from tanager.errors import MemoryBoundError
-
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats
 
 MAX_CELLS = 1 << 22  # of a family that a prior is spread over
 

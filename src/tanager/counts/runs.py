@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats, Ints
 
 NO_WEIGHTS: Floats = np.empty(0)  # the kernels' word for "every row weighs one"
 KEY_LIMIT = 2**62

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.counts.pairs import PairCells, PairCounts
-
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats
 
 
 class PairScore(Protocol):

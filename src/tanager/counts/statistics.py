@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Domain, Rows
@@ -30,9 +29,7 @@ from tanager.counts.scores import ConditionalInformation, PairScore
 from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
 from tanager.engines.keeping import release, scratch_array
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from tanager.numerics import Floats, Ints
 
 DECIMALS = 10  # to which information is rounded, so that ties are ties whatever the summation
 

@@ -22,12 +22,9 @@ from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

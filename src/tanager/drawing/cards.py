@@ -9,8 +9,6 @@ from tanager.drawing.plan import DrawingPlan, DrawnGraph, plan_drawing
 from tanager.drawing.svg import draw_svg
 from tanager.escaping import visible
 
-__all__ = ["HUES", "card", "network_view", "shown", "structure_view"]
-
 MAX_BOXES = 100  # in a picture; a page of its own has room for more
 MAX_LISTED = 60  # features in a list
 
@@ -93,14 +91,9 @@ def structure_view(
 ) -> str:
     """Return a structure alone: its size, its drawing, and the features left out.
 
-    Parameters
-    ----------
-    names : sequence of str
-        All features of the table.
-    features : sequence of str
-        Those of the structure.
-    parents : sequence of sequences of int
-        Of each, as positions in `features`.
+    names: all features of the table.
+    features: those of the structure.
+    parents: of each, as positions in `features`.
     """
     graph = DrawnGraph(tuple(features), tuple(map(tuple, parents)))
     n_edges = sum(map(len, parents))

@@ -44,31 +44,17 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class GraphLayout:
-    """Where everything stands.
+    """Where everything stands."""
 
-    Attributes
-    ----------
-    x, y : list of float
-        Left end and middle of each box.
-    widths : list of float
-    width, height : float
-        Of the whole drawing.
-    target : tuple of float
-        Left end, middle and width of the box of the class.
-    routes : list of list of (x, y)
-        Of each arrow of the plan: a start, then three points for every cubic curve.
-    class_routes : list of list of (x, y)
-        From the class to each box that no arrow leads to.
-    """
-
-    x: list[float]
+    x: list[float]  # left end and middle of each box
     y: list[float]
     widths: list[float]
-    width: float
+    width: float  # of the whole drawing
     height: float
-    target: tuple[float, float, float]
+    target: tuple[float, float, float]  # left end, middle and width of the box of the class
+    # of each arrow of the plan: a start, then three points for every cubic curve
     routes: list[list[Point]]
-    class_routes: list[list[Point]]
+    class_routes: list[list[Point]]  # from the class to each box that no arrow leads to
 
 
 def shorten(name: str, most: int = MAX_NAME) -> str:
@@ -97,13 +83,8 @@ def lay_out(
 ) -> GraphLayout:
     """Place the boxes and arrows of a plan.
 
-    Parameters
-    ----------
-    plan : DrawingPlan
-    measure : callable
-        The width of a text.
-    max_width : float
-        About how wide the drawing may become before boxes move to further layers.
+    measure: the width of a text.
+    max_width: about how wide the drawing may become before boxes move to further layers.
     """
     widths = [measure(shorten(box.label)) + 2 * PAD for box in plan.boxes]
     arrows = [(arrow.parent, arrow.child) for arrow in plan.arrows]
@@ -186,11 +167,7 @@ def _pack(parts: Sequence[_Layered], max_width: float) -> tuple[list[Point], flo
 class _Layered:
     """Boxes that arrows join, in layers; places of arrows are numbered after the boxes.
 
-    Attributes
-    ----------
-    layer : dict of int to int
-    center : dict of int to float
-        From the left end of the part.
+    center: from the left end of the part.
     """
 
     def __init__(

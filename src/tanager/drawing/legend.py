@@ -8,35 +8,20 @@ from typing import NamedTuple
 from tanager.drawing.layout import MARGIN, shorten
 from tanager.drawing.plan import DrawingPlan
 
-__all__ = ["SMALLER", "LegendItem", "legend_rows"]
-
 MARK = 24.0  # pixels of a sample
 GAP = 12.0
 SMALLER = 0.9  # than the names of features
 
 
 class LegendItem(NamedTuple):
-    """A piece of the legend.
+    """A piece of the legend."""
 
-    Attributes
-    ----------
-    kind : {"text", "width", "shade", "further"}
-        A text alone, or a sample before its text.
-    text : str
-    share : float
-        Of the sample, as in the plan.
-    start, end : float
-        Its left and right end, in pixels.
-    mark : float
-        Length of the sample.
-    """
-
-    kind: str
+    kind: str  # {"text", "width", "shade", "further"}; a text alone, or a sample before its text
     text: str
-    share: float = 0.0
-    start: float = 0.0
+    share: float = 0.0  # of the sample, as in the plan
+    start: float = 0.0  # its left and right end, in pixels
     end: float = 0.0
-    mark: float = MARK
+    mark: float = MARK  # length of the sample
 
 
 def legend_rows(

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-__all__ = ["Arrow", "Box", "DrawingPlan", "DrawnGraph", "Legend", "plan_drawing"]
-
 FOLD_FROM = 25  # features: below, every one has a box
 MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent; past the first number the second stay
 MAX_ALONE, KEPT_ALONE = 12, 8  # features with neither parents nor children, beside a tree
@@ -22,51 +20,26 @@ PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # where nothing is known of the informatio
 
 @dataclass(frozen=True)
 class DrawnGraph:
-    """Features, their parents, and how much each says.
-
-    Attributes
-    ----------
-    names : tuple of str
-    parents : tuple of tuple of int
-        Of each feature, as positions in `names`; the class is not among them.
-    target : str
-        Name of the class.
-    bits : sequence of float, optional
-        What each feature, alone, says about the class.
-    carried : mapping of (parent, feature) to float, optional
-        Bits that the parent says about the feature when the class is known, or what
-        `arrow_text` says.
-    arrow_text : str
-        What the width of an arrow means, for the legend.
-    """
+    """Features, their parents, and how much each says."""
 
     names: tuple[str, ...]
+    # of each feature, as positions in `names`; the class is not among them
     parents: tuple[tuple[int, ...], ...]
-    target: str = "class"
-    bits: Sequence[float] | None = None
+    target: str = "class"  # name of the class
+    bits: Sequence[float] | None = None  # what each feature, alone, says about the class
+    # bits that the parent says about the feature when the class is known, or what `arrow_text` says
     carried: Mapping[tuple[int, int], float] | None = None
+    # what the width of an arrow means, for the legend
     arrow_text: str = "bits about the feature, class known"
 
 
 class Box(NamedTuple):
-    """A feature, or several leaves folded into one box.
+    """A feature, or several leaves folded into one box."""
 
-    Attributes
-    ----------
-    label : str
-        The feature's name, or such as ``+12 leaves``.
-    members : tuple of int
-        Positions of its features.
-    parent : int or None
-        The box that it stands after: its parent that says most about it.
-    shade : float
-        Between 0 and 1, the root of its share of the most informative feature's bits.
-    """
-
-    label: str
-    members: tuple[int, ...]
-    parent: int | None
-    shade: float
+    label: str  # the feature's name, or such as ``+12 leaves``
+    members: tuple[int, ...]  # positions of its features
+    parent: int | None  # the box that it stands after: its parent that says most about it
+    shade: float  # between 0 and 1, the root of its share of the most informative feature's bits
 
     @property
     def folded(self) -> bool:
@@ -75,24 +48,13 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """From box to box.
-
-    Attributes
-    ----------
-    parent, child : int
-    main : bool
-        Whether the child stands after this parent; the others are further parents.
-    bits : float or None
-        What the arrow carries; into folded leaves, of all of them.
-    width : float
-        Between 0 and 1, the root of its share of the strongest arrow's bits.
-    """
+    """From box to box."""
 
     parent: int
     child: int
-    main: bool
-    bits: float | None
-    width: float
+    main: bool  # whether the child stands after this parent; the others are further parents
+    bits: float | None  # what the arrow carries; into folded leaves, of all of them
+    width: float  # between 0 and 1, the root of its share of the strongest arrow's bits
 
 
 class Legend(NamedTuple):
@@ -116,16 +78,10 @@ class DrawingPlan(NamedTuple):
 def plan_drawing(graph: DrawnGraph, *, fold: bool = True) -> DrawingPlan:
     """Say what is drawn of a graph.
 
-    Parameters
-    ----------
-    graph : DrawnGraph
-    fold : bool, default=True
-        Whether, in a graph of 25 features and more, many leaves of one parent share
-        a box. A leaf is nobody's parent. Of more than six the four with the strongest
-        arrows keep boxes of their own.
+    fold: whether, in a graph of 25 features and more, many leaves of one parent share a box. A leaf
+        is nobody's parent. Of more than six the four with the strongest arrows keep boxes of their
+        own.
 
-    Examples
-    --------
     >>> graph = DrawnGraph(tuple("abc"), ((), (0,), (0,)), bits=[0.5, 0.1, 0.0],
     ...               carried={(0, 1): 0.2, (0, 2): 0.05})
     >>> plan = plan_drawing(graph)

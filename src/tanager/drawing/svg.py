@@ -19,8 +19,6 @@ from tanager.drawing.legend import LegendItem, legend_rows
 from tanager.drawing.plan import Arrow, Box, DrawingPlan
 from tanager.escaping import visible
 
-__all__ = ["draw_svg"]
-
 THIN, THICK = 1.0, 5.0  # pixels of the weakest and the strongest arrow
 LISTED = 40  # names that a box of folded leaves tells
 
@@ -34,16 +32,10 @@ def draw_svg(
 ) -> str:
     """Return the drawing.
 
-    Parameters
-    ----------
-    plan : DrawingPlan
-    interactive : bool
-        Whether features can be chosen, by mouse, keyboard and screen reader;
-        otherwise the drawing is one picture.
-    legend : bool
-        Whether the legend stands below the drawing.
-    label : str
-        What a screen reader calls it.
+    interactive: whether features can be chosen, by mouse, keyboard and screen reader; otherwise the
+        drawing is one picture.
+    legend: whether the legend stands below the drawing.
+    label: what a screen reader calls it.
     """
     layout = lay_out(plan)
     rows = legend_rows(plan, max(layout.width, 340.0), text_width) if legend else []

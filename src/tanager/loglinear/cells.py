@@ -24,19 +24,16 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
 from tanager.loglinear.curves import PADDED, Curves, Sheets, align, basis
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
+from tanager.numerics import Floats, Ints
 
 MOST_SMOOTH = 2  # members of a family whose scores are smooth
 MOST_CELLS = 1 << 12  # joint values of a smooth pair: all of them have cells
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Terms:

@@ -22,10 +22,8 @@ from math import prod
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats, Ints
 
 SMOOTHNESS = 0.3  # tau: of differences, against that of the scores themselves
 LEAST_ORDERED = 3  # two values have one difference: there is nothing to be smooth over

@@ -12,15 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, Ints, log_sum_exp
 
 __all__ = ["Direct", "Extended", "Form", "Weighted", "form_loss", "tie_cells"]
-
-Floats = NDArray[np.float64]
 
 
 class CellBlock(Protocol):
@@ -172,11 +169,11 @@ class _Term(NamedTuple):
     """Logarithms, and which parameter each of them is multiplied by."""
 
     logs: Floats
-    ties: NDArray[np.int64]
+    ties: Ints
     n_free: int
 
 
-def tie_cells(layout: CellLayout, level: int) -> tuple[NDArray[np.int64], int]:
+def tie_cells(layout: CellLayout, level: int) -> tuple[Ints, int]:
     """Return the weight of every cell and class, shape (n_cells, n_classes), and their number.
 
     The nested levels of Zaidi et al. (2017, section 5.4):
@@ -217,7 +214,7 @@ def tie_cells(layout: CellLayout, level: int) -> tuple[NDArray[np.int64], int]:
 
 
 def form_loss(
-    form: Form, joint: Joint, rows: LocatedTable, sets: NDArray[np.int64], *, squared: bool
+    form: Form, joint: Joint, rows: LocatedTable, sets: Ints, *, squared: bool
 ) -> Callable[[Floats], tuple[float, Floats]]:
     """Return the loss of rows, and its gradient, as a function of a form's free parameters.
 

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain, Groups, Rows
 from tanager.engines import FitContext
+from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families within them
 
 # From a family and its members' digits to the cells of these joint values; a digit past its

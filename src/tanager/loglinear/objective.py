@@ -21,11 +21,9 @@ from numpy.typing import NDArray
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.optimiser import REMEMBERED, Curvature, Descent, minimise
 from tanager.loglinear.rows import LocatedTerms
+from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 from tanager.threads import one_blas_thread
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TRACE = 1e-9  # of a row, in cells that have none but are trained through their neighbours
 NO_PAIRS = np.zeros((2, 0), np.int64)

@@ -18,15 +18,14 @@ from math import ceil, log2
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Codes, Rows
 from tanager.engines import FitContext
 from tanager.loglinear.optimiser import minimise
+from tanager.numerics import Floats
 from tanager.progress import Progress
 
-Floats = NDArray[np.float64]
 LogJoint = Callable[[Codes], Floats]  # from codes (n_features, n_rows) to (n_rows, n_classes)
 
 MAX_ITER = 50  # of either kind

@@ -13,11 +13,10 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
+from tanager.numerics import Floats
 
-Floats = NDArray[np.float64]
 Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
 
 METHODS = ("lbfgs", "cg", "gradient")

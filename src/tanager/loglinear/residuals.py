@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Codes, Rows
@@ -16,10 +15,8 @@ from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.objective import Settings, fit_scores
 from tanager.loglinear.rows import LocatedTerms
+from tanager.numerics import Floats, Ints
 from tanager.threads import one_blas_thread
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MAX_ROWS = 20_000  # that are looked at
 N_FOLDS = 3

@@ -18,10 +18,9 @@ from tanager.counts import FoldPlan
 from tanager.engines import FitContext, LocalEngine, Piece
 from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.joining import Joint, Places
+from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 ScoredChunks = list[tuple[int, Floats]]  # each chunk's first row, and scores (n_rows, n_columns)
 
 NO_FOLDS = np.zeros(0, np.uint8)
@@ -211,7 +210,7 @@ class _ScorePass:
     """Adds up the scores of rows, of all or of those on the other side of the fold."""
 
     tables: Floats
-    starts: NDArray[np.int64]
+    starts: Ints
     fold: Fold | None
 
     def zero(self) -> ScoredChunks:

@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.curves import basis_variances
+from tanager.numerics import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 TRACE = 1e-30  # of a row, where none has a value but rows have others of the order
 # By column: the sign of each class, shape (n_classes,); 0 where nothing is asked.
 Signs = Mapping[int, NDArray[np.int8]]

@@ -264,8 +264,9 @@ def _read_excel(path: Path) -> pa.Table:
     names = ["" if name is None else str(name) for name in _trimmed(rows[0])]
     for row in rows[1:]:
         if any(cell is not None for cell in row[len(names) :]):
+            shown = ", ".join(str(cell)[:20] for cell in row[:4])
             raise DataError(
-                f"{path}: a row has more cells than the header ({_shown(row)}). Name every column."
+                f"{path}: a row has more cells than the header ({shown}). Name every column."
             )
     columns = list(zip_longest(*(row[: len(names)] for row in rows)))
     return pa.table([_column(values[1:]) for values in columns], names=names)
@@ -288,11 +289,6 @@ def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
         if _trimmed(row):
             rows.append(row)
     return rows
-
-
-def _shown(row: tuple[Any, ...]) -> str:
-    """Return the first cells of a row, for a message."""
-    return ", ".join(str(cell)[:20] for cell in row[:4])
 
 
 def _trimmed(row: tuple[Any, ...]) -> tuple[Any, ...]:

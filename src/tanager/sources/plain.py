@@ -68,6 +68,16 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
     return np.dtype(_NUMPY_NAMES.get(name, name))
 
 
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column's values, be they in a dictionary or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column holds text, plain or as a dictionary."""
+    return bool(value_type(kind) in (pa.string(), pa.large_string()))
+
+
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return the type in which a column is read: no views, no wrappers, bytes as text.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
-from tanager.sources.plain import plain_numbers
+from tanager.sources.plain import is_text, plain_numbers
 from tanager.sources.source import BATCH_ROWS, Batches, Fragment, MappedSource, Source
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
 def without_texts(source: Source, texts: Sequence[str]) -> Source:
     """Return a source in which some texts are missing values."""
     change = partial(_without, texts=tuple(texts))
-    found = [field.name for field in source.schema if _is_text(_value_type(field.type))]
+    found = [field.name for field in source.schema if is_text(field.type)]
     again = partial(without_texts, texts=tuple(texts))
     return MappedSource(source, source.schema, again, dict.fromkeys(found, change))
 
@@ -115,11 +115,3 @@ def _without(array: pa.Array, texts: Sequence[str]) -> pa.Array:
         )
     gone = pc.is_in(array, pa.array(texts, array.type))
     return pc.if_else(gone, pa.scalar(None, array.type), array)
-
-
-def _value_type(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -61,7 +61,9 @@ def resolve_candidates(
     shape = _image_shape(request.image_shape, len(names)) if pixels else None
     order = feature_order(request.order, names, shape, rng)
     order = [int(f) for f in limits.arrange(order)]
-    earlier = _rivals(order) if request.free else {f: order[:p] for p, f in enumerate(order)}
+    earlier = {f: order[:p] for p, f in enumerate(order)}
+    if request.free:
+        earlier = {f: [g for g in order if g != f] for f in order}
     chosen: list[list[int]] = [[] for _ in names]
     for feature in order:
         required = list(limits.required[feature])
@@ -72,10 +74,6 @@ def resolve_candidates(
             pool = _nearest(feature, pool, shape[1])[: request.k]
         chosen[feature] = required + pool
     return chosen
-
-
-def _rivals(order: list[int]) -> dict[int, list[int]]:
-    return {f: [g for g in order if g != f] for f in order}
 
 
 def feature_order(
