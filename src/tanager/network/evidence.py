@@ -7,7 +7,7 @@ the training rows had such cells under ``missing="value"``, otherwise unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -190,46 +190,57 @@ def _code_table(network: Network, X: Any) -> Codes:
 
 def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
     """Return the likelihood of each code of a column, at most one; None where nothing is said."""
-    zeros = np.zeros(column.arity)
-    if isinstance(given, Soft):
-        total = zeros.copy()
-        for part, weight in given.likelihoods.items():
-            if not (np.isfinite(weight) and weight >= 0):
-                raise ConfigurationError(
-                    f"{column.name!r}: the likelihood of {part!r} is {weight!r}. Allowed: numbers "
-                    "of at least 0."
-                )
-            found = _likelihood(network, column, part)
-            total += float(weight) * (1.0 if found is None else found)
-        return _scaled(total, column.name)
-    if isinstance(given, OneOf):
-        every = [_likelihood(network, column, value) for value in given.values]
-        return _scaled(sum((one for one in every if one is not None), zeros) > 0, column.name)
-    if isinstance(given, Interval):
-        return _scaled(_covered(network, column, given), column.name)
-    if isinstance(given, list | set | tuple | range | slice):
-        raise ConfigurationError(
-            f"{column.name!r}: {given!r} is not one value. Use OneOf(...) for several values, "
-            "Interval(low, high) for a range, or Soft({...}) for likelihoods."
-        )
-    code = _code(network, column, given)
-    if code == column.arity:
-        if given is None or given != given:
+
+    def of_value(value: Any) -> Floats | None:
+        codes = np.empty(1, np.uint16)
+        column.encode(_cell(network, column, value), codes)
+        if codes[0] < column.arity:
+            return np.eye(1, column.arity, int(codes[0]))[0]
+        if value is None or value != value:
             return None
         known = column.labels()
         raise DataError(
-            f"{column.name!r} never had the value {given!r} in training."
-            f"{nearest(str(given), known)} Known: {listed(known)}. Leave the feature out if its "
+            f"{column.name!r} never had the value {value!r} in training."
+            f"{nearest(str(value), known)} Known: {listed(known)}. Leave the feature out if its "
             "value is unknown."
         )
-    return np.eye(1, column.arity, code)[0]
+
+    def of_interval(interval: Interval) -> Floats:
+        return _covered(network, column, interval)
+
+    return _weigh(given, column.name, column.arity, of_value, of_interval)
 
 
-def _code(network: Network, column: Column, value: Any) -> int:
-    """Return the code of one raw value, read as in training."""
-    codes = np.empty(1, np.uint16)
-    column.encode(_cell(network, column, value), codes)
-    return int(codes[0])
+def _weigh(
+    given: Any,
+    name: str,
+    size: int,
+    of_value: Callable[[Any], Floats | None],
+    of_interval: Callable[[Interval], Floats],
+) -> Floats | None:
+    """Return the likelihood of each value, at most one, by those of one value and an interval."""
+    if isinstance(given, Soft):
+        total = np.zeros(size)
+        for part, weight in given.likelihoods.items():
+            if not (np.isfinite(weight) and weight >= 0):
+                raise ConfigurationError(
+                    f"{name!r}: the likelihood of {part!r} is {weight!r}. Allowed: numbers of at "
+                    "least 0."
+                )
+            found = _weigh(part, name, size, of_value, of_interval)
+            total += float(weight) * (1.0 if found is None else found)
+        return _scaled(total, name)
+    if isinstance(given, OneOf):
+        every = [_weigh(value, name, size, of_value, of_interval) for value in given.values]
+        return _scaled(sum((one for one in every if one is not None), np.zeros(size)) > 0, name)
+    if isinstance(given, Interval):
+        return _scaled(of_interval(given), name)
+    if isinstance(given, list | set | tuple | range | slice):
+        raise ConfigurationError(
+            f"{name!r}: {given!r} is not one value. Use OneOf(...) for several values, "
+            "Interval(low, high) for a range, or Soft({...}) for likelihoods."
+        )
+    return of_value(given)
 
 
 def _cell(network: Network, column: Column, value: Any) -> pa.Array:
@@ -279,20 +290,18 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
 
 def _class_likelihood(network: Network, given: Any) -> Floats:
     """Return the likelihood of each class; evidence on it names classes as the data do."""
-    target = network.codebook.target
+    name, n_classes = class_name(network), len(network.codebook.classes)
 
-    def one(value: Any) -> Floats:
-        labels = network.codebook.encode_labels([value], name=class_name(network))
-        return np.eye(1, len(network.codebook.classes), int(labels[0]))[0]
+    def of_value(value: Any) -> Floats | None:
+        if value is None:
+            return None
+        return np.eye(1, n_classes, int(network.codebook.encode_labels([value], name=name)[0]))[0]
 
-    if isinstance(given, Interval):
-        raise ConfigurationError(f"{target.name!r} is the class: use OneOf(...) or Soft({{...}}).")
-    if isinstance(given, OneOf):
-        return _scaled(np.sum([one(value) for value in given.values], axis=0), class_name(network))
-    if isinstance(given, Soft):
-        parts = [float(weight) * one(value) for value, weight in given.likelihoods.items()]
-        return _scaled(np.sum(parts, axis=0), class_name(network))
-    return np.ones(len(network.codebook.classes)) if given is None else one(given)
+    def of_interval(_: Interval) -> Floats:
+        raise ConfigurationError(f"{name!r} is the class: use OneOf(...) or Soft({{...}}).")
+
+    found = _weigh(given, name, n_classes, of_value, of_interval)
+    return np.ones(n_classes) if found is None else found
 
 
 def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
