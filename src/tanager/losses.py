@@ -9,7 +9,9 @@ A loss is any callable ``loss(log_joint, y) -> (value, gradient)``:
   `log_joint`, its derivative.
 
 The losses here also have ``rows(log_joint, y) -> (values, gradients)``, the
-same per row and without the mean, which lets row weights enter exactly.
+same per row and without the mean, which lets row weights enter exactly. Equations
+are those of Roth and Pernkopf (2020), Differentiable TAN structure learning for
+Bayesian network classifiers, PMLR 138 (PGM 2020).
 """
 
 from __future__ import annotations
@@ -54,15 +56,10 @@ class RowLoss(ABC):
 
 @dataclass(frozen=True)
 class NegativeLogLikelihood(RowLoss):
-    r"""Generative: :math:`-\log p(x, c)` of the true class [1]_, equation 5.
+    r"""Generative: :math:`-\log p(x, c)` of the true class (equation 5).
 
     Minimised by relative frequencies. Choose it for a model of the table
     rather than of the class.
-
-    References
-    ----------
-    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for
-       Bayesian network classifiers. PMLR 138 (PGM 2020).
 
     Examples
     --------
@@ -107,7 +104,7 @@ class ConditionalLogLikelihood(RowLoss):
 
 @dataclass(frozen=True)
 class Margin(RowLoss):
-    r"""Discriminative: how far the probabilistic margin falls short [1]_, equations 6 and 7.
+    r"""Discriminative: how far the probabilistic margin falls short (equations 6 and 7).
 
     .. math:: \max\bigl(0,\ \gamma - \log p(x, t)
               + \tfrac1\eta \log \sum_{c \ne t} p(x, c)^\eta\bigr)
@@ -122,11 +119,6 @@ class Margin(RowLoss):
     eta : float, default=1
         Sharpness of the softened maximum over the other classes, at least 1;
         1 takes all other classes together.
-
-    References
-    ----------
-    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for
-       Bayesian network classifiers. PMLR 138 (PGM 2020).
 
     Examples
     --------
@@ -168,7 +160,7 @@ class Margin(RowLoss):
 
 @dataclass(frozen=True)
 class HybridMargin(RowLoss):
-    r"""Generative and discriminative at once [1]_, equation 8.
+    r"""Generative and discriminative at once (equation 8).
 
     :math:`-\log p(x, t) + \lambda` times the `Margin` loss. The likelihood
     keeps the tables close to probabilities and regularises; the margin buys
@@ -190,11 +182,6 @@ class HybridMargin(RowLoss):
     digits with thousands of rows, held-out rows preferred larger ones, such as
     ``HybridMargin(100, 20, 10)`` with a learning rate of 0.1, `share`, `average=0.5` and
     `decay=0.1` (docs/measurements/differentiable.md): `tune`, or start there.
-
-    References
-    ----------
-    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for
-       Bayesian network classifiers. PMLR 138 (PGM 2020).
 
     Examples
     --------

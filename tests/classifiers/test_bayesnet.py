@@ -400,9 +400,9 @@ def test_wrong_choices_say_what_is_allowed():
     for engine in ("spark", 3):
         with pytest.raises(ConfigurationError, match=f"engine={engine!r} is not known"):
             BayesNetClassifier("tan", "laplace", engine=engine).fit(X, y)
-    with pytest.raises(ConfigurationError, match="alpha must be a number above 0, not 'a'"):
+    with pytest.raises(ConfigurationError, match=r"alpha='a'. Allowed: a number above 0"):
         BayesNetClassifier("tan", Laplace(alpha="a")).fit(X, y)
-    with pytest.raises(ConfigurationError, match="m must be 'cv' or a number from 0 on, not None"):
+    with pytest.raises(ConfigurationError, match=r"m=None. Allowed: 'cv', or a number from 0 on"):
         BayesNetClassifier("tan", MEstimate(m=None)).fit(X, y)
     with pytest.raises(ConfigurationError, match="Fixed takes a mapping"):
         BayesNetClassifier(Fixed(["x0"]), "laplace").fit(X, y)

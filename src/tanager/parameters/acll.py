@@ -33,14 +33,8 @@ class ACLLParameters(CountLearner):
 
     Parameters
     ----------
-    assumption : {"dirichlet", "uniform"} or callable
+    assumption, pseudo_count, n_samples
         As in `ACLL`; use the same for both.
-    pseudo_count : float
-        :math:`N'`, the least weight of a value. The formula is an optimum only
-        among tables bounded below by it, and a weight may be negative, so it is
-        always clipped.
-    n_samples : int
-        Draws from a given sampler.
 
     Notes
     -----

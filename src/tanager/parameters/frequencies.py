@@ -13,7 +13,6 @@ from tanager.codes import Codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.counts import ContextTree, Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.spread import count_spread
@@ -66,7 +65,7 @@ class MaximumLikelihood(CountLearner):
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        _check_positive("MaximumLikelihood", "epsilon", self.epsilon)
+        self._allow("epsilon", _is_positive(self.epsilon), "a number above 0")
         total, node = tree.node_counts(), tree.cell_nodes()
         # An empty root answers uniformly: every value at epsilon, renormalised.
         log_sum = np.log((total > 0) + self.epsilon * (tree.arity - np.diff(tree.node_start)))
@@ -107,7 +106,7 @@ class Laplace(CountLearner):
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        _check_positive("Laplace", "alpha", self.alpha)
+        self._allow("alpha", _is_positive(self.alpha), "a number above 0")
         return additive_table(tree, self.alpha, backoff=False)
 
     def spread(self, tree: ContextTree) -> FamilyTable | None:
@@ -198,11 +197,9 @@ class MEstimate(CountLearner):
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        if not isinstance(self.m, Real) or not 0 <= self.m < np.inf:
-            raise ConfigurationError(
-                f"MEstimate's m must be 'cv' or a number from 0 on, not {self.m!r}."
-            )
-        return additive_table(tree, max(self.m, self.least) / tree.arity, backoff=True)
+        good = isinstance(self.m, Real) and 0 <= self.m < np.inf
+        self._allow("m", good, "'cv', or a number from 0 on")
+        return additive_table(tree, max(float(self.m), self.least) / tree.arity, backoff=True)
 
     def spread(self, tree: ContextTree) -> FamilyTable | None:
         """Return the variances of one family."""
@@ -255,7 +252,7 @@ class Friedman(CountLearner):
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        _check_positive("Friedman", "n0", self.n0)
+        self._allow("n0", _is_positive(self.n0), "a number above 0")
         root = slice(0, int(tree.node_start[1]))
         marginal = np.full(tree.arity, self.least)
         if tree.n_cells:
@@ -306,8 +303,5 @@ def _positive(weights: Floats | None) -> Floats | None:
     return weights if weights is not None and weights.sum() > 0 else None
 
 
-def _check_positive(learner: str, parameter: str, value: float) -> None:
-    if not isinstance(value, Real) or not 0 < value < np.inf:
-        raise ConfigurationError(
-            f"{learner}'s {parameter} must be a number above 0, not {value!r}."
-        )
+def _is_positive(value: float) -> bool:
+    return isinstance(value, Real) and 0 < value < np.inf
