@@ -307,11 +307,7 @@ class NetworkInformation:
 
     @cached_property
     def _views(self) -> list[Groups]:
-        """Of each feature the values that no table tells apart, numbered by their first."""
-        coarse = self.network._coarse
-        if coarse is not None:
-            return coarse.views
-        return [np.arange(n, dtype=np.uint16) for n in self.network.codebook.domain.arities]
+        return self.network.views()
 
     @cached_property
     def _log_prior(self) -> Floats:

@@ -13,8 +13,10 @@ a memory bound gets an approximation, and a warning says so: see `_Forward`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,11 +96,9 @@ def _add_by_row(
     reason = ""
     for at, pattern in enumerate(entangled[first]):
         missing = {structure.selected[at] for at in np.flatnonzero(unknown[:, pattern])}
-        summed = _relevant(structure, missing)
-        families = _UnknownFamilies(tables, structure, arities, missing, summed)
-        forward = _Forward(families, structure)
+        forward = _Forward(tables, structure, arities, missing)
         forward.add(codes, entangled[inverse.ravel() == at], out)
-        reason = reason or families.why_too_large(summed)
+        reason = reason or forward.reason
     warnings.warn(
         f"The probabilities of {len(entangled)} rows are approximate: too many features that "
         f"depend on one another are unknown there. {reason}",
@@ -107,82 +107,80 @@ def _add_by_row(
     )
 
 
-def _relevant(structure: Structure, missing: set[int]) -> set[int]:
-    """Return the unknown features with something known below them."""
-    relevant = set(missing)
-    children: dict[int, list[int]] = {}
-    for feature, parents in zip(structure.selected, structure.parent_indices, strict=True):
-        for parent in parents:
-            children.setdefault(parent, []).append(feature)
-    barren = {f for f in relevant if not children.get(f)}
-    while barren:
-        relevant -= barren
-        gone = missing - relevant
-        barren = {f for f in relevant if all(c in gone for c in children.get(f, ()))}
-    return relevant
+class _Forward:
+    """An approximation for one set of unknown features too entangled to be eliminated exactly.
 
-
-class _UnknownFamilies:
-    """The families with an unknown member that matters, for one set of unknown features."""
+    Parents before children, each unknown feature gets its distribution given the class and its
+    parents, which are treated as independent; a known feature's term is averaged over its unknown
+    parents. What's known below an unknown feature doesn't bear on it. Exact where no two unknown
+    features share a known child or a chain of unknown ones. If a family has too many unknown
+    parents, the last ones are fixed at their most probable value.
+    """
 
     def __init__(
-        self,
-        tables: Tables,
-        structure: Structure,
-        arities: Ints,
-        missing: set[int],
-        summed: set[int],
+        self, tables: Tables, structure: Structure, arities: Ints, missing: set[int]
     ) -> None:
-        self.tables = tables
-        self.arities = arities
-        self.names = structure.names
+        self.tables, self.arities, self.features = tables, arities, structure.selected
         self.n_classes = tables.log_prior.shape[0]
-        self.members: list[tuple[int, Ints]] = []  # place in the structure; parents, feature
-        self.scopes: list[tuple[int, ...]] = []  # which of them are summed out
-        for at, feature in enumerate(structure.selected):
-            members = family_members(structure, at)
+        order = structure.topological_order()
+        summed: set[int] = set()  # unknown features with something known below them
+        for at in reversed(order):
+            if self.features[at] not in missing or self.features[at] in summed:
+                summed.update(missing.intersection(structure.parent_indices[at]))
+        scopes = []
+        # Of each family: its place, members, unknown members that are summed, and those fixed.
+        self.steps: list[tuple[int, Ints, tuple[int, ...], list[int]]] = []
+        for at in order:
+            members, feature = family_members(structure, at), self.features[at]
             scope = tuple(int(m) for m in members if int(m) in summed)
-            if scope and (feature not in missing or feature in summed):
-                self.members.append((at, members))
-                self.scopes.append(scope)
-
-    def size(self, features: Iterable[int]) -> int:
-        """Return the number of combinations of some features' values."""
-        return prod(int(self.arities[f]) for f in features)
-
-    def check(self, features: Iterable[int]) -> int:
-        """Return their number of combinations; an error that names them past the bound."""
-        together = sorted(features)
-        size = self.size(together)
-        if size * self.n_classes > ROW_CELLS:
-            blame = ", ".join(repr(self.names[f]) for f in together)
-            raise MemoryBoundError(
-                f"Summing out the unknown features {blame} together needs {size:,} "
-                f"combinations for each of {self.n_classes} classes, "
-                f"{size * self.n_classes:,} cells, beyond the bound of {ROW_CELLS:,}. "
-                "Give some of them, or learn a structure with fewer parents."
-            )
-        return size
-
-    def why_too_large(self, summed: set[int]) -> str:
-        """Return what an exact sum would need, and for which features; nothing if it's small."""
+            if not scope or (feature in missing and feature not in summed):
+                continue
+            scopes.append(scope)
+            parents, fixed = [member for member in scope if member != feature], []
+            while self._size(scope) > FORWARD_CELLS and parents:
+                fixed.append(parents.pop())
+                scope = tuple(member for member in scope if member != fixed[-1])
+            self.steps.append((at, members, scope, fixed))
+        self.reason = ""  # why the exact sum takes too much memory
         try:
-            for feature, around in eliminate(summed, self.scopes, self.size):
-                self.check((feature, *around))
+            elimination_order(summed, scopes, self._size, ROW_CELLS, structure.names)
         except MemoryBoundError as bound:
-            return str(bound)
-        return ""
+            self.reason = str(bound)
 
-    def in_batches(
-        self, largest: int, rows: Ints, out: Floats, log_sum: Callable[[Ints], Floats]
-    ) -> None:
-        """Add what `log_sum` returns for some rows to those rows of out, batch by batch."""
-        step = max(1, BATCH_CELLS // (largest * self.n_classes))
+    def _size(self, features: Iterable[int]) -> int:
+        return prod(int(self.arities[f]) for f in features) * self.n_classes
+
+    def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
+        """Add the approximate log-sum for every class to the rows of out, batch by batch."""
+        step = max(1, BATCH_CELLS // max(self._size(scope) for _, _, scope, _ in self.steps))
         for low in range(0, rows.shape[0], step):
             some = rows[low : low + step]
-            out[some] += log_sum(some)
+            out[some] += self._sum(codes[:, some])
 
-    def factor(self, codes: Codes, at: int, members: Ints, scope: tuple[int, ...]) -> Floats:
+    def _sum(self, codes: Codes) -> Floats:
+        beliefs: dict[int, Floats] = {}  # P(unknown value | class, above), (n_rows, C, arity)
+        total = np.zeros((codes.shape[1], self.n_classes))
+        for at, members, scope, fixed in self.steps:
+            feature = self.features[at]
+            if fixed:
+                codes = codes.copy()
+                for parent in fixed:
+                    codes[parent] = beliefs[parent].sum(axis=1).argmax(axis=1)
+            term = np.exp(self._factor(codes, at, members, scope))
+            for axis in range(len(scope) - 1, -1, -1):
+                if scope[axis] != feature:
+                    belief = beliefs[scope[axis]]
+                    shape = [*belief.shape[:2], *(1 for _ in scope)]
+                    shape[2 + axis] = belief.shape[2]
+                    term = (term * belief.reshape(shape)).sum(axis=2 + axis, keepdims=True)
+            if feature in scope:
+                beliefs[feature] = term.reshape(*term.shape[:2], -1)
+            else:
+                with np.errstate(divide="ignore"):
+                    total += np.log(term.reshape(term.shape[:2]))
+        return total
+
+    def _factor(self, codes: Codes, at: int, members: Ints, scope: tuple[int, ...]) -> Floats:
         """Return log P(x | y, parents) over the unknown members, (n_rows, n_classes, *scope)."""
         n_rows = codes.shape[1]
         shape = tuple(int(self.arities[f]) for f in scope)
@@ -199,100 +197,53 @@ class _UnknownFamilies:
         return np.ascontiguousarray(by_class)
 
 
-class _Forward:
-    """An approximation for unknown features that cannot be eliminated within the bound.
+class EliminationStep(NamedTuple):
+    """How a feature depends on those that are eliminated after it."""
 
-    Parents before children, each unknown feature gets its distribution given the
-    class and its parents, those taken as independent of each other; a known
-    feature's term is averaged over its unknown parents. What is known below an
-    unknown feature does not bear on it. Exact where no two unknown features
-    share a known child or a chain of unknown ones. Of a family with too many
-    unknown parents, the last ones stand at their most probable value.
-    """
-
-    def __init__(self, families: _UnknownFamilies, structure: Structure) -> None:
-        self.families = families
-        self.features = structure.selected
-        place = {at: rank for rank, at in enumerate(structure.topological_order())}
-        steps = []
-        for (at, members), scope in zip(families.members, families.scopes, strict=True):
-            kept = self._affordable(scope, self.features[at])
-            steps.append((at, members, kept, set(scope) - set(kept)))
-        self.steps = sorted(steps, key=lambda step: place[step[0]])
-        self.largest = max(families.size(kept) for _, _, kept, _ in steps)
-
-    def _affordable(self, scope: tuple[int, ...], feature: int) -> tuple[int, ...]:
-        """Return a family's unknown members without the last parents that are too many."""
-        size, n_classes = self.families.size, self.families.n_classes
-        parents = [member for member in scope if member != feature]
-        while size(scope) * n_classes > FORWARD_CELLS and parents:
-            last = parents.pop()
-            scope = tuple(member for member in scope if member != last)
-        return scope
-
-    def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
-        """Add the approximate log-sum for every class to the rows of out."""
-        self.families.in_batches(self.largest, rows, out, lambda some: self._sum(codes[:, some]))
-
-    def _sum(self, codes: Codes) -> Floats:
-        beliefs: dict[int, Floats] = {}  # P(unknown value | class, above), (n_rows, C, arity)
-        total = np.zeros((codes.shape[1], self.families.n_classes))
-        for at, members, scope, pinned in self.steps:
-            feature = self.features[at]
-            if pinned:
-                codes = codes.copy()
-                for parent in pinned:
-                    codes[parent] = beliefs[parent].sum(axis=1).argmax(axis=1)
-            term = np.exp(self.families.factor(codes, at, members, scope))
-            for axis in range(len(scope) - 1, -1, -1):
-                if scope[axis] != feature:
-                    belief = beliefs[scope[axis]]
-                    shape = [*belief.shape[:2], *(1 for _ in scope)]
-                    shape[2 + axis] = belief.shape[2]
-                    term = (term * belief.reshape(shape)).sum(axis=2 + axis, keepdims=True)
-            if feature in scope:
-                beliefs[feature] = term.reshape(*term.shape[:2], -1)
-            else:
-                with np.errstate(divide="ignore"):
-                    total += np.log(term.reshape(term.shape[:2]))
-        return total
+    feature: int
+    given: tuple[int, ...]  # the features on which it depends, besides the class
+    logs: Floats  # (n_classes, n_values, *values of `given`), up to a term without the feature
 
 
-def sum_out(factors: list[Factor], order: Iterable[int]) -> Factor:
-    """Return the product of factors with some features summed out, one after the other.
+def sum_out(
+    factors: list[Factor],
+    order: Iterable[int],
+    steps: list[EliminationStep] | None = None,
+    *,
+    maximise: bool = False,
+) -> Factor:
+    """Sum features out of a product of factors (or maximise over them), one after the other.
 
-    The scope of the answer is sorted. The factors' arrays are written over.
+    The scope of the result is sorted. Overwrites the factors' arrays; appends what each step
+    joined, of the first row, to `steps`.
     """
     for feature in order:
-        scope, total = multiply([f for f in factors if feature in f[0]])
-        first = (feature, *(f for f in scope if f != feature))  # sums run fast over early axes
-        summed = log_sum_exp(align(scope, total, first), axis=2, overwrite=True)
-        factors = [*(f for f in factors if feature not in f[0]), (first[1:], summed)]
+        scope, joined = multiply([f for f in factors if feature in f[0]])
+        given = tuple(f for f in scope if f != feature)
+        logs = align(scope, joined, (feature, *given))  # sums run fast over early axes
+        if steps is not None:
+            steps.append(EliminationStep(feature, given, logs[0]))
+        left = logs.max(axis=2) if maximise else log_sum_exp(logs, axis=2, overwrite=steps is None)
+        factors = [*(f for f in factors if feature not in f[0]), (given, left)]
     return multiply(factors)
 
 
 def multiply(factors: list[Factor]) -> Factor:
-    """Multiply factors, writing over their arrays; the scope of the answer is sorted."""
-    (scope, total), *rest = _absorbed(factors)
-    for more, values in rest:
+    """Multiply factors, overwriting their arrays; the scope of the result is sorted."""
+    left: list[Factor] = []
+    for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
+        wider = next((f for f in left if set(scope) <= set(f[0])), None)
+        if wider is None:
+            left.append((scope, values))
+        else:
+            np.add(wider[1], align(scope, values, wider[0]), out=wider[1])
+    scope, total = left.pop()
+    for more, values in reversed(left):  # the small ones first
         joined = tuple(sorted({*scope, *more}))
         total = align(scope, total, joined) + align(more, values, joined)
         scope = joined
     ordered = tuple(sorted(scope))
     return ordered, align(scope, total, ordered)
-
-
-def _absorbed(factors: list[Factor]) -> list[Factor]:
-    """Add each factor to a larger one with all of its scope; return those left, small first."""
-    left: list[Factor] = []
-    for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
-        for wider, larger in left:
-            if set(scope) <= set(wider):
-                larger += align(scope, values, wider)
-                break
-        else:
-            left.append((scope, values))
-    return left[::-1]
 
 
 def align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
@@ -307,11 +258,10 @@ def eliminate(
     scopes: Iterable[Iterable[int]],
     size: Callable[[Iterable[int]], int],
 ) -> Iterator[tuple[int, frozenset[int]]]:
-    """Yield features in min-fill order, each with those it is then joined to.
+    """Yield features in min-fill order, each with those it's then joined to.
 
-    `scopes` are the sets of features that share a table, those that stay among
-    them; `size` gives the number of combinations of some features' values, and
-    decides where fill-in does not.
+    `scopes` are the sets of features that share a table, including those that stay; `size` gives
+    the number of combinations of some features' values, and breaks ties.
 
     >>> [f for f, around in eliminate([0, 1, 2], [(0, 1), (1, 2)], len)]
     [0, 1, 2]
@@ -321,8 +271,14 @@ def eliminate(
     for scope in scopes:
         for f in scope:
             neighbours.setdefault(f, set()).update(set(scope) - {f})
+
+    def cost(feature: int) -> tuple[int, int, int]:
+        near = neighbours[feature]
+        fill = sum(b not in neighbours[a] for a, b in combinations(near, 2))
+        return fill, size(near), feature
+
     while waiting:
-        best = min(waiting, key=lambda f: (_fill(neighbours, f), size(neighbours[f]), f))
+        best = min(waiting, key=cost)
         waiting.remove(best)
         around = frozenset(neighbours.pop(best))
         for f in around:
@@ -331,9 +287,23 @@ def eliminate(
         yield best, around
 
 
-def _fill(neighbours: dict[int, set[int]], feature: int) -> int:
-    """Return how many edges eliminating a feature would add."""
-    around = list(neighbours[feature])
-    return sum(
-        b not in neighbours[a] for place, a in enumerate(around) for b in around[place + 1 :]
-    )
+def elimination_order(
+    features: Iterable[int],
+    scopes: Iterable[Iterable[int]],
+    size: Callable[[Iterable[int]], int],
+    bound: int,
+    names: Sequence[str],
+) -> list[int]:
+    """Return features in the order of elimination; refuse steps of more cells than the bound."""
+    order = []
+    for feature, around in eliminate(features, scopes, size):
+        together = sorted((feature, *around))
+        if size(together) > bound:
+            raise MemoryBoundError(
+                f"The unknown features {', '.join(repr(names[f]) for f in together)} depend on one "
+                f"another: summing them out together takes {size(together):,} cells, beyond the "
+                f"bound of {bound:,}. Give the value of some of them, or learn a structure with "
+                "fewer parents."
+            )
+        order.append(feature)
+    return order

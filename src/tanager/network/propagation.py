@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from tanager.codes import Groups
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.marginal import MAX_CELLS, Factor, align, eliminate, multiply
+from tanager.network.marginal import (
+    MAX_CELLS,
+    EliminationStep,
+    Factor,
+    align,
+    elimination_order,
+    sum_out,
+)
 from tanager.numerics import log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable
 from tanager.parameters.tables import LARGE_CELLS
@@ -28,16 +35,6 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 Floats = NDArray[np.float64]
-
-
-class EliminationStep(NamedTuple):
-    """How a feature depends on those that are eliminated after it."""
-
-    feature: int
-    given: tuple[int, ...]  # the features on which it depends, besides the class
-    # (n_classes, n_views, *views of `given`): up to a term that doesn't depend on the
-    # feature.
-    logs: Floats
 
 
 class Inner(NamedTuple):
@@ -137,7 +134,8 @@ class Spread(NamedTuple):
         families = _EvidenceFactors(network, known, log_likelihoods, maximise=False)
         unknown = [f for f in network.structure.selected if f not in known and f not in kept]
         steps, (scope, logs) = families.eliminate(unknown)
-        top = align(scope, logs, kept)[0] + _beside(network.log_prior + log_classes, len(kept))
+        log_prior = (network.log_prior + log_classes).reshape(-1, *(1,) * len(kept))
+        top = align(scope, logs, kept)[0] + log_prior
         total = float(log_sum_exp(top.ravel(), axis=0))
         root = np.exp(top - total)
         rank = {step.feature: at for at, step in enumerate(steps)}
@@ -176,11 +174,6 @@ class Spread(NamedTuple):
                 -1, *(1,) * axis, joint.shape[1 + axis], *(1,) * after
             )
         return np.ascontiguousarray(joint.reshape(len(joint), -1).T)
-
-
-def _beside(logs: Floats, n_axes: int) -> Floats:
-    """Add axes of one behind that of the classes."""
-    return logs.reshape(-1, *(1,) * n_axes)
 
 
 class _EvidenceFactors:
@@ -222,7 +215,9 @@ class _EvidenceFactors:
             logs = np.take(logs, int(groups[-1][code]), axis=-2) + within[code]
         else:
             scope.append(feature)
-            own = self._inner(feature, within)
+            likelihood = self.log_likelihoods.get(feature)
+            within = within if likelihood is None else within + likelihood[:, None]
+            own = self.inner[feature] = Inner(self.views[feature], within)
             first = np.unique(own.views, return_index=True)[1]
             logs = np.take(logs, groups[-1][first], axis=-2) + self._by_view(own)
         return tuple(scope), np.ascontiguousarray(np.moveaxis(logs, -1, 0))[None]
@@ -230,36 +225,17 @@ class _EvidenceFactors:
     def eliminate(self, unknown: Iterable[int]) -> tuple[list[EliminationStep], Factor]:
         """Sum out features, or maximise; return the steps, and the product of what is left."""
         n_classes = len(self.network.log_prior)
-        factors = [self.factor(at) for at in range(len(self.network.structure.selected))]
-        steps = []
-        for feature in self.order(unknown, [scope for scope, _ in factors]):
-            scope, joined = multiply([f for f in factors if feature in f[0]])
-            given = tuple(f for f in scope if f != feature)
-            logs = align(scope, joined, (feature, *given))[0]
-            steps.append(EliminationStep(feature, given, logs))
-            left = logs.max(axis=1) if self.maximise else log_sum_exp(logs, axis=1)
-            factors = [*(f for f in factors if feature not in f[0]), (given, left[None])]
-        return steps, multiply(factors) if factors else ((), np.zeros((1, n_classes)))
-
-    def order(self, unknown: Iterable[int], scopes: Iterable[tuple[int, ...]]) -> list[int]:
-        """Return the order of elimination; an error where a step would be too large."""
-        n_classes = len(self.network.log_prior)
 
         def size(features: Iterable[int]) -> int:
             return prod(int(self.views[f].max(initial=0)) + 1 for f in features) * n_classes
 
-        out = []
-        for feature, around in eliminate(unknown, scopes, size):
-            if size((feature, *around)) > MAX_CELLS:
-                names = [self.network.structure.names[f] for f in sorted((feature, *around))]
-                raise MemoryBoundError(
-                    f"The unknown features {', '.join(map(repr, names))} depend on one another: "
-                    f"together they have {size((feature, *around)):,} combinations, more than "
-                    f"{MAX_CELLS:,}. Give the value of some, or learn a structure with fewer "
-                    "parents."
-                )
-            out.append(feature)
-        return out
+        factors = [self.factor(at) for at in range(len(self.network.structure.selected))]
+        scopes = [scope for scope, _ in factors]
+        names = self.network.structure.names
+        order = elimination_order(unknown, scopes, size, MAX_CELLS, names)
+        steps: list[EliminationStep] = []
+        factors = factors or [((), np.zeros((1, n_classes)))]
+        return steps, sum_out(factors, order, steps, maximise=self.maximise)
 
     def _table(self, at: int) -> tuple[Floats, Floats, list[Groups]]:
         """Return a family's table by groups, what its values add, and the members' groups."""
@@ -280,13 +256,6 @@ class _EvidenceFactors:
             return np.zeros((1, n_classes)), table.log_prob, [np.zeros_like(own)]
         groups = [np.arange(n, dtype=np.uint16) for n in arities[:-1]]
         return table.log_prob, np.zeros((arities[-1], n_classes)), [*groups, own]
-
-    def _inner(self, feature: int, within: Floats) -> Inner:
-        logs = within
-        if feature in self.log_likelihoods:
-            logs = within + self.log_likelihoods[feature][:, None]
-        self.inner[feature] = Inner(self.views[feature], logs)
-        return self.inner[feature]
 
     def _by_view(self, inner: Inner) -> Floats:
         """Return what each view adds to its family's term, (n_views, n_classes)."""
