@@ -218,3 +218,23 @@ def test_numbers_and_flags_of_numpy_are_taken(fitted):
     for given in (True, np.bool_(True), 1.0, "1"):
         with pytest.raises(ConfigurationError, match="smooth="):
             network.edit("age", smooth=given)
+
+
+@pytest.mark.parametrize("by", ["context", "parents", "center"])
+def test_a_labelled_table_is_read_by_its_contexts_whatever_their_order(fitted, by):
+    network, table = fitted[0].network_, fitted[1]
+    for feature in network.structure.features:
+        own = network.table(feature)
+        again = network.with_table(feature, own.sorted(by))
+        assert again.table(feature).contexts == own.contexts
+        np.testing.assert_allclose(again.table(feature).probabilities, own.probabilities)
+        np.testing.assert_allclose(again.log_joint(table), network.log_joint(table))
+
+
+def test_an_edited_network_is_still_compared_with_its_training_rows(fitted):
+    network, table = fitted[0].network_, fitted[1]
+    for feature, parents in network.structure.parents.items():
+        for parent in parents:
+            edited = network.without_edge(parent, feature)
+            assert edited.reference == network.reference
+            assert edited.drift(table).n_rows == network.drift(table).n_rows

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.answers import LabelledTable
+from tanager.network.answers import LabelledTable, group_labels
 from tanager.network.coarse import renormalise_by_groups
 from tanager.network.explanation import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
@@ -80,22 +80,25 @@ def with_table(network: Network, feature: str, given: Any, note: Edit) -> Networ
     """Return the network with another table of a feature."""
     codebook, structure = network.codebook, network.structure
     at = structure.position(feature)
-    parents = structure.parent_indices[at]
+    parents, old = structure.parent_indices[at], network.tables.families[at]
     family = GivenFamily(structure.selected[at], (CLASS, *parents))
-    shape = [len(codebook.classes), *(int(codebook.domain.arities[p]) for p in parents)]
-    arity = int(codebook.domain.arities[family.child])
+    grouped, contexts = None, None
     if isinstance(given, LabelledTable):
-        given = given.probabilities.reshape(*shape, arity)
-    table = read_table(codebook, family, given, feature)
+        if isinstance(old, GroupedTable):  # contexts are groups of the parents' values
+            grouped, pairs = old, zip(parents, old.groups, strict=True)
+            contexts = [group_labels(codebook.columns[p], groups) for p, groups in pairs]
+        given = dict(zip(given.contexts, given.probabilities, strict=True))
+    table = read_table(codebook, family, given, feature, contexts)
     if np.isnan(table).any():
-        if prod(shape) * arity > MAX_SPELLED:
+        if table.size > MAX_SPELLED:
             raise MemoryBoundError(
                 f"The table of {feature!r} is too large to keep a part of it. Give all contexts."
             )
-        before = np.exp(np.moveaxis(network.tables.families[at].to_dense().log_prob, -1, 0))
-        table = np.where(np.isnan(table), before, table)
+        before = (grouped or old.to_dense()).log_prob
+        table = np.where(np.isnan(table), np.exp(np.moveaxis(before, -1, 0)), table)
+    logs = np.ascontiguousarray(np.moveaxis(log_or_impossible(table), 0, -1))
     families = list(network.tables.families)
-    families[at] = DenseTable(np.ascontiguousarray(np.moveaxis(log_or_impossible(table), 0, -1)))
+    families[at] = GroupedTable.of(logs, grouped.groups) if grouped else DenseTable(logs)
     edited = replace(network, tables=replace(network.tables, families=tuple(families)))
     return _noted(edited, network, note)
 
@@ -141,7 +144,9 @@ def _noted(edited: Network, before: Network, note: Edit) -> Network:
     # How sure the tables were, and what held-out rows were told, is no longer so.
     tables = replace(edited.tables, spread=None)
     history = (*before.history, replace(note, when=when))
-    return replace(edited, tables=tables, history=history, calibration=None)
+    return replace(
+        edited, tables=tables, history=history, calibration=None, reference=before.reference
+    )
 
 
 def _check(network: Network, feature: str) -> None:

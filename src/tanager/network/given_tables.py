@@ -74,9 +74,23 @@ def _place(codebook: Codebook, name: str) -> int:
     )
 
 
-def read_table(codebook: Codebook, family: GivenFamily, given: Any, name: str) -> Floats:
-    """Return probabilities (*parents, values); NaN in contexts that a mapping does not name."""
-    labels = [_labels(codebook, node) for node in (*family.parents, family.child)]
+def read_table(
+    codebook: Codebook,
+    family: GivenFamily,
+    given: Any,
+    name: str,
+    contexts: Sequence[list[str]] | None = None,
+) -> Floats:
+    """Return probabilities (*parents, values); NaN in contexts that a mapping doesn't name.
+
+    `contexts` names the values of each parent but the class, if not by the codebook.
+    """
+    labels = [
+        codebook.target.labels() if node == CLASS else codebook.columns[node].labels()
+        for node in (*family.parents, family.child)
+    ]
+    if contexts is not None:
+        labels[1:-1] = contexts
     shape = tuple(map(len, labels))
     if isinstance(given, Mapping):
         table = np.full(shape, np.nan)
@@ -104,10 +118,6 @@ def read_table(codebook: Codebook, family: GivenFamily, given: Any, name: str) -
         )
     normalised: Floats = table / totals[..., None]
     return normalised
-
-
-def _labels(codebook: Codebook, node: int) -> list[str]:
-    return codebook.target.labels() if node == CLASS else codebook.columns[node].labels()
 
 
 def _context(labels: Sequence[list[str]], context: Any, name: str) -> tuple[int, ...]:
