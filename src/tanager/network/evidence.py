@@ -7,7 +7,7 @@ the training rows had such cells under ``missing="value"``, otherwise unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 Floats = NDArray[np.float64]
+
+LEAST = 1e-300  # in place of a likelihood of zero
 
 
 class Evidence:
@@ -108,6 +110,18 @@ class Known:
     classes: Floats  # (n_classes,): likelihood of each class; at most one
     single: bool  # whether the evidence was a mapping, so that answers are of one row
 
+    def fixed(self, network: Network) -> dict[int, int]:
+        """Return the codes of the network's features that are known, of one row."""
+        arities = network.codebook.domain.arities
+        codes = {f: int(self.codes[f, 0]) for f in sorted(network.structure.selected)}
+        return {f: code for f, code in codes.items() if code < arities[f]}
+
+    @property
+    def logs(self) -> tuple[dict[int, Floats], Floats]:
+        """Log-likelihoods of features and classes, finite where a likelihood is zero."""
+        features = {f: np.log(np.maximum(v, LEAST)) for f, v in self.likelihoods.items()}
+        return features, np.log(np.maximum(self.classes, LEAST))
+
 
 def class_name(network: Network) -> str:
     """Return what the class is called: the target column's name, or "class"."""
@@ -143,13 +157,40 @@ def read_evidence(network: Network, evidence: Any) -> Known:
             else:
                 likelihoods[place[name]] = found
         elif name == class_name(network):
-            classes = _class_likelihood(network, given)
+            found = _likelihood(network, codebook.target, given)
+            classes = classes if found is None else found
         else:
-            known = [*domain.names, class_name(network)]
-            raise ConfigurationError(
-                f"The model has no feature {name!r}.{nearest(name, known)} Known: {listed(known)}."
-            )
+            find_feature([*domain.names, class_name(network)], name)
     return Known(codes, likelihoods, classes, single=True)
+
+
+def one_row(network: Network, row: Any) -> Known:
+    """Return the evidence of one row: a mapping, a pandas Series, or a table with one row."""
+    if not isinstance(row, Mapping) and hasattr(row, "to_dict") and getattr(row, "ndim", 2) == 1:
+        row = row.to_dict()
+    known = read_evidence(network, row)
+    if known.codes.shape[1] != 1:
+        raise ConfigurationError(
+            "One row is needed: a mapping, or a table with one row; got "
+            f"{known.codes.shape[1]} rows."
+        )
+    return known
+
+
+def find_feature(known: Sequence[str], name: Any, option: str = "") -> int:
+    """Return the place of a feature among those known; the error names the option it's from."""
+    if name not in known:
+        raise ConfigurationError(
+            f"{f'{option}: the' if option else 'The'} model has no feature {name!r}."
+            f"{nearest(name, known)} Known: {listed(known)}."
+        )
+    return known.index(name)
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Refuse what isn't an integer of at least so much."""
+    if not (isinstance(value, int | np.integer) and value >= least):
+        raise ConfigurationError(f"{name}={value!r}. Allowed: an integer of at least {least}.")
 
 
 def _is_value(given: Any) -> bool:
@@ -190,57 +231,50 @@ def _code_table(network: Network, X: Any) -> Codes:
 
 def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
     """Return the likelihood of each code of a column, at most one; None where nothing is said."""
-
-    def of_value(value: Any) -> Floats | None:
-        codes = np.empty(1, np.uint16)
-        column.encode(_cell(network, column, value), codes)
-        if codes[0] < column.arity:
-            return np.eye(1, column.arity, int(codes[0]))[0]
-        if value is None or value != value:
-            return None
-        known = column.labels()
-        raise DataError(
-            f"{column.name!r} never had the value {value!r} in training."
-            f"{nearest(str(value), known)} Known: {listed(known)}. Leave the feature out if its "
-            "value is unknown."
-        )
-
-    def of_interval(interval: Interval) -> Floats:
-        return _covered(network, column, interval)
-
-    return _weigh(given, column.name, column.arity, of_value, of_interval)
-
-
-def _weigh(
-    given: Any,
-    name: str,
-    size: int,
-    of_value: Callable[[Any], Floats | None],
-    of_interval: Callable[[Interval], Floats],
-) -> Floats | None:
-    """Return the likelihood of each value, at most one, by those of one value and an interval."""
+    zeros = np.zeros(column.arity)
     if isinstance(given, Soft):
-        total = np.zeros(size)
+        total = zeros.copy()
         for part, weight in given.likelihoods.items():
             if not (np.isfinite(weight) and weight >= 0):
                 raise ConfigurationError(
-                    f"{name!r}: the likelihood of {part!r} is {weight!r}. Allowed: numbers of at "
-                    "least 0."
+                    f"{column.name!r}: the likelihood of {part!r} is {weight!r}. Allowed: numbers "
+                    "of at least 0."
                 )
-            found = _weigh(part, name, size, of_value, of_interval)
+            found = _likelihood(network, column, part)
             total += float(weight) * (1.0 if found is None else found)
-        return _scaled(total, name)
+        return _scaled(total, column.name)
     if isinstance(given, OneOf):
-        every = [_weigh(value, name, size, of_value, of_interval) for value in given.values]
-        return _scaled(sum((one for one in every if one is not None), np.zeros(size)) > 0, name)
+        every = [_likelihood(network, column, value) for value in given.values]
+        return _scaled(sum((one for one in every if one is not None), zeros) > 0, column.name)
     if isinstance(given, Interval):
-        return _scaled(of_interval(given), name)
+        return _scaled(_covered(network, column, given), column.name)
     if isinstance(given, list | set | tuple | range | slice):
         raise ConfigurationError(
-            f"{name!r}: {given!r} is not one value. Use OneOf(...) for several values, "
+            f"{column.name!r}: {given!r} is not one value. Use OneOf(...) for several values, "
             "Interval(low, high) for a range, or Soft({...}) for likelihoods."
         )
-    return of_value(given)
+    code = _code(network, column, given)
+    if code == column.arity:
+        if given is None or given != given:
+            return None
+        known = column.labels()
+        raise DataError(
+            f"{column.name!r} never had the value {given!r} in training."
+            f"{nearest(str(given), known)} Known: {listed(known)}. Leave the feature out if its "
+            "value is unknown."
+        )
+    return np.eye(1, column.arity, code)[0]
+
+
+def _code(network: Network, column: Column, value: Any) -> int:
+    """Return the code of one raw value, read as in training; classes are named as the data do."""
+    if column is network.codebook.target:
+        missing = value is None or value != value
+        labels = network.codebook.encode_labels
+        return column.arity if missing else int(labels([value], name=class_name(network))[0])
+    codes = np.empty(1, np.uint16)
+    column.encode(_cell(network, column, value), codes)
+    return int(codes[0])
 
 
 def _cell(network: Network, column: Column, value: Any) -> pa.Array:
@@ -255,8 +289,9 @@ def _cell(network: Network, column: Column, value: Any) -> pa.Array:
 def _covered(network: Network, column: Column, given: Interval) -> Floats:
     """Return the part of each interval of a numeric column that `given` covers."""
     if not isinstance(column, NumericColumn):
+        kind = "the class" if column is network.codebook.target else "categorical"
         raise ConfigurationError(
-            f"{column.name!r} is categorical: Interval takes numbers and dates. Use OneOf(...)."
+            f"{column.name!r} is {kind}: Interval takes numbers and dates. Use OneOf(...)."
         )
 
     def number(value: Any, default: float) -> float:
@@ -288,22 +323,6 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
     return part
 
 
-def _class_likelihood(network: Network, given: Any) -> Floats:
-    """Return the likelihood of each class; evidence on it names classes as the data do."""
-    name, n_classes = class_name(network), len(network.codebook.classes)
-
-    def of_value(value: Any) -> Floats | None:
-        if value is None:
-            return None
-        return np.eye(1, n_classes, int(network.codebook.encode_labels([value], name=name)[0]))[0]
-
-    def of_interval(_: Interval) -> Floats:
-        raise ConfigurationError(f"{name!r} is the class: use OneOf(...) or Soft({{...}}).")
-
-    found = _weigh(given, name, n_classes, of_value, of_interval)
-    return np.ones(n_classes) if found is None else found
-
-
 def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
     """Divide by the greatest, so that it is one; all zeros are refused."""
     likelihood = likelihood.astype(np.float64)
@@ -323,9 +342,7 @@ def names_of(network: Network, targets: str | Sequence[str]) -> list[str]:
                 raise ConfigurationError(
                     f"{name!r} is a column, but not in the network: the structure left it out."
                 )
-            raise ConfigurationError(
-                f"The model has no feature {name!r}.{nearest(name, known)} Known: {listed(known)}."
-            )
+            find_feature(known, name)
     if not names or len(set(names)) < len(names):
         raise ConfigurationError(f"targets={targets!r}. Name at least one feature, each once.")
     return names

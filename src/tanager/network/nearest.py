@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.errors import ConfigurationError, listed, nearest
 from tanager.network.decisions import Costs
-from tanager.network.next_question import one_row
+from tanager.network.evidence import check_count, find_feature, one_row
 from tanager.network.propagation import require_probabilities
 from tanager.numerics import log_sum_exp
 from tanager.parameters import posterior
@@ -75,9 +75,8 @@ def find_nearest(
 ) -> list[Change]:
     """Answer `Decides.nearest`; the decision is that of `costs`."""
     require_probabilities(network)
-    for name, value, least in (("max_changes", max_changes, 0), ("n", n, 1)):
-        if not (isinstance(value, int | np.integer) and value >= least):
-            raise ConfigurationError(f"{name}={value!r}. Allowed: an integer of at least {least}.")
+    check_count("max_changes", max_changes, 0)
+    check_count("n", n, 1)
     known = one_row(network, row)
     if known.likelihoods or (known.classes < 1.0).any():
         raise ConfigurationError(
@@ -109,11 +108,7 @@ def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Cod
     """Return the features that may change, each with the codes that it may change to."""
     names = network.structure.names
     for name in fixed:
-        if name not in names:
-            raise ConfigurationError(
-                f"fixed: the model has no feature {name!r}.{nearest(name, names)} "
-                f"Known: {listed(names)}."
-            )
+        find_feature(names, name, "fixed")
     out = {}
     for feature in sorted(network.structure.selected):
         column, own = network.codebook.columns[feature], codes[feature]

@@ -177,7 +177,7 @@ class Network(Decides):
         >>> network = BayesNetClassifier("naive", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
         >>> print(network.sensitivity({"class": 1}, {"x1": "cold"}, n=3))
         P(class=1 | x1=cold) = 0.8571
-        entry                 P       derivative  effect
+        entry                      P  derivative   effect
         P(class=0)            0.5000     -0.4898  -0.1224
         P(class=1)            0.5000     +0.4898  +0.1224
         P(x1=cold | class=0)  0.0769     -1.5918  -0.1130

@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
+from tanager.errors import ConfigurationError, MemoryBoundError, listed
+from tanager.network.answers import align_columns
 from tanager.network.decisions import Costs, is_number
-from tanager.network.evidence import Known, read_evidence
+from tanager.network.evidence import Known, check_count, find_feature, one_row
 from tanager.network.propagation import Spread
 from tanager.network.queries import refuse_impossible
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Question", "Questions", "find_questions", "one_row", "read_prices"]
+__all__ = ["Question", "Questions", "find_questions", "read_prices"]
 
 Floats = NDArray[np.float64]
 
@@ -110,15 +111,8 @@ class Questions:
         for q in self.questions[:10]:
             numbers = [q.gain, q.price, *([q.net] if cost else [])]
             lines.append([q.feature, *(f"{number:.4f}" for number in numbers)])
-        wide = [max(len(line[at]) for line in lines) for at in range(len(names))]
-        shown = [
-            "  ".join(
-                t.rjust(w) if at else t.ljust(w)
-                for at, (t, w) in enumerate(zip(line, wide, strict=True))
-            )
-            for line in lines
-        ]
-        return "\n".join([head, *(shown if self.questions else []), self.advice()])
+        shown = align_columns(lines, 1) if self.questions else []
+        return "\n".join([head, *shown, self.advice()])
 
     __repr__ = __str__
 
@@ -130,19 +124,6 @@ class Questions:
             return "Nothing is worth asking" + (f": {self.action}." if self.unit == "cost" else ".")
         together = f", together {self.gain:.4f} for {self.price:.4f}" if len(self.plan) > 1 else ""
         return f"Ask: {', '.join(self.plan)}{together}"
-
-
-def one_row(network: Network, row: Any) -> Known:
-    """Return the evidence of one row: a mapping, a pandas Series, or a table with one row."""
-    if not isinstance(row, Mapping) and hasattr(row, "to_dict") and getattr(row, "ndim", 2) == 1:
-        row = row.to_dict()
-    known = read_evidence(network, row)
-    if known.codes.shape[1] != 1:
-        raise ConfigurationError(
-            "One row is needed: a mapping, or a table with one row; got "
-            f"{known.codes.shape[1]} rows."
-        )
-    return known
 
 
 def find_questions(
@@ -158,14 +139,13 @@ def find_questions(
     """Answer `Decides.next_question`."""
     if method not in ("greedy", "exact"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
-    if not (isinstance(n, int | np.integer) and n >= 1):
-        raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 1.")
+    check_count("n", n, 1)
     most = inf if budget is None else _number(budget, "budget")
     asked = _Asked(network, one_row(network, row), costs)
     price = read_prices(network, prices)
     open_ = [f for f in asked.open if price[f] <= most + NOTHING]
     if among is not None:
-        wanted = {_place(network, name, "among") for name in among}
+        wanted = {find_feature(network.structure.names, name, "among") for name in among}
         open_ = [f for f in open_ if f in wanted]
     names = network.structure.names
     gains = asked.gains((), open_) if open_ else {}
@@ -257,13 +237,9 @@ class _Asked:
     def __init__(self, network: Network, known: Known, costs: Costs | None) -> None:
         self.network, self.costs = network, costs
         arities = network.codebook.domain.arities
-        codes = {f: int(known.codes[f, 0]) for f in sorted(network.structure.selected)}
-        self.known = {f: code for f, code in codes.items() if code < arities[f]}
-        self.open = [f for f in codes if f not in self.known and arities[f] > 1]
-        self.likelihoods = {
-            f: np.log(np.maximum(v, np.finfo(float).tiny)) for f, v in known.likelihoods.items()
-        }
-        self.classes = np.log(np.maximum(known.classes, np.finfo(float).tiny))
+        self.evidence = known.fixed(network), *known.logs
+        selected = sorted(network.structure.selected)
+        self.open = [f for f in selected if f not in self.evidence[0] and arities[f] > 1]
         self.first = self._spread(())
         refuse_impossible(np.array([self.first.log_evidence]))
         now = self.first.kept[None]
@@ -293,7 +269,7 @@ class _Asked:
         return out
 
     def _spread(self, kept: tuple[int, ...]) -> Spread:
-        return Spread.of(self.network, self.known, self.likelihoods, self.classes, kept)
+        return Spread.of(self.network, *self.evidence, kept)
 
     def _left(self, joint: Floats) -> float:
         """Return the expected cost, or the entropy in bits, from P(answer, class)."""
@@ -311,18 +287,9 @@ def read_prices(network: Network, prices: Mapping[str, float] | float) -> list[f
         return [_number(prices, "prices")] * n
     out = [0.0] * n
     for name, price in prices.items():
-        out[_place(network, name, "prices")] = _number(price, f"prices[{name!r}]")
+        place = find_feature(network.codebook.domain.names, name, "prices")
+        out[place] = _number(price, f"prices[{name!r}]")
     return out
-
-
-def _place(network: Network, name: str, option: str) -> int:
-    known = network.codebook.domain.names
-    if name not in known:
-        raise ConfigurationError(
-            f"{option}: the model has no feature {name!r}.{nearest(name, known)} "
-            f"Known: {listed(known)}."
-        )
-    return known.index(name)
 
 
 def _number(value: Any, what: str) -> float:

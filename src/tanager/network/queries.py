@@ -18,7 +18,15 @@ from tanager.codes import CategoricalColumn, Codebook, Codes, MatchedTable, Nume
 from tanager.codes.decoding import column_means, decode
 from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network.answers import Answer, Completion
-from tanager.network.evidence import Known, class_name, names_of, read_evidence
+from tanager.network.evidence import (
+    LEAST,
+    Known,
+    check_count,
+    class_name,
+    names_of,
+    one_row,
+    read_evidence,
+)
 from tanager.network.propagation import Propagation, require_probabilities
 from tanager.numerics import log_sum_exp
 from tanager.parameters import GroupedTable, Tables
@@ -32,7 +40,6 @@ Floats = NDArray[np.float64]
 MOST_CELLS = 1 << 24  # of an answer, rows and classes included
 BATCH_ROWS = 1 << 16  # rows of codes that are looked up at a time
 IMPOSSIBLE = -600.0  # log-probability below which evidence contradicts the network
-LEAST = 1e-300  # in place of a likelihood of zero
 
 
 def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer:
@@ -101,7 +108,7 @@ def _log_joint(network: Network, known: Known) -> Floats:
     ]
     logs = np.concatenate(parts) if len(parts) > 1 else parts[0]
     if (known.classes < 1.0).any():
-        logs = logs + np.log(np.maximum(known.classes, LEAST))
+        logs = logs + known.logs[1]
     return logs
 
 
@@ -147,11 +154,10 @@ def refuse_impossible(log_evidence: Floats) -> None:
 
 def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) -> list[Completion]:
     """Answer `Network.most_probable`."""
-    if not (isinstance(n, int | np.integer) and n >= 1):
-        raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 1.")
+    check_count("n", n, 1)
     if of is not None:
         return _of_some(network, evidence, n, of)
-    known = _single(network, evidence)
+    known = one_row(network, evidence)
     log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
     refuse_impossible(np.array([log_total]))
     out = []
@@ -186,21 +192,14 @@ def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list
     ]
 
 
-def _single(network: Network, evidence: Any) -> Known:
-    known = read_evidence(network, evidence)
-    if not known.single:
-        raise ConfigurationError("One row of evidence is needed: a mapping from names to values.")
-    return known
-
-
 def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int, dict[int, int]]]:
     """Yield completions from the most probable on (Lawler, DOI 10.1287/mnsc.18.7.401).
 
     The completions other than the best are divided by the first variable in which they differ
     from it; the best of each part competes for the next place.
     """
-    given = fixed = _fixed(network, known)
-    likelihoods = {f: np.log(np.maximum(v, LEAST)) for f, v in known.likelihoods.items()}
+    given = fixed = known.fixed(network)
+    likelihoods, _ = known.logs
     with np.errstate(divide="ignore"):
         classes = np.log(known.classes)
     order = count()
@@ -234,36 +233,28 @@ def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int
             held[feature] = code
 
 
-def _fixed(network: Network, known: Known) -> dict[int, int]:
-    """Return the codes of the features of the network that are known, of one row."""
-    arities = network.codebook.domain.arities
-    return {
-        f: int(known.codes[f, 0])
-        for f in network.structure.selected
-        if known.codes[f, 0] < arities[f]
-    }
-
-
 def draw(network: Network, n: int, given: Any, random_state: Any) -> pa.Table:
     """Answer `Network.sample`."""
-    if not (isinstance(n, int | np.integer) and n >= 0):
-        raise ConfigurationError(f"n={n!r}. Allowed: an integer of at least 0.")
-    known = _single(network, given)
+    check_count("n", n, 0)
     rng = np.random.default_rng(random_state)
-    codes, labels = _draw_codes(network, known, int(n), rng)
-    return _as_table(network, codes, labels, rng)
+    codes, labels = _draw_codes(network, one_row(network, given), int(n), rng)
+    columns = {
+        network.structure.names[f]: decode(
+            network.codebook.columns[f], codes[f], 1.0 - rng.random(len(labels))
+        )
+        for f in sorted(network.structure.selected)
+    }
+    columns[class_name(network)] = network.codebook.target.values.take(pa.array(labels))
+    return pa.table(columns)
 
 
 def _draw_codes(
     network: Network, known: Known, n: int, rng: np.random.Generator
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Draw codes (n_features, n) and classes (n,) from P(unknown | evidence)."""
-    fixed = _fixed(network, known)
-    likelihoods = {f: np.log(np.maximum(v, LEAST)) for f, v in known.likelihoods.items()}
-    classes = np.log(np.maximum(known.classes, LEAST))
-    found = Propagation.of(network, fixed, likelihoods, classes)
+    found = Propagation.of(network, known.fixed(network), *known.logs)
     refuse_impossible(np.atleast_1d(log_sum_exp(found.log_classes, axis=0)))
-    n_classes = len(classes)
+    n_classes = len(known.classes)
     labels = _pick(np.zeros(n, np.int64), found.log_classes[None], rng).astype(np.int64)
     codes = np.repeat(known.codes, n, axis=1)
     views: dict[int, NDArray[np.int64]] = {}
@@ -297,19 +288,6 @@ def _pick(
     cumulative = np.cumsum(weights, axis=1)
     native.draw_values(np.ascontiguousarray(contexts), cumulative, rng.random(len(contexts)), out)
     return out
-
-
-def _as_table(
-    network: Network, codes: Codes, labels: NDArray[np.int64], rng: np.random.Generator
-) -> pa.Table:
-    columns = {
-        network.structure.names[f]: decode(
-            network.codebook.columns[f], codes[f], 1.0 - rng.random(len(labels))
-        )
-        for f in sorted(network.structure.selected)
-    }
-    columns[class_name(network)] = network.codebook.target.values.take(pa.array(labels))
-    return pa.table(columns)
 
 
 def impute(network: Network, X: Any, method: str, random_state: Any) -> pa.Table:

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
-from tanager.network.evidence import class_name, read_evidence
+from tanager.network.answers import align_columns
+from tanager.network.evidence import LEAST, check_count, class_name, read_evidence
 from tanager.network.queries import ask
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ __all__ = ["Entry", "EvidenceEffect", "Sensitivity", "find_sensitivity"]
 Floats = NDArray[np.float64]
 
 MOST_CELLS = 1 << 18  # of a table that is looked at
-LEAST = 1e-300
 
 
 class Entry(NamedTuple):
@@ -101,12 +101,12 @@ class Sensitivity:
         return {"question": self.question, "probability": self.probability, **lists}
 
     def __str__(self) -> str:
-        wide = max((len(one.entry) for one in self.entries), default=5)
+        rows = [
+            [one.entry, f"{one.probability:.4f}", f"{one.derivative:+.4f}", f"{one.effect:+.4f}"]
+            for one in self.entries
+        ]
         lines = [f"{self.question} = {self.probability:.4f}"]
-        lines.append(f"{'entry':<{wide}}  P       derivative  effect")
-        for one in self.entries:
-            numbers = f"{one.probability:.4f}  {one.derivative:+10.4f}  {one.effect:+.4f}"
-            lines.append(f"{one.entry:<{wide}}  {numbers}")
+        lines += align_columns([["entry", "P", "derivative", "effect"], *rows], 1)
         for known in self.evidence:
             told = f"{known.low:.4f} without it"
             if not known.given:
@@ -131,6 +131,7 @@ def find_sensitivity(
             f"target={target!r}. Allowed: a mapping from one or more names to values, none of "
             "which is also given as evidence."
         )
+    check_count("n", n, 1)
     both = {**given, **target}
     chance = _chance(network, target, given)
     label, entries, left_out = class_name(network), [], []
