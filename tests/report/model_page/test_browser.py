@@ -81,7 +81,7 @@ def test_every_control_of_what_if_works(tree, page, opened):
         }
     )
     assert view.evaluate("asking.posterior()") == pytest.approx(tree.predict_proba(table)[0])
-    view.get_by_text("Everything is known.").wait_for()
+    view.get_by_text("All features are known.").wait_for()
     view.get_by_role("button", name="Copy as JSON").click()
     view.get_by_text("JSON copied.").wait_for()
     copied = json.loads(view.evaluate("navigator.clipboard.readText()"))
@@ -91,13 +91,13 @@ def test_every_control_of_what_if_works(tree, page, opened):
     view.get_by_text("Link copied.").wait_for()
     link = view.evaluate("navigator.clipboard.readText()")
     expected = view.evaluate("asking.posterior()")
-    view.get_by_role("button", name="Forget all").click()
+    view.get_by_role("button", name="Reset").click()
     known.get_by_text("0 of 4 known").wait_for()
     again, more = opened(page, hash_="#" + link.partition("#")[2])
     assert again.evaluate("asking.posterior()") == pytest.approx(expected)
-    form.get_by_label("Number of the row").fill("3")
+    form.get_by_label("Row number").fill("3")
     view.get_by_role("button", name="Load row").click()
-    view.get_by_text("Row 3 is of the class").wait_for()
+    view.get_by_text("Row 3 has class").wait_for()
     assert problems == more == []
 
 
@@ -178,18 +178,18 @@ def test_network_features_and_trust_answer_to_mouse_and_keyboard(page, opened):
     view.get_by_role("button", name="All", exact=True).click()
     assert view.locator(".class-edges").first.is_visible()
     view.locator("#picker").get_by_role("button", name="hours").click()
-    assert "missing value says" in view.locator("#effect").inner_text()
+    assert "missing value contributes" in view.locator("#effect").inner_text()
     view.locator("#effect summary").click()
     view.locator("#effect tbody tr").nth(1).wait_for()
     view.locator("#picker").get_by_role("button", name="married").click()
     view.get_by_label("Given").select_option(index=1)
     assert view.locator("#effect svg.chart").count() == 1
     view.get_by_label("Threshold", exact=True).focus()
-    facts = view.locator(".big div", has_text="cost of 1,000 rows")
+    facts = view.locator(".big div", has_text="cost per 1,000 rows")
     before = facts.inner_text()
-    view.get_by_label("Taking > 50 <k> for ≤ 50 & less").fill("9")
+    view.get_by_label("Cost of a false positive (> 50 <k> predicted as ≤ 50 & less)").fill("9")
     assert facts.inner_text() != before
-    assert "0.900" in view.locator(".big div", has_text="best by theory").inner_text()
+    assert "0.900" in view.locator(".big div", has_text="optimal if calibrated").inner_text()
     view.locator(".ranks a").first.click()
     assert problems == []
 
@@ -243,7 +243,7 @@ def test_a_hostile_model_renders_soon_and_small(opened):
     clf = BayesNetClassifier(Fixed(parents), "laplace", audit=False).fit(X, y)
     text = render_report(clf, X.slice(0, 1000), y[:1000])
     assert len(text.encode()) < 3_000_000
-    assert "of the 300 features can be asked" in text
+    assert "of the 300 features; the other" in text
     page, problems = opened(text, viewport={"width": 1400, "height": 900})
     assert problems == []
     assert page.locator("img").count() == 0

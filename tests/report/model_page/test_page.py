@@ -22,7 +22,7 @@ from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.features import counted_bits
-from tanager.report.model_page.held_out import naive_probabilities, predict_held_out
+from tanager.report.model_page.held_out import baseline_probabilities, predict_held_out
 from tanager.report.model_page.rows import pool_neighbours, read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
 from tanager.structure import Fixed
@@ -51,7 +51,7 @@ def test_rows_are_in_the_page_only_when_asked(tree, people, page):
     assert len(data_of(page)["loadable"]) == 5
     plain = data_of(render_report(tree, people, "income", folds=0))
     assert "loadable" not in plain
-    with pytest.raises(ConfigurationError, match="need rows"):
+    with pytest.raises(ConfigurationError, match="needs rows"):
         render_report(tree, loadable_rows=3)
     with pytest.raises(ConfigurationError, match=r"loadable_rows=-1\. Allowed: 0 or more"):
         render_report(tree, people, "income", loadable_rows=-1)
@@ -73,7 +73,7 @@ def test_the_page_of_a_model_file_tells_how_columns_are_read(tmp_path):
     tanager.save(clf, tmp_path / "m.tanager")
     for model in (clf, tmp_path / "m.tanager"):
         page = render_report(model)
-        assert "Columns that are not what they seem" in page
+        assert "Columns read differently from how they are stored" in page
         assert "decimal comma" in page
         assert "left out" in page
 
@@ -106,12 +106,12 @@ def test_weighted_rows_are_not_recognised_and_nothing_is_said_of_them(people):
         predict_held_out(clf, read_rows(clf.network_, people, "income"), folds=0).own_rows is None
     )
     page = render_report(clf, people, "income")
-    assert "given with this page. The model must not have seen them." in page
+    assert "passed to this report. They must not be part of the training data." in page
 
 
 def test_a_part_of_the_rows_is_not_said_to_be_new(tree, people):
     page = render_report(tree, people.slice(1), "income")
-    assert "that are not, all together, those of the fit" in page
+    assert "that differ from the training data as a whole" in page
 
 
 def test_rows_that_were_added_are_counted_and_no_longer_recognised(people):
@@ -166,6 +166,7 @@ def test_scores_stand_beside_class_shares_and_naive_bayes(page, people):
     assert scores["shares"]["errors"] == pytest.approx(min(share, 1 - share))
     assert scores["model"]["loss"] < entropy
     assert scores["naive"]["loss"] < entropy
+    assert scores["logistic"]["loss"] < entropy
     assert scores["rows"] == people.num_rows
 
 
@@ -271,7 +272,7 @@ def test_notes_cannot_bring_markup():
 
 
 def test_what_is_wrong_is_said(tree, people, tmp_path):
-    with pytest.raises(ConfigurationError, match="without their classes"):
+    with pytest.raises(ConfigurationError, match="passed without y"):
         render_report(tree, people)
     with pytest.raises(ConfigurationError, match="no column 'salary'"):
         render_report(tree, people, "salary")
@@ -279,7 +280,7 @@ def test_what_is_wrong_is_said(tree, people, tmp_path):
         render_report(tree, people.drop(["age"]), "income")
     with pytest.raises(ConfigurationError, match="Fit the classifier first"):
         render_report(BayesNetClassifier())
-    with pytest.raises(ConfigurationError, match="needs the estimator"):
+    with pytest.raises(ConfigurationError, match="refits the estimator"):
         render_report(tree.network_, people, "income", with_learning_curve=True)
 
 
@@ -298,7 +299,7 @@ def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monk
     assert "Only for <b>tests</b>." in page
     assert "SHA-256" in page
     assert run(["report", "m.tanager", "-o", "b.html"]) == 0
-    assert "Nothing was measured" in (tmp_path / "b.html").read_text(encoding="utf-8")
+    assert "Not evaluated" in (tmp_path / "b.html").read_text(encoding="utf-8")
     assert run(["report", "m.tanager", "people.parquet", "--folds", "0", "-o", "own.html"]) == 0
     assert "Measured on" in (tmp_path / "own.html").read_text(encoding="utf-8")
     pq.write_table(people.drop(["income"]), "unlabelled.parquet")
@@ -327,8 +328,13 @@ def test_a_number_of_many_values_has_few_slices_and_few_intervals():
     assert all(found["rows"] >= 400 for found in slices)
     # Naive Bayes must not be worse for the fine intervals than it would be alone.
     alone = BayesNetClassifier("naive", "laplace", bins=10).fit(table, y)
-    loss = log_loss(naive_probabilities(clf.network_, rows), y)
-    assert loss < log_loss(alone.predict_proba(table), y) + 0.01
+    baselines = baseline_probabilities(clf.network_, rows)
+    assert log_loss(baselines["naive"], y) < log_loss(alone.predict_proba(table), y) + 0.01
+    # So are ten intervals, one-hot, to logistic regression: on one informative number they agree.
+    assert log_loss(baselines["logistic"], y) < log_loss(baselines["naive"], y) + 0.01
+    without_edges = BayesNetClassifier("naive", "laplace").fit(table, y)
+    rows = read_rows(without_edges.network_, table, y)
+    assert set(baseline_probabilities(without_edges.network_, rows)) == {"logistic"}
 
 
 def test_neighbours_are_pooled_by_weight():
@@ -372,7 +378,7 @@ def test_errors_tell_the_tables_row_though_a_sample_is_kept(tree):
 
 def test_a_learning_curve_of_too_few_rows_is_refused(people):
     clf = BayesNetClassifier("naive", "laplace").fit(people.slice(0, 12), "income")
-    with pytest.raises(ConfigurationError, match="A learning curve needs 25 rows"):
+    with pytest.raises(ConfigurationError, match="A learning curve needs at least 25 rows"):
         render_report(clf, people.slice(0, 12), "income", with_learning_curve=True)
 
 
@@ -417,10 +423,10 @@ def test_what_the_page_says_of_the_data_agrees_with_the_data():
         assert facts["bits"] == pytest.approx(bits, abs=0.01)
     assert inside >= 0.9 * of
     shares = [share for *_, share in clf.info_["parameters"]["found_again"]]
-    assert f"an arrow was found by {100 * np.mean(shares):.0f} % of them" in page
+    assert f"an edge was found in {100 * np.mean(shares):.0f} % of the internal folds" in page
     words = page.replace("&#x27;", "'")
     assert f"{100 * inside / of:.0f} % of the model's effects lie within" in words
-    assert "The rows' own counts say the same" in words
+    assert "The counts in the rows agree" in words
 
 
 def test_where_the_model_differs_from_the_rows_the_page_says_so():
@@ -433,7 +439,7 @@ def test_where_the_model_differs_from_the_rows_the_page_says_so():
         pa.array(np.random.default_rng(0).permutation(other["contract"].to_numpy())),
     )
     page = render_report(clf.network_, turned, "churn").replace("&#x27;", "'")
-    assert "The rows' own counts say otherwise of contract 0.000" in page
+    assert "The counts in the rows differ for contract 0.000" in page
 
 
 def test_bits_of_counts_are_those_of_their_shares_less_chance():
@@ -450,7 +456,7 @@ def test_bits_of_counts_are_those_of_their_shares_less_chance():
 
 
 def test_the_page_draws_what_unknown_inputs_cost_beside_refits(tree, people):
-    with pytest.raises(ConfigurationError, match="Leave the refits out"):
+    with pytest.raises(ConfigurationError, match="Turn the refits off"):
         render_report(tree, people, "income", folds=2, with_refits=True)  # its structure is given
     tree = BayesNetClassifier("tan", "laplace", bins=4).fit(people, "income")
     page = render_report(tree, people, "income", folds=2, with_refits=True)
@@ -464,11 +470,13 @@ def test_the_page_draws_what_unknown_inputs_cost_beside_refits(tree, people):
     # round(0.2 * 4) = 1, 2, 2 and 3 of four features: each refit knows them alone.
     assert ["refit" in point for point in curve] == [False, True, True, True, True, False]
     assert [point["loss"] for point in held.known] == [point["loss"] for point in curve]
-    with pytest.raises(ConfigurationError, match="need the rows of the fit"):
+    with pytest.raises(ConfigurationError, match="need the training data"):
         render_report(tree.network_, people, "income", with_refits=True)
 
 
-def test_the_page_says_how_many_arrows_other_folds_have(page):
+def test_the_page_says_how_many_edges_other_folds_have(page):
     found = [edge["again"] for edge in data_of(page)["edges"]]
     often = sum(2 * n > 2 for n in found)
-    assert f"{often} of {len(found)} arrows are also in most of the 2 models" in page
+    assert (
+        f"{often} of {len(found)} edges also occur in most of the 2 cross-validation models" in page
+    )

@@ -15,7 +15,7 @@ from tanager import __version__
 from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.escaping import visible
 from tanager.network.families import n_probabilities
-from tanager.report.model_page.words import Ranking
+from tanager.report.model_page.words import RIVALS, Ranking
 
 if TYPE_CHECKING:
     from tanager.codes import Codebook
@@ -39,11 +39,11 @@ def describe_model(
     groups = [
         ("Data", _data(network, rows, info)),
         ("Model", [*_model(network), *file]),
-        ("Columns that are not what they seem", _audit(info, network.codebook)),
+        ("Columns read differently from how they are stored", _audit(info, network.codebook)),
         ("Options", _options(model)),
-        ("The fit, and what it chose", _choices(info)),
+        ("Training", _choices(info)),
         (
-            "This page was made by",
+            "Environment",
             [
                 ("Tanager", __version__),
                 ("Python", platform.python_version()),
@@ -63,20 +63,20 @@ def _data(
     facts = []
     fitted = info.get("codes", {}).get("rows")
     if fitted:
-        facts.append(("Rows of the fit", f"{int(fitted):,}"))
+        facts.append(("Training rows", f"{int(fitted):,}"))
     if rows is not None:
         n = rows.labels.shape[0]
-        sample = "" if n == rows.n_source else f"{n:,} drawn from "
-        facts.append(("Rows measured on", f"{sample}{rows.n_source:,}"))
+        sample = "" if n == rows.n_source else f"{n:,} sampled from "
+        facts.append(("Evaluation rows", f"{sample}{rows.n_source:,}"))
     kinds = [column.kind for column in codebook.columns]
     features = f"{kinds.count('numeric')} numeric, {kinds.count('categorical')} categorical"
-    policy = "a value of its own" if codebook.missing == "value" else "unknown, and summed out"
+    policy = "a separate value" if codebook.missing == "value" else "marginalized out"
     return [
         *facts,
         ("Target", codebook.target.name or "class"),
         ("Classes", _list([str(label) for label in codebook.classes])),
         ("Features", features),
-        ("A missing value is", policy),
+        ("Missing values", policy),
     ]
 
 
@@ -89,7 +89,7 @@ def _model(network: Network) -> list[tuple[str, str]]:
         ("Features in the network", f"{len(used)} of {len(structure.names)}"),
         ("Edges between features", f"{sum(map(len, structure.parent_indices)):,}"),
         ("Probabilities", f"{cells + tables.log_prior.size:,}"),
-        ("Tables", "probabilities" if tables.normalized else "scores with the right posterior"),
+        ("Tables", "probabilities" if tables.normalized else "scores (the posterior is exact)"),
     ]
     if left:
         facts.append(("Features left out", _list(left)))
@@ -108,7 +108,7 @@ def _audit(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]
                 name,
                 "left out"
                 if reading.kind == "nothing"
-                else f"read as {reading.kind}s written as {reading.style!r}",
+                else f"text read as {reading.kind}s{_style(reading.style)}",
             )
             for name, reading in list(codebook.readings.items())[:20]
         ]
@@ -117,6 +117,11 @@ def _audit(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]
         (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
         for f in found[:20]
     ]
+
+
+def _style(style: str) -> str:
+    """Return how texts are written, where that isn't the usual way."""
+    return "" if style == "plain" else f" ({style})"
 
 
 def _options(model: Any) -> list[tuple[str, str]]:
@@ -129,7 +134,7 @@ def _options(model: Any) -> list[tuple[str, str]]:
 def _choices(info: Mapping[str, Any]) -> list[tuple[str, str]]:
     stages = [stage for stage in info.values() if isinstance(stage, Mapping)]
     seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages)
-    facts = [("Seconds of the fit", f"{seconds:.2f}")] if seconds else []
+    facts = [("Training time", f"{seconds:.2f} s")] if seconds else []
     for stage, content in info.items():
         if isinstance(content, Mapping):
             for name, value in content.items():
@@ -229,9 +234,11 @@ def card_markdown(
     more = ", ..." if len(ranking.names) > 3 else ""
     parts += ["## How to use it", USE.format(row=row + more)]
     if scores is not None:
-        columns = [_numbers(scores[who]) for who in ("model", "naive", "shares")]
-        rows = [(n, *(f"{one[kind]:.4f}" for one in columns)) for kind, n in METRICS.items()]
-        head = ("", "this model", "naive Bayes", "class frequencies")
+        columns = {name: _numbers(scores[who]) for who, name in RIVALS.items() if who in scores}
+        rows = [
+            (n, *(f"{one[kind]:.4f}" for one in columns.values())) for kind, n in METRICS.items()
+        ]
+        head = ("", *columns)
         parts += ["## Evaluation", measured, _table(head, rows)]
     features = [(ranking.names[at], f"{ranking.bits[at]:.3f}") for at in ranking.order[:MOST]]
     parts += [

@@ -31,8 +31,9 @@ MAX_KNOWN_ROWS = 1_000  # of a fold, with a part of the features unknown
 KNOWN_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEED = 0
 FOLDS = 5  # where nobody says how many
-NAIVE_INTERVALS = 10  # of a number, to naive Bayes
-NAIVE_FOLDS = 5
+BASELINE_INTERVALS = 10  # of a number, to naive Bayes and logistic regression
+BASELINE_FOLDS = 5
+LOGISTIC_SIZE = 30_000_000  # rows x features x classes: about six seconds per fold
 LEAST_TRAINING_ROWS = 20  # of a point of the learning curve
 LEAST_CURVE_ROWS = 25  # a fifth of them is held out
 
@@ -45,7 +46,7 @@ class HeldOutRows:
     # Whether the rows are those the model was fitted on; None where nobody knows.
     own_rows: bool | None
     folds: int  # folds of cross-validation; 0 where the model itself predicted the rows
-    # Rise of the log-loss when a feature is not known, nats a row.
+    # Rise of the log-loss when a feature is not known, nats per row.
     feature_losses: dict[str, float] = field(default_factory=dict)
     # Rise of the log-loss without an edge (parent, feature).
     edge_losses: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -74,8 +75,8 @@ def predict_held_out(
         return _cross_validate(model, network, rows, folds, with_refits=with_refits)
     if with_refits:
         raise ConfigurationError(
-            "Refits on a part of the columns need the rows of the fit, an estimator and two folds "
-            "or more. Give the rows the classifier was fitted on, or leave the refits out."
+            "Refits on subsets of the columns need the training data, an estimator and at least "
+            "two folds. Pass the rows the classifier was fitted on, or turn the refits off."
         )
     out = posterior(network.log_joint_of_codes(rows.codes))
     losses = _Losses(network)
@@ -190,8 +191,8 @@ def _cross_validate(
                 return _fit_and_predict(model, network, fewer, split.train, split.test[some])[1]
             except ConfigurationError as error:
                 raise ConfigurationError(
-                    f"The options don't allow a fit on a part of the columns. {error} "
-                    "Leave the refits out."
+                    f"These options don't allow refitting on a subset of the columns. {error} "
+                    "Turn the refits off."
                 ) from error
 
         fitted, out[split.test] = _fit_and_predict(model, network, rows, split.train, split.test)
@@ -217,33 +218,87 @@ def _fit_and_predict(
     return fitted.network_, complete_probabilities(probabilities, present, n_classes, len(train))
 
 
-def naive_probabilities(network: Network, rows: PageRows) -> Floats:
-    """Return what naive Bayes on the model's own codes says, cross-validated on the rows.
+def baseline_probabilities(network: Network, rows: PageRows) -> dict[str, Floats]:
+    """Return cross-validated probabilities of logistic regression and naive Bayes on the rows.
 
-    Probabilities are (n + 1/values) / (N + 1); an unknown value says nothing. Of numbers it
-    reads at most ten intervals of equal frequency: finer ones would make it worse.
+    Both see the model's own codes, numbers pooled into at most ten intervals of equal
+    frequency: finer ones would make them worse. An unknown value contributes nothing. Naive
+    Bayes, with probabilities (n + 1/values) / (N + 1), only stands beside a model with edges.
+    Logistic regression (one-hot, L2 penalty of strength 1) is fitted on fewer rows where
+    rows x features x classes exceed `LOGISTIC_SIZE`.
     """
     domain, n_rows = network.codebook.domain, rows.labels.shape[0]
-    fold = np.random.default_rng(_SEED).permutation(n_rows) % max(2, min(NAIVE_FOLDS, n_rows))
-    out = np.empty((n_rows, domain.n_classes))
+    fold = np.random.default_rng(_SEED).permutation(n_rows) % max(2, min(BASELINE_FOLDS, n_rows))
+    names = ["logistic"] + (["naive"] if any(network.structure.parent_indices) else [])
+    out = {name: np.empty((n_rows, domain.n_classes)) for name in names}
     for at in range(int(fold.max(initial=0)) + 1):
-        test, train = fold == at, fold != at
-        labels = rows.labels[train]
-        classes = np.bincount(labels, minlength=domain.n_classes)
-        scores = np.zeros((int(test.sum()), domain.n_classes))
-        scores += np.log((classes + 1.0) / (classes.sum() + domain.n_classes))
+        test, train = np.flatnonzero(fold == at), np.flatnonzero(fold != at)
+        codes, arities = [], []
         for i, values in enumerate(domain.arities):
             counts = np.bincount(rows.codes[i, train], minlength=values + 1)[:values]
-            groups = pool_neighbours(counts, domain.n_ordered[i], NAIVE_INTERVALS)
-            arity = n_groups(groups)
-            codes = np.append(groups, arity).astype(np.int64)[rows.codes[i]]
-            cells = codes[train] * domain.n_classes + labels
-            joint = np.bincount(cells, minlength=(arity + 1) * domain.n_classes)
-            joint = joint.reshape(-1, domain.n_classes)[:arity]
-            table = np.log((joint + 1.0 / max(1, arity)) / (joint.sum(axis=0) + 1.0))
-            scores += np.vstack([table, np.zeros(domain.n_classes)])[codes[test]]
-        out[test] = posterior(scores)
+            groups = pool_neighbours(counts, domain.n_ordered[i], BASELINE_INTERVALS)
+            arities.append(n_groups(groups))
+            codes.append(np.append(groups, arities[-1]).astype(np.int32)[rows.codes[i]])
+        for name, predict in (("naive", _naive_bayes), ("logistic", _logistic_regression)):
+            if name in out:
+                given = (codes, arities, rows.labels, domain.n_classes, train, test)
+                out[name][test] = predict(*given)
     return out
+
+
+def _naive_bayes(
+    codes: list[NDArray[np.int32]],
+    arities: list[int],
+    labels: NDArray[Any],
+    n_classes: int,
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+) -> Floats:
+    """Return the probabilities of the test rows, from counts of the training rows."""
+    classes = np.bincount(labels[train], minlength=n_classes)
+    scores = np.zeros((len(test), n_classes))
+    scores += np.log((classes + 1.0) / (classes.sum() + n_classes))
+    for column, arity in zip(codes, arities, strict=True):
+        cells = column[train].astype(np.int64) * n_classes + labels[train]
+        joint = np.bincount(cells, minlength=(arity + 1) * n_classes)
+        joint = joint.reshape(-1, n_classes)[:arity]
+        table = np.log((joint + 1.0 / max(1, arity)) / (joint.sum(axis=0) + 1.0))
+        scores += np.vstack([table, np.zeros(n_classes)])[column[test]]
+    return posterior(scores)
+
+
+def _logistic_regression(
+    codes: list[NDArray[np.int32]],
+    arities: list[int],
+    labels: NDArray[Any],
+    n_classes: int,
+    train: NDArray[np.int64],
+    test: NDArray[np.int64],
+) -> Floats:
+    """Return the probabilities of the test rows; class frequencies where one class is left."""
+    from scipy.sparse import csr_array
+    from sklearn.linear_model import LogisticRegression
+
+    most = max(LEAST_TRAINING_ROWS, LOGISTIC_SIZE // max(1, len(codes) * n_classes))
+    train = np.sort(np.random.default_rng(_SEED).permutation(train)[:most])
+    present = np.unique(labels[train]).astype(np.int64)
+    if len(present) < 2 or not codes:
+        counts = np.bincount(labels[train], minlength=n_classes) + 1.0
+        return np.broadcast_to(counts / counts.sum(), (len(test), n_classes))
+    starts = np.cumsum([0, *arities])
+
+    def one_hot(some: NDArray[np.int64]) -> Any:
+        """Return a column per value, and none of an unknown one."""
+        known = np.stack([c[some] < n for c, n in zip(codes, arities, strict=True)], axis=1)
+        at = np.stack([c[some] + s for c, s in zip(codes, starts, strict=False)], axis=1)
+        ends = np.append(0, known.sum(axis=1).cumsum())
+        return csr_array((np.ones(ends[-1]), at[known], ends), (len(some), int(starts[-1])))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a baseline that has nearly converged will do
+        model = LogisticRegression().fit(one_hot(train), labels[train])
+    found = model.predict_proba(one_hot(test))
+    return complete_probabilities(found, present, n_classes, len(train))
 
 
 def learning_curve(
@@ -253,13 +308,13 @@ def learning_curve(
     network: Network = getattr(model, "network_", model)
     if model is network:
         raise ConfigurationError(
-            "A learning curve needs the estimator, to fit it again; a network alone does not "
-            "know how it was learned. Give the classifier, or a model file that holds one."
+            "A learning curve refits the estimator, but a Network doesn't record how it was "
+            "trained. Pass the classifier, or a model file that contains one."
         )
     if len(rows.labels) < LEAST_CURVE_ROWS:
         raise ConfigurationError(
-            f"A learning curve needs {LEAST_CURVE_ROWS} rows or more; the table has "
-            f"{len(rows.labels)}. Leave it out."
+            f"A learning curve needs at least {LEAST_CURVE_ROWS} rows; the table has "
+            f"{len(rows.labels)}. Turn it off."
         )
     split = CrossValidation(1, FOLDS, stratified=True).split(rows.labels, _SEED, 0, 0)
     order = np.random.default_rng(_SEED).permutation(split.train)

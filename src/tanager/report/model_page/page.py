@@ -45,8 +45,8 @@ from tanager.report.model_page.features import (
 )
 from tanager.report.model_page.held_out import (
     HeldOutRows,
+    baseline_probabilities,
     learning_curve,
-    naive_probabilities,
     predict_held_out,
 )
 from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
@@ -190,19 +190,20 @@ def render_report(
     estimator = load(file) if file is not None else model
     if X is not None and y is None:
         raise ConfigurationError(
-            "The rows come without their classes. Give y: the classes, or the name of their column."
+            "X was passed without y. Pass y: the classes, or the name of their column in X."
         )
     _check_counts(loadable_rows, folds, max_rows)
     if with_learning_curve and X is None:
-        raise ConfigurationError("A learning curve needs rows to fit on: give X and y.")
+        raise ConfigurationError("A learning curve needs rows to fit on: pass X and y.")
     if loadable_rows and X is None:
-        raise ConfigurationError("Rows to load need rows: give X and y.")
+        raise ConfigurationError("loadable_rows needs rows: pass X and y.")
     if markdown and (loadable_rows or with_learning_curve or with_refits):
         raise ConfigurationError(
-            "A card has neither rows to load nor a learning curve nor refits. Write a page: .html."
+            "A model card can't contain loadable rows, a learning curve or refits. Write an "
+            "HTML page instead (.html)."
         )
     if with_refits and X is None:
-        raise ConfigurationError("Refits need the rows of the fit: give X and y.")
+        raise ConfigurationError("Refits need the training data: pass X and y.")
     subject = _examine(estimator, X, y, folds, max_rows, tell, with_refits=with_refits)
     if costs is not None:
         names, each = subject.network.structure.names, read_prices(subject.network, prices)
@@ -253,7 +254,7 @@ def _examine(
     network: Network = getattr(model, "network_", model)
     if not isinstance(network, Network):
         raise ConfigurationError(
-            f"A page is made of a fitted BayesNetClassifier, a Network or a model file, not of a "
+            "A page needs a fitted BayesNetClassifier, a Network or a model file, not "
             f"{type(model).__name__}. Fit the classifier first."
         )
     information = NetworkInformation(network)
@@ -272,8 +273,8 @@ def _examine(
             counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
             for one in network.structure.selected
         ]
-        naive = naive_probabilities(network, rows)
-        scores = compare_scores(held.probabilities, naive, rows.labels)
+        baselines = baseline_probabilities(network, rows)
+        scores = compare_scores(held.probabilities, baselines, rows.labels)
     order = [int(at) for at in np.argsort(-bits, kind="stable")]
     ranking = Ranking(features, bits.tolist(), losses, order, counted)
     shown = show_classes(network)
@@ -312,7 +313,9 @@ def _compose(
             "hash": f"'sha256-{digest}'",
             "title": escape(title),
             "css": page_asset("page.css"),
-            "lead": lead_text(subject.target, classes, len(features), fitted),
+            "lead": lead_text(
+                subject.target, classes, len(features), len(network.structure.names), fitted
+            ),
             "nav": "".join(f"<li><a href='#{i}'>{name}</a></li>" for i, name in sections),
             "glance": glance_html(
                 subject.ranking,
@@ -328,8 +331,12 @@ def _compose(
             "trust": _trust_section(measured) if trust else "",
             "notes": f"<div class='notes'>{render_notes(notes)}</div>" if notes else "",
             "card": card_html(groups),
-            "footer": "This file is whole: it asks no server and loads nothing. "
-            + ("It holds rows, as asked." if loadable_rows else "It holds no row of any data."),
+            "footer": "This page is self-contained: it loads nothing from the network. "
+            + (
+                "It contains rows of data, as requested."
+                if loadable_rows
+                else "It contains no rows of data."
+            ),
             "model": scorer_json(asked, subject.costs),
             "data": data,
             "js": script,

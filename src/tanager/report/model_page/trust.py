@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,18 +31,19 @@ SURE = 3.3  # standard errors beyond which a slice is out of line, among some hu
 Floats = NDArray[np.float64]
 
 
-def compare_scores(probabilities: Floats, naive: Floats, labels: NDArray[Any]) -> dict[str, Any]:
-    """Return log-loss, errors and calibration error of the model and of two others.
+def compare_scores(
+    probabilities: Floats, baselines: Mapping[str, Floats], labels: NDArray[Any]
+) -> dict[str, Any]:
+    """Return log-loss, error rate and calibration error of the model, baselines and shares.
 
-    The others are naive Bayes and the class shares of the rows themselves, the
-    best that could be said without any feature.
+    The shares are the class frequencies of the rows themselves, the best constant prediction.
     """
     shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
     constant = np.broadcast_to(shares, probabilities.shape)
     losses = row_losses(probabilities, labels)
     return {
         "model": _scores(probabilities, labels),
-        "naive": _scores(naive, labels),
+        **{name: _scores(given, labels) for name, given in baselines.items()},
         "shares": {**_scores(constant, labels), "calibration": 0.0},
         "se": float(losses.std() / np.sqrt(len(labels))),
         "rows": len(labels),

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tanager.report.model_page.held_out import HeldOutRows
 
 
-def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | None) -> str:
+def lead_text(
+    target: str, classes: Sequence[str], n_used: int, n_all: int, n_fitted: int | None
+) -> str:
     """Return one sentence on what the model does."""
     classes = [visible(name) for name in classes]
     named = [f"<b>{escape(name if len(name) <= 40 else name[:39] + '…')}</b>" for name in classes]
@@ -25,7 +27,8 @@ def lead_text(target: str, classes: Sequence[str], n_used: int, n_fitted: int | 
     else:
         which = " or ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
     rows = f", learned from {n_fitted:,} rows" if n_fitted else ""
-    features = "1 feature" if n_used == 1 else f"{n_used} features"
+    features = f"{n_used} of {n_all}" if n_used < n_all else f"{n_used}"
+    features += " feature" if n_all == 1 else " features"
     return f"Predicts <b>{escape(visible(target))}</b>, {which}, from {features}{rows}."
 
 
@@ -35,17 +38,19 @@ def how_measured(held: HeldOutRows, n_rows: int, n_source: int, *, edited: bool)
     rows = rows if n_rows == n_source else f"{n_rows:,} of {rows}"
     if held.folds:
         return (
-            f"Measured by {held.folds}-fold cross-validation on the {rows} of the fit: each row is "
-            "predicted by a model that did not see it."
-            + (" Edits by hand are not in those models." if edited else "")
+            f"Measured by {held.folds}-fold cross-validation on the {rows} of the training data: "
+            "each row is predicted by a model trained without it."
+            + (" Edits made by hand are not included." if edited else "")
         )
     if held.own_rows is None:
-        return f"Measured on {rows} given with this page. The model must not have seen them."
+        return (
+            f"Measured on {rows} passed to this report. They must not be part of the training data."
+        )
     if held.own_rows:
-        return f"Measured on the {rows} of the fit itself: new rows will do worse."
+        return f"Measured on the training data itself ({rows}): expect worse on new rows."
     return (
-        f"Measured on {rows} that are not, all together, those of the fit. The model must not have "
-        "seen a part of them, either."
+        f"Measured on {rows} that differ from the training data as a whole. None of them may "
+        "be part of it."
     )
 
 
@@ -63,15 +68,16 @@ def about_structure(
     n_edges = sum(map(len, structure.parent_indices))
     if n_edges == 0:
         return (
-            f"Naive: each feature depends on {target} alone. Choose a feature to see what it says."
+            f"Naive Bayes: each feature depends only on {target}. Select a feature to see its "
+            "effect."
         )
     left = len(structure.names) - len(structure.selected)
-    omitted = f" {left} features were left out." if left else ""
+    omitted = f" {left} {'feature was' if left == 1 else 'features were'} left out." if left else ""
     return (
         f"{target} is a parent of every feature; {n_edges} "
-        f"{'arrow leads' if n_edges == 1 else 'arrows lead'} from feature to feature, where one "
-        f"says more than {target} does.{omitted} Choose a feature to see its parents and what each "
-        f"arrow brings.{_found_again(held)}{_found_in_fit(fitted or {})}"
+        f"{'edge connects' if n_edges == 1 else 'edges connect'} features that depend on each "
+        f"other given {target}.{omitted} Select a feature to see its parents and what each edge "
+        f"contributes.{_found_again(held)}{_found_in_fit(fitted or {})}"
     )
 
 
@@ -82,10 +88,10 @@ def _found_again(held: HeldOutRows | None) -> str:
     found = list(held.edge_folds.values())
     often = sum(2 * n > held.folds for n in found)
     share = sum(found) / (len(found) * held.folds)
-    rest = " The others depend on the rows and the seed." if often < len(found) else ""
+    rest = " The others vary with the rows and the seed." if often < len(found) else ""
     return (
-        f" {often:,} of {len(found):,} arrows are also in most of the {held.folds} models that "
-        f"leave out a fold each ({100 * share:.0f} % on average).{rest}"
+        f" {often:,} of {len(found):,} edges also occur in most of the {held.folds} "
+        f"cross-validation models (an edge in {100 * share:.0f} % of them on average).{rest}"
     )
 
 
@@ -100,10 +106,10 @@ def legend_html(legend: Legend, target: str) -> str:
         for bits, share in legend.widths
     )
     items = [
-        f"Box: bits about {escape(visible(target))} {shades}" if shades else "",
-        f"Arrow: bits about the feature, that known {widths}" if widths else "",
-        "<span class='swatch dash'></span>from a weaker parent" if legend.further else "",
-        "+n: leaves folded; choose them to see all" if legend.folded else "",
+        f"Node: bits of information about {escape(visible(target))} {shades}" if shades else "",
+        f"Edge: bits about the feature, given {escape(visible(target))} {widths}" if widths else "",
+        "<span class='swatch dash'></span>weaker parent" if legend.further else "",
+        "+n: folded leaves; select them to see all" if legend.folded else "",
     ]
     return "".join(f"<li>{item}</li>" for item in items if item)
 
@@ -115,9 +121,9 @@ def _found_in_fit(fitted: Mapping[str, Any]) -> str:
     if not shares or not losses:
         return ""
     return (
-        f" In the fit's own folds an arrow was found by {100 * sum(shares) / len(shares):.0f} % of "
-        f"them on average; held out, the log-loss was {losses[0]:.3f}, and {losses[1]:.3f} with "
-        "each feature's curve alone."
+        f" During training, an edge was found in {100 * sum(shares) / len(shares):.0f} % of the "
+        f"internal folds on average; the held-out log-loss was {losses[0]:.3f}, compared with "
+        f"{losses[1]:.3f} without edges."
     )
 
 
@@ -126,21 +132,21 @@ def about_features(
 ) -> str:
     """Return what the effects are, how well they agree with the rows, and what was left out."""
     n = len(network.structure.selected)
-    text = "What each value, known alone, says about the class, in the model's view."
+    text = "The model's effect of each value on the class when nothing else is known."
     counts = [facts["inside"] for facts in features if "inside" in facts]
     of = sum(n_all for _, n_all in counts)
     if of:
         inside = sum(n_inside for n_inside, _ in counts)
         text += (
-            " The 95 % intervals are those of the rows' own counts: "
+            " The 95 % intervals come from the counts in the rows: "
             f"{100 * inside / of:.0f} % of the model's effects lie within them."
         )
     if n > MAX_DETAILED:
-        text += f" The {MAX_DETAILED} of {n} features that matter most have a picture."
+        text += f" Plots are shown for the {MAX_DETAILED} most informative of {n} features."
     if classes.n_hidden:
         text += (
-            f" Of {len(network.codebook.classes)} classes the "
-            f"{len(classes.names) - 1} most common are shown; the others count as one."
+            f" The {len(classes.names) - 1} most common of {len(network.codebook.classes)} classes "
+            "are shown; the others are pooled."
         )
     return text
 
@@ -149,15 +155,18 @@ def about_asking(network: Network, asked: Network) -> str:
     """Return what can be asked, and what cannot."""
     n, n_asked = len(network.structure.selected), len(asked.structure.selected)
     text = (
-        "Fill in what you know and leave the rest unknown. The probabilities are those of the "
-        "model itself, computed here: what is unknown is summed out exactly."
+        "Fill in what you know and leave the rest unknown. The page computes the model's own "
+        "probabilities and marginalizes exactly over unknown features."
     )
     if not network.tables.normalized:
-        text += " The tables of this model are scores, so with unknown inputs it is approximate."
+        text += (
+            " This model's tables are scores, not probabilities, so results with unknown features "
+            "are approximate."
+        )
     if n_asked < n:
         text += (
-            f" To keep the page small, {n_asked} of the {n} features can be asked; the other "
-            f"{n - n_asked} are unknown here."
+            f" To keep the page small, you can set {n_asked} of the {n} features; the other "
+            f"{n - n_asked} stay unknown here."
         )
     return text
 
@@ -165,10 +174,20 @@ def about_asking(network: Network, asked: Network) -> str:
 MOST = 8
 LITTLE_BITS = 0.005  # differences that aren't worth a word
 
+RIVALS = {
+    "model": "this model",
+    "logistic": "logistic regression",
+    "naive": "naive Bayes",  # only where the model has edges
+    "shares": "class frequencies",
+}
 _MEASURES = (
-    ("loss", "Log-loss", "less is better; it punishes being sure and wrong"),
-    ("errors", "Errors", "the share of rows whose most probable class is wrong"),
-    ("calibration", "Calibration error", "how far probabilities are from shares, on average"),
+    ("loss", "Log-loss", "lower is better; confident errors are penalized most"),
+    ("errors", "Error rate", "the share of rows whose most probable class is wrong"),
+    (
+        "calibration",
+        "Calibration error",
+        "mean gap between predicted probability and observed frequency",
+    ),
 )
 
 
@@ -183,7 +202,7 @@ class Ranking(NamedTuple):
 
     def whose_bits(self) -> str:
         """Return in words that bits are the model's, and where the rows say otherwise."""
-        text = "Bits: what the feature, known alone, says about the class in the model's view."
+        text = "Bits: the feature's mutual information with the class, according to the model."
         if self.counted is None:
             return text
         beyond = [
@@ -192,8 +211,8 @@ class Ranking(NamedTuple):
             if abs(self.bits[at] - self.counted[at][0]) > 1.96 * self.counted[at][1] + LITTLE_BITS
         ]
         if not beyond:
-            return text + " The rows' own counts say the same within sampling error."
-        return f"{text} The rows' own counts say otherwise of {', '.join(beyond)}."
+            return text + " The counts in the rows agree within sampling error."
+        return f"{text} The counts in the rows differ for {', '.join(beyond)}."
 
 
 def glance_html(
@@ -206,18 +225,21 @@ def glance_html(
     parts.append(_ranking_tile(ranking))
     if scores is None:
         parts.append(
-            "<div class='tile'><h3>How good is it?</h3><p class='quiet'>Nothing was measured: this "
-            "page was made from the model alone. Give rows with their classes, and it shows "
-            "losses, calibration, errors and where the model serves worst.</p></div>"
+            "<div class='tile'><h3>How good is it?</h3><p class='quiet'>Not evaluated: this "
+            "page was made from the model alone. Pass labelled rows to see log-loss, calibration, "
+            "errors and the slices where the model does worst.</p></div>"
         )
     return f"<div class='tiles'>{''.join(parts)}</div>"
 
 
 def _score_tile(scores: dict[str, Any], measured: str, *, flattering: bool) -> str:
     lines = []
-    rivals = (("model", "this model"), ("naive", "naive Bayes"), ("shares", "class shares"))
     for key, title, meaning in _MEASURES:
-        shown = [(who, name) for who, name in rivals if (key, who) != ("calibration", "shares")]
+        shown = [
+            (who, name)
+            for who, name in RIVALS.items()
+            if who in scores and (key, who) != ("calibration", "shares")
+        ]
         most = max(scores[who][key] for who, _ in shown) or 1.0
         lines.append(f"<span class='head' title='{meaning}'>{title}</span>")
         for who, name in shown:
@@ -234,9 +256,10 @@ def _score_tile(scores: dict[str, Any], measured: str, *, flattering: bool) -> s
     quiet = "" if flattering else f" {escape(measured)}"
     return (
         f"<div class='tile'><h3>How good is it?</h3>{note}<div class='score'>{''.join(lines)}</div>"
-        f"<p class='quiet'>Shorter is better. The log-loss is known to ±{2 * scores['se']:.3f}. "
-        f"Naive Bayes knows every feature but no links between them; class shares know no "
-        f"feature.{quiet}</p></div>"
+        "<p class='quiet'>Lower is better. "
+        f"95 % interval of the log-loss: ±{2 * scores['se']:.3f}. "
+        "The baselines see numbers in ten bins; class frequencies ignore all features."
+        f"{quiet}</p></div>"
     )
 
 
@@ -244,7 +267,7 @@ def _ranking_tile(ranking: Ranking) -> str:
     most = max([*ranking.bits, 1e-12])
     measured = ranking.losses is not None
     head = "<span class='quiet'>bits</span>"
-    head += "<span class='quiet'>loss without</span>" if measured else ""
+    head += "<span class='quiet'>loss increase</span>" if measured else ""
     lines = [f"<span></span><span></span>{head}"]
     for at in ranking.order[:MOST]:
         width = f"width:{max(0.0, 100 * ranking.bits[at] / most):.1f}%"
@@ -258,12 +281,13 @@ def _ranking_tile(ranking: Ranking) -> str:
     meaning = escape(ranking.whose_bits())
     if measured:
         meaning += (
-            " Loss without: how much the log-loss rises when the feature alone is not known; "
-            "near nothing where others say the same."
+            " Loss increase: how much the log-loss rises when only this feature is unknown; close "
+            "to zero where other features carry the same information."
         )
     kind = "ranks two" if measured else "ranks"
     return (
-        f"<div class='tile'><h3>What matters most</h3><div class='{kind}'>{''.join(lines)}</div>"
+        f"<div class='tile'><h3>Most informative features</h3>"
+        f"<div class='{kind}'>{''.join(lines)}</div>"
         f"<p class='quiet' style='margin-top:.8rem'>{meaning}</p></div>"
     )
 

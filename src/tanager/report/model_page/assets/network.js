@@ -100,7 +100,7 @@ function startNetwork() {
     el("span", {}, el("button", { type: "button", "aria-label": "Smaller", onclick: () => setZoom(zoom / 1.3) }, "−"), " ",
       el("button", { type: "button", "aria-label": "Larger", onclick: () => setZoom(zoom * 1.3) }, "+"), " ",
       el("button", { type: "button", onclick: fit }, "All")));
-  if (drawings.length > 1) tools.append(el("label", {}, leaves, "All leaves"));
+  if (drawings.length > 1) tools.append(el("label", {}, leaves, "Show all leaves"));
   start();
   const seen = DATA.order.find((i) => at.single.has(i));
   choose(seen === undefined ? DATA.order[0] : seen);
@@ -127,16 +127,16 @@ function inspect(i) {
   const parents = DATA.edges.filter((edge) => edge.to === i);
   const measured = parents.some((edge) => finite(edge.loss));
   if (parents.length) {
-    const head = ["parent", "bits", ...(measured ? ["loss without"] : []), ...(DATA.folds ? ["found again"] : [])];
+    const head = ["parent", "bits", ...(measured ? ["loss increase"] : []), ...(DATA.folds ? ["in folds"] : [])];
     const rows = parents.map((edge) => [
       link(edge.from), finite(edge.bits) ? fixed(edge.bits, 3) : "–",
       ...(measured ? [finite(edge.loss) ? signed(edge.loss, 4) : "–"] : []),
       ...(DATA.folds ? [finite(edge.again) ? edge.again + " of " + DATA.folds : "–"] : []),
     ]);
     left.append(table(head, rows, { name: "Parents of " + f.name }));
-    const notes = [`Bits: what the parent says about ${short(f.name)} when ${short(DATA.target)} is known.`];
-    if (measured) notes.push("Loss without: how much the log-loss rises if the edge is taken out.");
-    if (DATA.folds) notes.push("Found again: in how many of the models fitted without a fold.");
+    const notes = [`Bits: information about ${short(f.name)} given ${short(DATA.target)}.`];
+    if (measured) notes.push("Loss increase: how much the log-loss rises if the edge is removed.");
+    if (DATA.folds) notes.push("In folds: number of cross-validation models with this edge.");
     left.append(el("p", { class: "quiet" }, notes.join(" ")));
   } else left.append(el("p", { class: "quiet" }, `Its only parent is ${short(DATA.target)}.`));
   if (children.length) {
@@ -148,15 +148,15 @@ function inspect(i) {
   if (!f.p) return;
   const host = el("figure");
   right.append(host, el("p", { class: "quiet" }, `Log-odds of ${short(DATA.classes[state.class], 30)}, value by value. `,
-    el("button", { type: "button", class: "plain", onclick: () => showFeature(i, true) }, "See it in full")));
+    el("button", { type: "button", class: "plain", onclick: () => showFeature(i, true) }, "Show details")));
   drawn(host, (node, width) => node.append(effectChart(f, state.class, -1, width, true)));
 }
 const link = (i) => el("button", { type: "button", class: "plain", onclick: () => window.chooseNode(i, true) }, short(DATA.features[i].name));
 
 function factsLine(f) {
-  const kinds = { number: "a number", time: "a date or time", category: "a category" };
+  const kinds = { number: "numeric", time: "date or time", category: "categorical" };
   const parts = [`${kinds[f.kind]}, ${whole(f.arity)} ${f.kind === "category" ? "values" : "intervals"}`];
   if (finite(f.bits)) parts.push(fixed(f.bits, 3) + " bits about " + short(DATA.target));
-  if (finite(f.loss)) parts.push("loss without it " + signed(f.loss, 4));
+  if (finite(f.loss)) parts.push("loss increase without it " + signed(f.loss, 4));
   return el("p", { class: "facts-line" }, parts.map((text) => el("span", {}, text)));
 }

@@ -4,7 +4,7 @@ function startTrust() {
   if (!host || !t) return;
   const two = DATA.classes.length === 2;
   if (!two)
-    host.append(el("div", { class: "bar whole" }, el("label", {}, "Class ", choice("Class in the pictures", DATA.classes, state.class, (c) => { state.class = c; drawTwo(); }))));
+    host.append(el("div", { class: "bar whole" }, el("label", {}, "Class ", choice("Class to plot", DATA.classes, state.class, (c) => { state.class = c; drawTwo(); }))));
   const reliability = el("div", { class: "tile" }), histogram = el("div", { class: "tile" });
   host.append(reliability, histogram);
   const drawTwo = () => { drawReliability(reliability, t.reliability[state.class]); drawHistogram(histogram, t.histogram[state.class]); };
@@ -42,17 +42,17 @@ function frame(width, height, name, xs, ys, xName, yName, xText = fixed, yText =
 
 function drawReliability(tile, bins) {
   const name = short(DATA.classes[state.class], 30), host = el("figure");
-  clear(tile).append(el("h3", {}, "Does a probability mean what it says?"), host,
-    el("p", { class: "quiet" }, `Rows in groups of like probability of ${name}: on the diagonal as many are of the class as was said. Lines: 95 % intervals. Larger dots: more rows.`));
+  clear(tile).append(el("h3", {}, "Calibration"), host,
+    el("p", { class: "quiet" }, `Rows binned by the predicted probability of ${name}. On the diagonal, predicted probability and observed frequency agree. Lines: 95 % intervals. Larger dots: more rows.`));
   drawn(host, (node, width) => {
-    const size = Math.min(width, 400), { chart, x, y } = frame(width, size * 0.86, `Reliability of the probability of ${name}`, [0, 1], [0, 1], "probability said", "share of the class");
+    const size = Math.min(width, 400), { chart, x, y } = frame(width, size * 0.86, `Reliability diagram for ${name}`, [0, 1], [0, 1], "predicted probability", "observed frequency");
     chart.append(sv("line", { class: "ghost", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
     chart.append(sv("path", { class: "curve", "stroke-width": 1.4, d: bins.map(([p, s], i) => `${i ? "L" : "M"}${x(p)} ${y(s)}`).join("") }));
     const most = Math.max(...bins.map((b) => b[2]));
     for (const [p, s, n] of bins) {
       const [low, high] = wilson(s, n);
       chart.append(sv("line", { class: "whisker", x1: x(p), x2: x(p), y1: y(low), y2: y(high) }));
-      chart.append(tipped(sv("circle", { class: "dot", cx: x(p), cy: y(s), r: 3 + 3 * Math.sqrt(n / most) }), `said ${percent(p)}, was ${percent(s)}\n95 %: ${percent(low)} to ${percent(high)}\n${whole(n)} rows`));
+      chart.append(tipped(sv("circle", { class: "dot", cx: x(p), cy: y(s), r: 3 + 3 * Math.sqrt(n / most) }), `predicted ${percent(p)}, observed ${percent(s)}\n95 %: ${percent(low)} to ${percent(high)}\n${whole(n)} rows`));
     }
     node.append(chart);
   });
@@ -60,7 +60,7 @@ function drawReliability(tile, bins) {
 
 function drawHistogram(tile, [all, own]) {
   const name = short(DATA.classes[state.class], 30), host = el("figure");
-  clear(tile).append(el("h3", {}, "How sure is it?"), host, el("p", { class: "quiet" }, `Rows by the probability of ${name}; blue: those that are ${name}. A good model has few rows in the middle.`));
+  clear(tile).append(el("h3", {}, "Predicted probabilities"), host, el("p", { class: "quiet" }, `Distribution of the predicted probability of ${name}; blue: rows that are ${name}. The fewer rows in the middle, the better the classes are separated.`));
   drawn(host, (node, width) => {
     const most = Math.max(...all) || 1, height = Math.min(width, 400) * 0.86;
     const { chart, x, y, bottom } = frame(width, height, `Histogram of the probability of ${name}`, [0, 1], [0, most], `probability of ${name}`, "rows", fixed, (t) => (t >= 10000 ? whole(t / 1000) + "k" : whole(t)));
@@ -90,17 +90,17 @@ function thresholds({ true: hit, false: alarm }) {
     const ratio = +falseAlarm.value / ((+falseAlarm.value) + (+missed.value) || 1);
     slide.setAttribute("aria-valuetext", fixed(at, 3));
     const fact = (text, value) => el("div", {}, el("b", {}, value), text);
-    clear(out).append(fact("threshold", fixed(at, 3)), fact("taken as " + yes, percent(flagged / n)), fact(`of them ${yes}`, flagged ? percent(hit[k] / flagged) : "–"),
-      fact(`of all ${yes} found`, positives ? percent(hit[k] / positives) : "–"), fact("errors", percent((alarm[k] + positives - hit[k]) / n)),
-      fact("cost of 1,000 rows", fixed(cost(k), 1)), fact("least cost, at " + fixed(best / steps, 3), fixed(cost(best), 1)), fact("best by theory", fixed(ratio, 3)));
+    clear(out).append(fact("threshold", fixed(at, 3)), fact("predicted " + yes, percent(flagged / n)), fact("precision", flagged ? percent(hit[k] / flagged) : "–"),
+      fact("recall", positives ? percent(hit[k] / positives) : "–"), fact("error rate", percent((alarm[k] + positives - hit[k]) / n)),
+      fact("cost per 1,000 rows", fixed(cost(k), 1)), fact("lowest cost, at " + fixed(best / steps, 3), fixed(cost(best), 1)), fact("optimal if calibrated", fixed(ratio, 3)));
     host.redraw?.();
   };
   for (const input of [falseAlarm, missed, slide]) input.addEventListener("input", show);
-  tile.append(el("h3", {}, "Where to draw the line"),
-    el("p", { class: "quiet", style: "margin-bottom:.8rem" }, `A row is taken as ${yes} from this probability on. Give what errors cost you, in any unit.`),
-    el("div", { class: "costs" }, el("label", { for: "cost-alarm" }, `Taking ${no} for ${yes}`, falseAlarm), el("label", { for: "cost-miss" }, `Taking ${yes} for ${no}`, missed)),
+  tile.append(el("h3", {}, "Decision threshold"),
+    el("p", { class: "quiet", style: "margin-bottom:.8rem" }, `Rows with at least this probability are predicted as ${yes}. Enter what each kind of error costs you, in any unit.`),
+    el("div", { class: "costs" }, el("label", { for: "cost-alarm" }, `Cost of a false positive (${no} predicted as ${yes})`, falseAlarm), el("label", { for: "cost-miss" }, `Cost of a false negative (${yes} predicted as ${no})`, missed)),
     el("label", { for: "threshold" }, "Threshold"), slide, out, host,
-    el("p", { class: "quiet" }, "Cost of 1,000 rows by threshold. If the probabilities are right, the least cost is at the cost of a false alarm over the sum of both costs."));
+    el("p", { class: "quiet" }, "Cost per 1,000 rows by threshold. For calibrated probabilities, the optimal threshold is the cost of a false positive divided by the sum of both costs."));
   drawn(host, (node, width) => {
     const costs = hit.map((_, k) => cost(k)), high = Math.max(...costs) || 1;
     const { chart, x, y, top, bottom } = frame(width, 220, "Cost by threshold", [0, 1], [0, high], "threshold", "cost", fixed, (v) => whole(v));
@@ -119,30 +119,30 @@ function confusion(counts) {
   const body = counts.map((row, i) => el("tr", {}, el("th", { scope: "row" }, short(DATA.classes[i], 20)), row.map((n, j) => {
     const share = sums[i] ? n / sums[i] : 0, tone = i === j ? "--blue" : "--down";
     return tipped(el("td", { style: `background:color-mix(in srgb, var(${tone}) ${(share * 42).toFixed(0)}%, var(--paper))` }, n ? whole(n) : ""),
-      `${short(DATA.classes[i])} taken as ${short(DATA.classes[j])}\n${percent(share)} of its ${whole(sums[i])} rows`);
+      `${short(DATA.classes[i])} predicted as ${short(DATA.classes[j])}\n${percent(share)} of its ${whole(sums[i])} rows`);
   })));
-  return el("div", { class: "tile" + (DATA.classes.length > 6 ? " whole" : "") }, el("h3", {}, "What is taken for what"),
+  return el("div", { class: "tile" + (DATA.classes.length > 6 ? " whole" : "") }, el("h3", {}, "Confusion matrix"),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Confusion matrix" }, el("table", { class: "confusion" }, el("thead", {}, head), el("tbody", {}, body))),
-    el("p", { class: "quiet" }, "Rows: the true class. Columns: the most probable class. Darker: a larger share of the row."));
+    el("p", { class: "quiet" }, "Rows: true class. Columns: predicted class. Darker: a larger share of the row."));
 }
 
 function perClass(list) {
   const rows = list.map(([name, own, taken, right]) => [short(name, 30), whole(own), own ? percent(right / own) : "–", taken ? percent(right / taken) : "–"]);
-  return el("div", { class: "tile" }, el("h3", {}, "Class by class"),
-    el("div", { class: "tall" }, table(["class", "rows", "found", "right when said"], rows, { name: "Recall and precision" })),
-    el("p", { class: "quiet" }, "Found: the share of the class's rows that are taken as it (recall). Right when said: the share of rows taken as it that are (precision). The worst first."));
+  return el("div", { class: "tile" }, el("h3", {}, "Per class"),
+    el("div", { class: "tall" }, table(["class", "rows", "recall", "precision"], rows, { name: "Recall and precision" })),
+    el("p", { class: "quiet" }, "Recall: share of the class's rows that are predicted as it. Precision: share of the rows predicted as it that are right. Lowest recall first."));
 }
 
 function learning(curve) {
   const host = el("figure");
   drawn(host, (node, width) => {
     const losses = curve.map((c) => c.loss), low = Math.min(...losses), high = Math.max(...losses), pad = (high - low || 0.1) * 0.15;
-    const { chart, x, y } = frame(width, 240, "Learning curve", [0, curve[curve.length - 1].rows], [Math.max(0, low - pad), high + pad], "rows of the fit", "log-loss", (v) => whole(v), (v) => fixed(v, 2));
+    const { chart, x, y } = frame(width, 240, "Learning curve", [0, curve[curve.length - 1].rows], [Math.max(0, low - pad), high + pad], "training rows", "log-loss", (v) => whole(v), (v) => fixed(v, 2));
     chart.append(sv("path", { class: "curve", d: curve.map((c, i) => `${i ? "L" : "M"}${x(c.rows)} ${y(c.loss)}`).join("") }));
-    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.rows), cy: y(c.loss), r: 5 }), `${whole(c.rows)} rows\nlog-loss ${fixed(c.loss, 4)}\nerrors ${percent(c.errors)}`));
+    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.rows), cy: y(c.loss), r: 5 }), `${whole(c.rows)} rows\nlog-loss ${fixed(c.loss, 4)}\nerror rate ${percent(c.errors)}`));
     node.append(chart);
   });
-  return el("div", { class: "tile" }, el("h3", {}, "Would more rows help?"), host, el("p", { class: "quiet" }, "Log-loss on a fifth of the rows that no fit saw. While the line falls, more rows help."));
+  return el("div", { class: "tile" }, el("h3", {}, "Learning curve"), host, el("p", { class: "quiet" }, "Log-loss on a held-out fifth of the rows. While the curve falls, more data helps."));
 }
 
 function known(curve) {
@@ -150,22 +150,22 @@ function known(curve) {
   drawn(host, (node, width) => {
     const all = [...curve.map((c) => c.loss), ...refits.map((c) => c.refit)];
     const low = Math.min(...all), high = Math.max(...all), pad = (high - low || 0.1) * 0.15;
-    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known inputs", [0, 1], [Math.max(0, low - pad), high + pad], "share of inputs known", "log-loss", (v) => percent(v), (v) => fixed(v, 2));
+    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known features", [0, 1], [Math.max(0, low - pad), high + pad], "share of features known", "log-loss", (v) => percent(v), (v) => fixed(v, 2));
     const path = (list, key) => list.map((c, i) => `${i ? "L" : "M"}${x(c.known)} ${y(c[key])}`).join("");
     chart.append(sv("path", { class: "curve", d: path(curve, "loss") }));
     if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, "refit") }));
-    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.known), cy: y(c.loss), r: 5 }), `${percent(c.known)} of the inputs known\nlog-loss ${fixed(c.loss, 4)}` + (c.refit != null ? `\nfitted on these alone ${fixed(c.refit, 4)}` : "")));
+    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.known), cy: y(c.loss), r: 5 }), `${percent(c.known)} of the features known\nlog-loss ${fixed(c.loss, 4)}` + (c.refit != null ? `\nrefitted on only these ${fixed(c.refit, 4)}` : "")));
     node.append(chart);
   });
-  return el("div", { class: "tile" }, el("h3", {}, "What if inputs are unknown?"), host,
-    el("p", { class: "quiet" }, "Log-loss with a random part of the inputs known and the rest summed out." + (refits.length ? " Dashed: the same model fitted again on just the known columns." : "")));
+  return el("div", { class: "tile" }, el("h3", {}, "Unknown features"), host,
+    el("p", { class: "quiet" }, "Log-loss with a random subset of the features known and the rest marginalized." + (refits.length ? " Dashed: the same model refitted on only the known columns." : "")));
 }
 
 function slices(list) {
-  const tile = el("div", { class: "tile whole" }, el("h3", {}, "Where it serves worst"));
-  if (!list.length) { tile.append(el("p", { class: "quiet" }, "No value of a feature stands out.")); return tile; }
-  const rows = list.map((s) => [`${short(s.feature, 30)}: ${short(s.value, 30)}`, whole(s.rows), fixed(s.loss, 3), fixed(s.expected, 3), percent(s.errors), s.sure ? el("span", { class: "flag" }, "too sure") : ""]);
-  tile.append(table(["rows with", "rows", "log-loss", "it expects", "errors", ""], rows, { name: "Worst slices" }),
-    el("p", { class: "quiet" }, `Over all rows the log-loss is ${fixed(DATA.scores.model.loss, 3)}. Where the loss is what the model expects, the rows are hard; where it is more, the model is too sure of itself.`));
+  const tile = el("div", { class: "tile whole" }, el("h3", {}, "Worst slices"));
+  if (!list.length) { tile.append(el("p", { class: "quiet" }, "No value of any feature stands out.")); return tile; }
+  const rows = list.map((s) => [`${short(s.feature, 30)}: ${short(s.value, 30)}`, whole(s.rows), fixed(s.loss, 3), fixed(s.expected, 3), percent(s.errors), s.sure ? el("span", { class: "flag" }, "overconfident") : ""]);
+  tile.append(table(["slice", "rows", "log-loss", "expected log-loss", "error rate", ""], rows, { name: "Worst slices" }),
+    el("p", { class: "quiet" }, `Log-loss over all rows: ${fixed(DATA.scores.model.loss, 3)}. Where it matches the loss the model expects from its own probabilities, the rows are hard to predict; where it is higher, the model is overconfident.`));
   return tile;
 }

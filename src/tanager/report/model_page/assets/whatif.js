@@ -42,7 +42,7 @@ function startAsking() {
     const name = el("div", { class: "name" }, el("label", { for: id, title: f.name }, short(f.name, 60)), said);
     const box = el("div", { class: "control unknown" }, name);
     const unknown = f.arity, missing = f.missing < f.arity;
-    const words = () => (codes[i] === unknown ? (raw[i] === undefined ? "unknown" : "never seen: unknown") : codes[i] === f.missing ? "missing" : f.kind === "number" ? called(f, codes[i]) : "");
+    const words = () => (codes[i] === unknown ? (raw[i] === undefined ? "unknown" : "not seen in training: unknown") : codes[i] === f.missing ? "missing" : f.kind === "number" ? called(f, codes[i]) : "");
     if (f.kind === "number" && !f.temporal) {
       const cells = f.cuts.length + 1;
       const number = el("input", { type: "number", step: "any", id, placeholder: "unknown", autocomplete: "off" });
@@ -51,7 +51,7 @@ function startAsking() {
       slide.addEventListener("input", () => { set(i, typical(f, Math.min(cells - 1, +slide.value))); update(); });
       const pair = el("div", { class: "pair" }, number, slide);
       box.append(pair);
-      const forget = el("button", { type: "button", class: "plain", "aria-label": "Forget " + f.name, title: "unknown", onclick: () => { set(i, undefined); update(); } }, "×");
+      const forget = el("button", { type: "button", class: "plain", "aria-label": "Clear " + f.name, title: "unknown", onclick: () => { set(i, undefined); update(); } }, "×");
       const right = el("span", { class: "right" }, said);
       if (missing) right.append(el("button", { type: "button", class: "plain", onclick: () => { set(i, null); update(); } }, "missing"));
       right.append(forget);
@@ -80,8 +80,8 @@ function startAsking() {
   const entropy = (p) => p.reduce((sum, x) => (x > 0 ? sum - x * Math.log2(x) : sum), 0);
 
   function showAnswer(p) {
-    clear(answer).append(el("h3", {}, `${short(DATA.target, 40)} given what is known`));
-    if (!p) { answer.append(el("p", { class: "quiet" }, "Too many features that hang together are unknown: fill in some more.")); return; }
+    clear(answer).append(el("h3", {}, `${short(DATA.target, 40)} given the known features`));
+    if (!p) { answer.append(el("p", { class: "quiet" }, "Too many dependent features are unknown. Fill in some more.")); return; }
     const order = p.map((_, c) => c);
     if (C > 10) order.sort((a, b) => p[b] - p[a]);
     const bars = el("div", { class: "posterior" });
@@ -101,13 +101,13 @@ function startAsking() {
     } }));
     const rows = costs.actions.map((name, a) => el("tr", {}, el("th", { scope: "row" }, short(String(name), 40)), shown ? names.map((_, c) => cost(a, c)) : null, cells[a]));
     const head = el("tr", {}, el("td"), shown ? names.map((name) => el("th", { scope: "col" }, short(name, 24))) : null, el("th", { scope: "col" }, "expected"));
-    decision.append(el("h3", {}, "What to do"), said, el("div", { class: "scroll" }, el("table", { class: "decide" }, el("thead", {}, head), el("tbody", {}, rows))),
-      shown ? el("p", { class: "quiet" }, "What each action costs under each class: change the numbers to see what they decide.") : null);
+    decision.append(el("h3", {}, "Decision"), said, el("div", { class: "scroll" }, el("table", { class: "decide" }, el("thead", {}, head), el("tbody", {}, rows))),
+      shown ? el("p", { class: "quiet" }, "Cost of each action per true class. Change the numbers to see the decision change.") : null);
     return (p) => {
       decision.hidden = !p;
       if (!p) return;
       const { action, expected, margin } = model.cheapest(p, costs);
-      said.textContent = `${action}${margin === margin ? `: ${plain(+margin.toPrecision(3))} less than the next best` : ""}`;
+      said.textContent = `${action}${margin === margin ? `: ${plain(+margin.toPrecision(3))} cheaper than the next best` : ""}`;
       expected.forEach((cost, a) => { cells[a].textContent = fixed(cost, 2); rows[a].classList.toggle("chosen", costs.actions[a] === action); });
     };
   }
@@ -131,7 +131,7 @@ function startAsking() {
     const figure = el("figure");
     why.append(figure);
     drawn(figure, (node, width) => node.append(waterfall(prior, shown, names[target], names[rival], width)));
-    why.append(el("figcaption", {}, `Log-odds of ${short(names[target], 30)} against ${short(names[rival], 30)}: the terms add up exactly. Parents are added before their children, and what they have said is not said again: a feature that says much alone may add nothing.`));
+    why.append(el("figcaption", {}, `Log-odds of ${short(names[target], 30)} against ${short(names[rival], 30)}. The contributions add up exactly. Parents come before their children, and information a feature shares with its parents counts only for the parents, so a feature that is informative on its own may contribute nothing.`));
   }
 
   function waterfall(prior, steps, target, rival, width) {
@@ -141,7 +141,7 @@ function startAsking() {
     const total = ends[ends.length - 1], low = Math.min(0, ...ends), high = Math.max(0, low + 0.4, ...ends);
     const x = scale(low, high, names + 10, width - right), height = top + row * (steps.length + 2);
     const chart = sv("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, height, role: "img",
-      "aria-label": `From ${signed(prior)} before any feature to ${signed(total)} log-odds of ${target} against ${rival}: ` + steps.map((s) => `${s.name} ${s.value} ${signed(s.step)}`).join("; ") });
+      "aria-label": `From a prior of ${signed(prior)} to ${signed(total)} log-odds of ${target} against ${rival}: ` + steps.map((s) => `${s.name} ${s.value} ${signed(s.step)}`).join("; ") });
     chart.append(sv("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height }));
     const bar = (at, from, to, kind, text, value, tipText) => {
       const y = top + row * at, a = Math.min(x(from), x(to));
@@ -151,9 +151,9 @@ function startAsking() {
       if (at <= steps.length) chart.append(sv("line", { class: "link", x1: x(to), x2: x(to), y1: y + row - 5, y2: y + row + 4 }));
     };
     const letters = Math.floor(names / 6.5);
-    bar(0, 0, prior, "total", "before", prior, "the shares of the classes");
+    bar(0, 0, prior, "total", "prior", prior, "class frequencies");
     steps.forEach((s, at) => bar(at + 1, ends[at], ends[at + 1], s.step >= 0 ? "up" : "down", short(s.value ? s.name + " " + s.value : s.name, letters), s.step, `${s.name} ${s.value}\n${signed(s.step)} log-odds (${factor(s.step)})`));
-    bar(steps.length + 1, 0, total, "total", "in all", total, factor(total));
+    bar(steps.length + 1, 0, total, "total", "total", total, factor(total));
     return chart;
   }
 
@@ -161,12 +161,12 @@ function startAsking() {
   let turn = 0;
   function showNext(p) {
     const mine = ++turn;
-    clear(next).append(el("h3", {}, "The most useful next question"));
+    clear(next).append(el("h3", {}, "Most useful next question"));
     if (!p) return;
     const open = F.map((_, i) => i).filter((i) => codes[i] === F[i].arity && F[i].arity > 1 && F[i].arity <= 400);
     const list = el("ul", { class: "questions" }), gains = [];
     next.append(list);
-    if (!open.length) { list.append(el("li", {}, "Everything is known.")); return; }
+    if (!open.length) { list.append(el("li", {}, "All features are known.")); return; }
     const price = (i) => prices[F[i].name] || 0;
     const work = () => {
       if (mine !== turn) return;
@@ -180,7 +180,7 @@ function startAsking() {
       clear(list).append(...gains.slice(0, 4).map(([gain, i]) => el("li", {},
         el("button", { type: "button", class: "plain", onclick: () => lookAt(i) }, short(F[i].name, 32)),
         el("span", { class: "num" }, costs ? `saves ${fixed(gain, 3)}${price(i) ? ` for ${plain(price(i))}` : ""}` : `−${fixed(gain, 3)} bits`))));
-      if (costs && !(gains[0][2] > 0)) next.append(el("p", { class: "quiet" }, "No question is worth its price: decide."));
+      if (costs && !(gains[0][2] > 0)) next.append(el("p", { class: "quiet" }, "No question is worth its price. Decide now."));
       next.dataset.ready = mine;
     };
     setTimeout(work);
@@ -217,7 +217,7 @@ function startAsking() {
     said.textContent = what + " copied.";
   }
   const tools = el("div", { class: "bar" },
-    el("button", { type: "button", onclick: () => { setAll({}); said.textContent = "Everything is unknown."; } }, "Forget all"),
+    el("button", { type: "button", onclick: () => { setAll({}); said.textContent = "All features are unknown."; } }, "Reset"),
     el("button", { type: "button", onclick: () => {
       const hash = "#ask=" + encodeURIComponent(JSON.stringify(known()));
       history.replaceState(null, "", hash);
@@ -228,17 +228,17 @@ function startAsking() {
       copy(JSON.stringify({ known: known(), probabilities: p && Object.fromEntries(names.map((n, c) => [n, p[c]])) }, null, 1), "JSON");
     } }, "Copy as JSON"));
   if (DATA.loadable) {
-    const number = el("input", { type: "number", min: 0, max: DATA.loadable.length - 1, value: 0, "aria-label": "Number of the row", style: "width:6rem" });
+    const number = el("input", { type: "number", min: 0, max: DATA.loadable.length - 1, value: 0, "aria-label": "Row number", style: "width:6rem" });
     const load = () => {
       const row = DATA.loadable[+number.value];
-      if (!row) { said.textContent = `There are rows 0 to ${DATA.loadable.length - 1}.`; return; }
+      if (!row) { said.textContent = `Enter a row from 0 to ${DATA.loadable.length - 1}.`; return; }
       F.forEach((f, i) => {
         codes[i] = row[1][i];
         raw[i] = codes[i] >= f.arity ? undefined : codes[i] === f.missing ? null : f.kind === "number" ? typical(f, codes[i]) : f.values[codes[i]];
         controls[i].show();
       });
       update();
-      said.textContent = `Row ${number.value} is of the class ${names[row[0]]}.`;
+      said.textContent = `Row ${number.value} has class ${names[row[0]]}.`;
     };
     tools.append(el("span", {}, number, " ", el("button", { type: "button", onclick: load }, "Load row")));
   }
@@ -252,7 +252,7 @@ function startAsking() {
   controls.forEach((c) => c.show());
   const read = () => {
     if (!location.hash.startsWith("#ask=")) return false;
-    try { setAll(JSON.parse(decodeURIComponent(location.hash.slice(5)))); } catch { said.textContent = "The link could not be read."; return false; }
+    try { setAll(JSON.parse(decodeURIComponent(location.hash.slice(5)))); } catch { said.textContent = "The link can't be read."; return false; }
     return true;
   };
   if (read()) $("ask").scrollIntoView();
