@@ -11,7 +11,6 @@ __all__ = ["trusted_types"]
 # What a fitted classifier consists of, besides learners and losses.
 PARTS = (
     "classifiers.bayesnet.BayesNetClassifier",
-    "classifiers.fitting.Asked",
     "classifiers.fitting.KeptCounts",
     "classifiers.info.Info",
     "codes.codebook.Codebook",

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tanager.classifiers.fitting import (
-    RUN_PARAMETERS,
+    Fit,
     KeptCounts,
     OnlyFromCounts,
-    learn_network,
+    model_options,
     open_context,
     open_progress,
 )
@@ -284,9 +284,13 @@ class BayesNetClassifier(NetworkPredictor):
         with open_progress(self.verbose) as progress:
             context = self._context(progress)
             codebook, rows = self._encode(X, y, sample_weight, classes, context)
-            options = {k: v for k, v in self.get_params().items() if k not in RUN_PARAMETERS}
-            learned = learn_network(codebook, rows, options, self.checkpoint, context)
-        return self._take(*learned, context.info)
+            fit = Fit(codebook, rows, model_options(self), context, self.checkpoint)
+            structure = fit.learn_structure()
+            structure, tables = fit.learn_tables(structure)
+            network, kept_counts = fit.make_network(structure, tables)
+            if fit.store is not None:
+                fit.store.clear()
+        return self._take(network, kept_counts, context.info)
 
     def _take(
         self, network: Network, kept_counts: KeptCounts | None, info: Mapping[str, Any]

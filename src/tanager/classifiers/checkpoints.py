@@ -21,13 +21,11 @@ from typing import Any, NoReturn
 
 from tanager import __version__
 from tanager.atomic import remove_abandoned, write_text
-from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.options import identify_option
-from tanager.structure import FitPlan, JointLearner, Structure
-from tanager.training.model import JointTables
+from tanager.structure import Structure
 
 SECONDS = 120.0  # between two writes within a stage
 _DELETE = "Delete the folder to fit from the start."
@@ -135,27 +133,6 @@ class FitCheckpoint:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         write_text(self.folder / name, json.dumps(content))
-
-
-def learn_structure(
-    counts: Counts, plan: FitPlan, store: FitCheckpoint | None
-) -> tuple[Structure, JointTables | None]:
-    """Learn a structure, or read it where a checkpoint has it; also the tables learned with it."""
-    found = None if store is None else store.structure()
-    if found is not None:
-        plan.context.record("structure").update(found[1])
-        return found[0], None
-    if store is not None:
-        store.begin("structure")
-    learner = plan.structure_learner
-    assert learner is not None
-    if isinstance(learner, JointLearner):
-        # Tables learned together with the structure are no part of the checkpoint's file.
-        return learner.learn_jointly(counts, plan)
-    structure = learner.learn(counts, plan)
-    if store is not None:
-        store.keep_structure(structure, plan.context.record("structure"))
-    return structure, None
 
 
 def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:

@@ -7,18 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tanager.classifiers.checkpoints import FitCheckpoint, learn_structure
-from tanager.classifiers.gaps import (
-    MOST_DRAWS,
-    add_expected,
-    complete_rows,
-    expect_and_maximise,
-)
+from tanager.classifiers.checkpoints import FitCheckpoint
+from tanager.classifiers.gaps import MOST_DRAWS, add_expected, complete_rows, expect_and_maximise
 from tanager.classifiers.priors import (
     check_class_weight,
     class_shares,
@@ -34,7 +29,7 @@ from tanager.classifiers.priors import (
 from tanager.codes import Codebook, Rows
 from tanager.codes.hashing import Fold, fingerprint_rows
 from tanager.codes.targets import class_factors
-from tanager.counts import Counts, FamilyCounts, PriorCounts, Trees, fingerprint_counts
+from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
@@ -47,8 +42,7 @@ from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearn
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.parameters.tables import HeldOutRows, drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
-from tanager.structure import Constraints, FitPlan, Fixed, SelectiveKDB, Structure
-from tanager.structure.constraints import Limits
+from tanager.structure import FitPlan, Fixed, JointLearner, SelectiveKDB, Structure
 
 # How a fit is run is no property of its model: equal models have equal files,
 # byte for byte, whatever engine and however many threads learned them.
@@ -56,6 +50,11 @@ RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
 TRIAL_ROWS = 20, 100_000  # from and up to so many rows tables of counts are tried on half of them
 TRIAL_SEED = 0xD21F
 RESAMPLING = 0xB007  # names the random streams of the rounds
+
+
+def model_options(clf: Any) -> dict[str, Any]:
+    """Return an estimator's parameters that its model depends on, those of learners too."""
+    return {k: v for k, v in clf.get_params().items() if k not in RUN_PARAMETERS}
 
 
 def open_context(
@@ -91,52 +90,29 @@ def open_progress(verbose: int) -> AbstractContextManager[Progress]:
     return RichProgress() if verbose > 0 else LongWork()
 
 
-class Asked(NamedTuple):
-    """A learner as it was asked for."""
-
-    text: str
-    options: Any
-
-
 @dataclass(frozen=True, eq=False)
 class KeptCounts:
-    """A learner whose choices are made, with the counts it has seen."""
+    """The counts of all rows so far, and the learner that estimates tables from them."""
 
-    learner: CountLearner
+    learner: CountLearner  # its choices made
     classes: Floats  # (n_classes,)
     families: list[FamilyCounts]
-    asked: tuple[Asked, Asked]  # the learners of structure and parameters as they were asked for
-
-    @classmethod
-    def start(
-        cls,
-        learner: ParameterLearner,
-        structure: Structure,
-        counts: Counts,
-        plan: FitPlan,
-        asked: tuple[Any, Any],
-    ) -> KeptCounts | None:
-        """Keep the counts of a fit, if its parameters come from counts alone."""
-        if not isinstance(learner, CountLearner):
-            return None
-        classes, trees = learner.prior_counts(structure, counts, plan)
-        return cls(learner, classes, list(trees.counts), _as_asked(*asked))
+    asked: dict[str, tuple[str, Any]]  # the learners of the first fit, as text and as data
 
     def check(self, structure: Any, parameters: Any) -> None:
-        """Refuse learners that are not those of the first rows."""
-        now = _as_asked(structure, parameters)
-        for axis, given, first in zip(("structure", "parameters"), now, self.asked, strict=True):
-            if given.options != first.options:
+        """Refuse learners other than those of the first fit."""
+        for axis, (text, data) in _identify(structure, parameters).items():
+            if data != self.asked[axis][1]:
                 raise ConfigurationError(
-                    f"{axis}={given.text}, but the first rows were learned with "
-                    f"{axis}={first.text}. partial_fit goes on with the same learners: set it "
-                    "back, or fit on all rows."
+                    f"{axis}={text}, but the first rows were learned with "
+                    f"{axis}={self.asked[axis][0]}. partial_fit can't change learners: set it "
+                    "back, or call fit on all rows."
                 )
 
     def add(
         self, rows: Rows, structure: Structure, context: FitContext, *, sum_out: bool
     ) -> KeptCounts:
-        """Return the counts with more rows; with `sum_out` as the tables so far expect gaps."""
+        """Return the counts with more rows; with `sum_out`, gaps count as the tables expect."""
         counts = Counts(rows, context)
         if sum_out and counts.has_gaps:
             by = self.learner if self.learner.generative else HDP()
@@ -151,14 +127,10 @@ class KeptCounts:
         return self.learner.from_counts(self.classes, Trees(self.families), context)
 
 
-def _as_asked(structure: Any, parameters: Any) -> tuple[Asked, Asked]:
-    one, other = resolve_pair(structure, parameters)
-    return _options(one), _options(other)
-
-
-def _options(learner: Any) -> Asked:
-    """Return a learner as a text and as data; a function without a name stands for itself."""
-    return Asked(repr(learner), identify_option(learner, "", lambda value, _: value))
+def _identify(structure: Any, parameters: Any) -> dict[str, tuple[str, Any]]:
+    """Return both learners as text and as data; a function without a name stands for itself."""
+    learners = zip(("structure", "parameters"), resolve_pair(structure, parameters), strict=True)
+    return {axis: (repr(one), identify_option(one, "", lambda v, _: v)) for axis, one in learners}
 
 
 class OnlyFromCounts:
@@ -180,188 +152,172 @@ class OnlyFromCounts:
         return MethodType(self._method, classifier)
 
 
-class Learned(NamedTuple):
-    """What a fit gives: the network, and the counts where `partial_fit` may add to them."""
+class Fit:
+    """One fit: structure, tables and network of coded rows, with the estimator's options."""
 
-    network: Network
-    kept_counts: KeptCounts | None
+    def __init__(
+        self,
+        codebook: Codebook,
+        rows: Rows,
+        options: Mapping[str, Any],
+        context: FitContext,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        check_class_weight(options["class_weight"], codebook.classes)
+        self.codebook, self.rows, self.options, self.context = codebook, rows, options, context
+        self.learner, self.plan = _plan(codebook, options, context)
+        self.counts = self.filled = Counts(rows, context)
+        if codebook.missing == "marginalize" and self.counts.has_gaps:
+            # Where rows are left out one by one, a row's copies would speak for it.
+            alone = isinstance(self.plan.structure_learner, SelectiveKDB)
+            completed = complete_rows(self.counts, self.plan, 1 if alone else MOST_DRAWS)
+            self.filled = Counts(completed, context)
+        self.store: FitCheckpoint | None = None
+        if checkpoint is not None:
+            data = fingerprint_rows(codebook, rows, context)
+            self.store = FitCheckpoint(checkpoint, options, data, context)
 
+    def learn_structure(self) -> Structure:
+        """Learn the structure, or read it where a checkpoint has it."""
+        with self.context.stage("structure") as record:
+            structure = self._structure()
+            information = self.filled.mi().tolist()
+            record["mutual_information"] = dict(zip(structure.names, information, strict=True))
+        facts = self.context.record("codes")
+        facts["rows"] = self.rows.n_rows
+        if not self.rows.weighted:  # counts of weighted rows would reveal the weights
+            facts["fingerprint"] = fingerprint_counts(self.counts.classes, self.counts.values)
+        return structure
 
-def learn_network(
-    codebook: Codebook,
-    rows: Rows,
-    options: Mapping[str, Any],
-    checkpoint: str | os.PathLike[str] | None,
-    context: FitContext,
-) -> Learned:
-    """Learn structure and tables from rows coded by the codebook, with the estimator's options."""
-    class_weight = options["class_weight"]
-    check_class_weight(class_weight, codebook.classes)
-    learner, plan = _plan(codebook, options, context)
-    counts, store = Counts(rows, context), None
-    filled = _filled(counts, codebook, plan)
-    if checkpoint is not None:
-        data = fingerprint_rows(codebook, rows, context)
-        store = FitCheckpoint(checkpoint, options, data, context)
-    with context.stage("structure") as record:
-        structure, plan = _learn_structure(learner, filled, codebook, plan, store)
-        informed = zip(codebook.domain.names, filled.mi().tolist(), strict=True)
-        record["mutual_information"] = dict(informed)
-    facts = context.record("codes")
-    facts["rows"] = rows.n_rows
-    if not rows.weighted:  # the counts of weighted rows tell of the weights, too
-        facts["fingerprint"] = fingerprint_counts(counts.classes, counts.values)
-    if store is not None:
-        # With counts and a plan of its own, this stage has the same passes whether the one
-        # before it was run or read.
-        store.begin("parameters")
-        has_gaps, plan = filled is not counts, replace(plan)
-        counts = Counts(rows, context)
-        filled = Counts(filled.rows, context) if has_gaps else counts
-    observed = counts
-    with context.stage("parameters") as record:
-        if plan.prior is not None and not reads_prior_counts(learner):
-            more = with_prior_rows(structure, filled, plan.prior)
-            counts = filled = Counts(more, context)
-            plan = replace(plan, prior=None)
-        learner = learner.choose(structure, filled, plan)
-        if filled is not counts and isinstance(learner, CountLearner):
-            tables, counts, record["em"] = expect_and_maximise(learner, structure, counts, plan)
+    def _structure(self) -> Structure:
+        """Learn on groups where the parameters read those; leave out what the audit does."""
+        counts, learner, store = self.filled, self.plan.structure_learner, self.store
+        if isinstance(self.learner, GroupedLearner):
+            self.plan = self.plan.for_rows(counts)
+            counts = self.plan.grouped_counts
+        plan, names = self.plan, self.codebook.domain.names
+        found = None if store is None else store.structure()
+        if store is not None and found is None:
+            store.begin("structure")
+        if found is not None:
+            structure = found[0]
+            self.context.record("structure").update(found[1])
+        elif isinstance(learner, JointLearner):
+            # Tables learned with the structure need all of it, and aren't in the checkpoint.
+            structure, tables = learner.learn_jointly(counts, plan)
+            self.plan = replace(plan, joint_tables=tables)
+            if plan.limits is not None:
+                plan.limits.check_structure(structure)
+            return structure
         else:
-            tables = learner.learn(structure, filled, plan)
-        required = None if plan.limits is None else plan.limits.required
-        structure, tables = drop_unread(structure, tables, required)
-    shares = class_shares(options["class_prior"], codebook.classes, counts.classes)
-    counted, before = isinstance(learner, CountLearner), tables
-    tables = set_class_shares(tables, shares, counts.classes, counted=counted)
-    tables = weigh_classes(tables, class_weight, codebook.classes, counts.classes)
-    asked = options["structure"], options["parameters"]
-    kept = KeptCounts.start(learner, structure, counts, plan, asked)
-    known_network = network_prior(options["prior"])
-    history = () if known_network is None else known_network.history
-    held, calibration = before.held_out, None
-    if held is not None and options["prior"] is None:  # whose rows may be among those held out
-        moved = log_posterior(held.log_posteriors + tables.log_prior - before.log_prior)
-        weights = held.weights
-        if shares is not None:
-            weights = weights * (shares / np.maximum(counts.classes, 1e-300))[held.labels]
-        calibration = Calibration.of(moved, held.labels, weights)
-        held = replace(held, log_posteriors=moved)
-    tables = replace(tables, held_out=None)
-    network = Network(codebook, structure, tables, history, calibration)
-    if counted and TRIAL_ROWS[0] <= rows.n_rows <= TRIAL_ROWS[1]:
-        # Tables of counts fit their own rows too well: what they're worth shows on other rows.
-        halves = [rows.subset(Fold(TRIAL_SEED, 2, 0, inside=inside)) for inside in (True, False)]
-        tried = learner.learn(structure, Counts(halves[0], context.inner()), plan.inner())
-        tried, others = replace(tried, log_prior=tables.log_prior), halves[1].gather()
-        found = log_posterior(replace(network, tables=tried).log_joint_of_codes(others.codes))
+            assert learner is not None
+            structure = learner.learn(counts, plan)
+            if store is not None:
+                store.keep_structure(structure, self.context.record("structure"))
+        left = {at for at, name in enumerate(names) if self.codebook.leaves_out(name)}
+        if 0 < len(set(structure.selected) - left) < len(structure.selected):
+            structure = structure.without(left)
+        if plan.limits is not None:
+            plan.limits.check_structure(structure, left)
+        return structure
+
+    def learn_tables(self, structure: Structure) -> tuple[Structure, Tables]:
+        """Learn the tables; also return the structure without the parents that none reads."""
+        if self.store is not None:
+            # Fresh counts and a fresh plan make the passes of this stage the same, whether the
+            # structure was learned or read.
+            self.store.begin("parameters")
+            had_gaps, self.plan = self.filled is not self.counts, replace(self.plan)
+            self.counts = Counts(self.rows, self.context)
+            self.filled = Counts(self.filled.rows, self.context) if had_gaps else self.counts
+        self.observed, plan = self.counts, self.plan
+        with self.context.stage("parameters") as record:
+            if plan.prior is not None and not reads_prior_counts(self.learner):
+                more = with_prior_rows(structure, self.filled, plan.prior)
+                self.counts = self.filled = Counts(more, self.context)
+                self.plan = plan = replace(plan, prior=None)
+            self.learner = learner = self.learner.choose(structure, self.filled, plan)
+            if self.filled is not self.counts and isinstance(learner, CountLearner):
+                learned = expect_and_maximise(learner, structure, self.counts, plan)
+                tables, self.counts, record["em"] = learned
+            else:
+                tables = learner.learn(structure, self.filled, plan)
+            required = None if plan.limits is None else plan.limits.required
+            return drop_unread(structure, tables, required)
+
+    def make_network(
+        self, structure: Structure, tables: Tables
+    ) -> tuple[Network, KeptCounts | None]:
+        """Return the network, and the counts where `partial_fit` may add to them."""
+        learner, options, classes = self.learner, self.options, self.codebook.classes
+        sums, seen = self.counts.classes, self.observed.classes
+        shares = class_shares(options["class_prior"], classes, sums)
+        counted, before = isinstance(learner, CountLearner), tables
+        tables = set_class_shares(tables, shares, sums, counted=counted)
+        tables = weigh_classes(tables, options["class_weight"], classes, sums)
+        prior_network = network_prior(options["prior"])
+        history = () if prior_network is None else prior_network.history
+        held, calibration = before.held_out, None
+        if held is not None and options["prior"] is None:  # prior rows may be among those held out
+            moved = log_posterior(held.log_posteriors + tables.log_prior - before.log_prior)
+            weights = held.weights
+            if shares is not None:
+                weights = weights * (shares / np.maximum(sums, 1e-300))[held.labels]
+            calibration = Calibration.of(moved, held.labels, weights)
+            held = replace(held, log_posteriors=moved)
+        tables = replace(tables, held_out=None)
+        network, kept = Network(self.codebook, structure, tables, history, calibration), None
+        if isinstance(learner, CountLearner):
+            totals, trees = learner.prior_counts(structure, self.counts, self.plan)
+            asked = _identify(options["structure"], options["parameters"])
+            kept = KeptCounts(learner, totals, list(trees.counts), asked)
+            if TRIAL_ROWS[0] <= self.rows.n_rows <= TRIAL_ROWS[1]:
+                held = self._try_on_half(network)
+        expected = seen if shares is None else shares
+        assumed = expected * class_factors(options["class_weight"], classes, seen)
+        given = self.rows, self.observed, (expected, assumed), held, self.context
+        return replace(network, reference=measure_reference(network, *given)), kept
+
+    def _try_on_half(self, network: Network) -> HeldOutRows:
+        """Learn tables from half of the rows, and judge the others by them.
+
+        Tables of counts fit their own rows too well to be judged by them.
+        """
+        halves = [self.rows.subset(Fold(TRIAL_SEED, 2, 0, inside=one)) for one in (True, False)]
+        counts, others = Counts(halves[0], self.context.inner()), halves[1].gather()
+        tables = self.learner.learn(network.structure, counts, self.plan.inner())
+        tables = replace(tables, log_prior=network.tables.log_prior)
+        found = log_posterior(replace(network, tables=tables).log_joint_of_codes(others.codes))
         ones = np.ones(others.n_rows) if others.weights is None else others.weights
-        held = HeldOutRows(found, others.labels, ones)
-    expected = observed.classes if shares is None else shares
-    assumed = expected * class_factors(class_weight, codebook.classes, observed.classes)
-    reference = measure_reference(network, rows, observed, (expected, assumed), held, context)
-    learned = Learned(replace(network, reference=reference), kept)
-    if store is not None:
-        store.clear()
-    return learned
-
-
-def find_structure(
-    codebook: Codebook, rows: Rows, options: Mapping[str, Any], context: FitContext
-) -> Structure:
-    """Learn the structure alone, as `learn_network` does first."""
-    learner, plan = _plan(codebook, options, context)
-    filled = _filled(Counts(rows, context), codebook, plan)
-    return _learn_structure(learner, filled, codebook, plan, None)[0]
-
-
-def _filled(counts: Counts, codebook: Codebook, plan: FitPlan) -> Counts:
-    """Return the counts, or where unknown values are summed out those of completed rows."""
-    if codebook.missing != "marginalize" or not counts.has_gaps:
-        return counts
-    # Copies of a row would let its own values speak for it where it is left out.
-    one = isinstance(plan.structure_learner, SelectiveKDB)
-    return Counts(complete_rows(counts, plan, 1 if one else MOST_DRAWS), counts.context)
+        return HeldOutRows(found, others.labels, ones)
 
 
 def _plan(
     codebook: Codebook, options: Mapping[str, Any], context: FitContext
 ) -> tuple[ParameterLearner, FitPlan]:
     """Return the parameter learner, and what the fit is asked for."""
-    structure_learner, learner = resolve_pair(*_asked(options))
-    prior = read_prior(options["prior"], codebook)
-    limits = _limits(codebook, options["constraints"], prior)
-    signs = _signs(learner, codebook, options)
-    return learner, FitPlan(context, structure_learner, signs, limits, prior)
-
-
-def _asked(options: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return structure and parameters as asked for; "auto" is the structure of a prior network."""
     structure, network = options["structure"], network_prior(options["prior"])
     if structure == "auto" and network is not None:
         structure = Fixed(dict(network.structure.parents))
-    return structure, options["parameters"]
-
-
-def _limits(codebook: Codebook, given: Any, prior: PriorCounts | None) -> Limits | None:
-    """Return the constraints on the features by their places."""
-    constraints = with_prior_arcs(given, prior, codebook.domain.names)
-    if constraints is None:
-        return None
-    if not isinstance(constraints, Constraints):
-        raise ConfigurationError(
-            f"constraints={constraints!r}. Allowed: None, or tanager.Constraints(...)."
-        )
-    return constraints.resolve(codebook.domain.names, codebook.target.name)
-
-
-def _signs(
-    learner: ParameterLearner, codebook: Codebook, options: Mapping[str, Any]
-) -> Mapping[int, Any]:
-    """Return along which features classes rise or fall."""
+    structure_learner, learner = resolve_pair(structure, options["parameters"])
+    prior, limits = read_prior(options["prior"], codebook), None
+    constraints = with_prior_arcs(options["constraints"], prior, codebook.domain.names)
+    if constraints is not None:
+        limits = constraints.resolve(codebook.domain.names, codebook.target.name)
     if options["monotonic"] and not isinstance(learner, GroupedLearner):
         raise ConfigurationError(
-            f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'.",
+            f"parameters={options['parameters']!r} can't be monotonic. Use parameters='layered'.",
             parameter="monotonic",
         )
-    return read_signs(options["monotonic"], codebook)
-
-
-def _learn_structure(
-    learner: ParameterLearner,
-    counts: Counts,
-    codebook: Codebook,
-    plan: FitPlan,
-    store: FitCheckpoint | None,
-) -> tuple[Structure, FitPlan]:
-    """Learn the structure, without the columns that the audit leaves out; also the plan with it.
-
-    Parameters that read parents by groups have the structure learned on those.
-    """
-    if isinstance(learner, GroupedLearner):
-        plan = plan.for_rows(counts)
-        counts = plan.grouped_counts
-    structure, joint_tables = learn_structure(counts, plan, store)
-    if joint_tables is not None:
-        if plan.limits is not None:
-            plan.limits.check_structure(structure)
-        # Tables that were learned together with the structure would not fit less of it.
-        return structure, replace(plan, joint_tables=joint_tables)
-    names = codebook.domain.names
-    left = {at for at, name in enumerate(names) if codebook.leaves_out(name)}
-    rest = set(structure.selected) - left
-    if 0 < len(rest) < len(structure.selected):
-        structure = structure.without(left)
-    if plan.limits is not None:
-        plan.limits.check_structure(structure, left)
-    return structure, plan
+    signs = read_signs(options["monotonic"], codebook)
+    return learner, FitPlan(context, structure_learner, signs, limits, prior)
 
 
 def resampled_structures(
     clf: Any, X: Any, y: Any, sample_weight: ArrayLike | str | None, rounds: int
 ) -> Iterator[Structure]:
     """Iterate over structures of rows drawn with replacement; see `edge_confidence`."""
-    options = {k: v for k, v in clf.get_params().items() if k not in RUN_PARAMETERS}
+    options = model_options(clf)
     context = clf._context(Progress())
     codebook, rows = clf._encode(X, y, sample_weight, None, context)
     chunk = rows.gather()
@@ -371,4 +327,4 @@ def resampled_structures(
         drawn = context.generator(RESAMPLING, at).choice(n_rows, n_rows, p=chances)
         codes = np.ascontiguousarray(chunk.codes[:, drawn])
         some = Rows.in_memory(codebook.domain, codes, chunk.labels[drawn])
-        yield find_structure(codebook, some, options, context.inner())
+        yield Fit(codebook, some, options, context.inner()).learn_structure()

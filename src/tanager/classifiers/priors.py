@@ -306,7 +306,11 @@ def with_prior_arcs(
         for child, (parents, _) in (prior.families.items() if prior else ())
         for parent in parents
     ]
-    if not arcs or (constraints is not None and not isinstance(constraints, Constraints)):
+    if constraints is not None and not isinstance(constraints, Constraints):
+        raise ConfigurationError(
+            f"constraints={constraints!r}. Allowed: None, or tanager.Constraints(...)."
+        )
+    if not arcs:
         return constraints
     known = constraints or Constraints()
     return replace(known, required=[*known.required, *arcs])
