@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any, NamedTuple, Protocol, cast, overload
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,13 @@ class FamilyCounts(NamedTuple):
         """Return the codes (label, parents, feature) of the cells seen, (n_variables, n_cells)."""
         assert self.radix is not None, "dense counts have no list of cells"
         return self.radix.decode(self.keys)
+
+    def seen(self) -> tuple[Ints, Floats]:
+        """Return the codes of the cells with a count, (n_variables, n_cells), and their counts."""
+        if self.dense is None:
+            return self.codes(), self.cells
+        places = np.nonzero(self.dense)
+        return np.array(places, np.int64), self.dense[places]
 
     def to_dense(self) -> Floats:
         """Return the counts as an array of shape `arities`.
@@ -107,25 +114,20 @@ class FamilyCounts(NamedTuple):
     def _runs(self) -> RunStack:
         """Return the cells seen as one sorted run."""
         radix, keys, cells = self.radix, self.keys, self.cells
-        if radix is None or self.dense is not None:
-            assert self.dense is not None
-            seen = np.nonzero(self.dense)
+        if radix is None:
+            codes, cells = self.seen()
             radix = Radix(self.arities, tuple(range(len(self.arities) - 1)))
-            keys, cells = radix.keys(np.array(seen)), self.dense[seen]
+            keys = radix.keys(codes)
         stack = RunStack(radix, np.iinfo(np.int64).max)
         stack.add(keys, cells)
         return stack
 
 
 class Trees(Sequence[ContextTree]):
-    """The context trees of families, each built from its counts when it is asked for.
+    """The context trees of families, each built from its counts when it's asked for.
 
-    A tree takes several times the memory of its counts, so trees are worked on one
-    by one; only small ones are kept.
-
-    n_folds, left_out: as in `FamilyCounts.tree`.
-    kept: where small trees are kept, and looked for, by `names`.
-    names: the families of the counts.
+    A tree takes several times the memory of its counts: only small ones are kept, in `kept` by
+    their families, `names`. For `n_folds` and `left_out` see `FamilyCounts.merged`.
     """
 
     def __init__(
@@ -136,11 +138,8 @@ class Trees(Sequence[ContextTree]):
         kept: dict[Family, ContextTree] | None = None,
         names: Sequence[Family] = (),
     ) -> None:
-        self.counts = counts
-        self._n_folds = n_folds
-        self._left_out = left_out
-        self._kept = {} if kept is None else kept
-        self._names = names
+        self.counts, self._names, self._kept = counts, names, {} if kept is None else kept
+        self._n_folds, self._left_out = n_folds, left_out
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -149,12 +148,7 @@ class Trees(Sequence[ContextTree]):
         """Return the counts that the trees are built from, by class."""
         return [family.merged(self._n_folds, self._left_out) for family in self.counts]
 
-    @overload
-    def __getitem__(self, at: int) -> ContextTree: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[ContextTree]: ...
-    def __getitem__(self, at: int | slice) -> ContextTree | Sequence[ContextTree]:
-        """Build one tree, or the trees of a slice."""
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
         name = self._names[at] if self._names else None
@@ -176,14 +170,12 @@ def count_families(
 ) -> list[FamilyCounts]:
     """Count the given families, in one pass or in as few as the memory limit allows.
 
-    A family with more than `max_cells` distinct (context, value) pairs is
-    counted without its last parents, which is said in a warning; the tree then
-    has no nodes at those depths, and every estimator backs off.
+    A family with more than `max_cells` distinct (context, value) pairs loses its last parents,
+    with a warning: its tree has no nodes at those depths, and every estimator backs off.
 
-    A row with an unknown member is not counted. With `parent_arities`, where a
-    feature's arity is one larger than the domain's, its unknowns count as one
-    more value wherever it is a parent: the counts of a shorter context then
-    include the rows in which a later parent is unknown.
+    Rows with an unknown member aren't counted. A feature whose `parent_arities` is one more than
+    its arity counts its unknowns as one more value wherever it's a parent, so that shorter
+    contexts include the rows in which a later parent is unknown.
     """
     if max_cells is None:
         max_cells = most_cells(len(families))
@@ -200,9 +192,9 @@ def count_families(
     for (feature, parents), counts in zip(families, found, strict=True):
         if counts.n_parents < len(parents):
             warnings.warn(
-                f"Feature {domain.names[feature]!r}: more than {max_cells:,} combinations of "
-                f"its value with the class and {len(parents)} parents occur; only the first "
-                f"{counts.n_parents} parents were counted. Merge rare values of its parents, or "
+                f"Feature {domain.names[feature]!r} occurs in more than {max_cells:,} combinations "
+                f"with the class and its {len(parents)} parents: only the first "
+                f"{counts.n_parents} parents were counted. Merge rare values of the parents, or "
                 "lower k.",
                 UserWarning,
                 stacklevel=2,
@@ -235,14 +227,9 @@ def _radix(domain: Domain, parent_arities: Ints, family: Family) -> Radix:
 
 
 def _groups(radices: Sequence[Radix], n_rows: int, context: FitContext) -> Iterator[list[Radix]]:
-    """Split families, in order, so that the counts of a group stay within the memory limit.
-
-    The sizes are those of rows of which no two are alike, at most; a further
-    pass over the kept codes costs little beside the work that it shares out.
-    """
+    """Split families, in order, so that the counts of a group fit into memory for any rows."""
     jobs = int(getattr(context.engine, "n_jobs", 1))
-    group: list[Radix] = []
-    total = 0
+    group, total = list[Radix](), 0
     for radix in radices:
         n_cells = prod(radix.arities)
         size = 8 * n_cells * jobs
@@ -306,9 +293,7 @@ def _add_keys(radix: Radix, counts: Floats | RunStack, keys: Ints, weights: Floa
     """Add rows' keys to the counts of a family."""
     if isinstance(counts, RunStack):
         run = collapse(keys, weights)
-        if len(counts.radix.members) < len(radix.members):
-            run = recode(radix, counts.radix, *run)
-        counts.add(*run)
+        counts.add(*recode(radix, counts.radix, *run))
     else:
         native.count_keys(keys[0], weights, counts)
 
@@ -365,9 +350,7 @@ class _ExpectedPass(FamilyPass):
         total_weight: float,
     ) -> None:
         super().__init__(radices, max_cells)
-        self.first = first
-        self.expectation = expectation
-        self.total_weight = total_weight
+        self.first, self.expectation, self.total_weight = first, expectation, total_weight
 
     def zero(self) -> list[Floats | RunStack]:
         return [*super().zero(), np.zeros(2)]
@@ -396,11 +379,7 @@ class _ExpectedPass(FamilyPass):
 
 
 def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
-    """Build the tree from cells in lexicographic order.
-
-    codes (n_variables, n_cells): class, parents, feature; possibly without the
-    last parents, whose levels then stay empty.
-    """
+    """Build the tree from sorted cells; parents that weren't counted have empty levels."""
     arity = arities[-1]
     n_cells = cells.shape[0]
     depth = codes.shape[0] - 1

@@ -1,9 +1,7 @@
-"""Counts by fold: the fold of a row joins its class while counting.
+"""Counts by fold: while counting, the label of a row is ``fold * n_classes + class``.
 
-A pass that counts by class counts by (fold, class) when it is given labels
-``fold * n_classes + class``, so that no pass knows about folds. What was
-counted then has the fold as an axis, and "all rows but those of a fold" is a
-subtraction, exact because counts are.
+No pass needs to know about folds. Its counts have the fold as an axis, and leaving a fold out is
+a subtraction, which is exact because counts are.
 """
 
 from __future__ import annotations
@@ -30,37 +28,22 @@ class FoldPlan(NamedTuple):
         """Return the domain with (fold, class) in place of the class."""
         if self.n_folds * domain.n_classes > MOST_LABELS:
             raise ConfigurationError(
-                f"{self.n_folds} folds of {domain.n_classes:,} classes are more than "
-                f"{MOST_LABELS:,} together. Use parameters without folds, such as 'hdp'."
+                f"{self.n_folds} folds of {domain.n_classes:,} classes exceed the limit of "
+                f"{MOST_LABELS:,} labels. Use parameters without folds, such as 'hdp'."
             )
         return replace(domain, n_classes=self.n_folds * domain.n_classes)
-
-    def relabel(self, chunk: Chunk, n_classes: int) -> Chunk:
-        """Return the chunk with (fold, class) in place of the class."""
-        fold = folds_of(self.seed, chunk.indices, self.n_folds).astype(np.uint16)
-        return chunk._replace(labels=chunk.labels + fold * np.uint16(n_classes))
 
 
 class FoldPass:
     """Runs a pass over rows whose labels are (fold, class)."""
 
     def __init__(self, inner: Any, plan: FoldPlan, n_classes: int) -> None:
-        self._inner = inner
-        self._plan = plan
-        self._n_classes = n_classes
-
-    def zero(self) -> Any:
-        """Return the statistic of no rows."""
-        return self._inner.zero()
+        self.zero, self.merge, self.finish = inner.zero, inner.merge, inner.finish
+        self._inner, self._plan, self._n_classes = inner, plan, n_classes
 
     def update(self, state: Any, chunk: Chunk) -> Any:
-        """Add a chunk."""
-        return self._inner.update(state, self._plan.relabel(chunk, self._n_classes))
-
-    def merge(self, a: Any, b: Any) -> Any:
-        """Merge two statistics."""
-        return self._inner.merge(a, b)
-
-    def finish(self, state: Any) -> Any:
-        """Finish the statistic."""
-        return self._inner.finish(state)
+        """Add a chunk, relabelled."""
+        plan = self._plan
+        fold = folds_of(plan.seed, chunk.indices, plan.n_folds).astype(np.uint16)
+        labels = chunk.labels + fold * np.uint16(self._n_classes)
+        return self._inner.update(state, chunk._replace(labels=labels))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Domain
-from tanager.counts.runs import NO_WEIGHTS, Radix, RunStack, collapse
+from tanager.counts.runs import NO_WEIGHTS
 from tanager.numerics import Floats, Ints
 
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB a thread
@@ -33,11 +33,8 @@ class PairCounts(NamedTuple):
 
     def joint(self, pair: int) -> Floats:
         """Return one pair's counts, shape (arity_i, arity_j, n_classes)."""
-        shape = (
-            int(self.domain.arities[self.left[pair]]),
-            int(self.domain.arities[self.right[pair]]),
-            self.domain.n_classes,
-        )
+        features = [self.left[pair], self.right[pair]]
+        shape = *self.domain.arities[features].tolist(), self.domain.n_classes
         start = int(self.start[pair])
         return self.flat[start : start + int(np.prod(shape))].reshape(shape)
 
@@ -158,18 +155,12 @@ class PairPass:
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         bits = self.by_bits if chunk.weights is None else np.zeros_like(self.by_bits)
         if bits.any():
-            which = (self.left[bits], self.right[bits], self.start[bits])
-            held, left, right = _compact(which[0], which[1])
-            native.count_pairs_by_bits(
-                np.ascontiguousarray(chunk.codes[held]),
-                chunk.labels,
-                arities[held],
-                n_classes,
-                left,
-                right,
-                which[2],
-                state,
-            )
+            # The features that occur, and the pairs by their places among them.
+            used = np.isin(np.arange(len(arities)), [self.left[bits], self.right[bits]])
+            held, place = np.flatnonzero(used), np.cumsum(used) - 1
+            codes, sizes = np.ascontiguousarray(chunk.codes[held]), (arities[held], n_classes)
+            which = (place[self.left[bits]], place[self.right[bits]], self.start[bits])
+            native.count_pairs_by_bits(codes, chunk.labels, *sizes, *which, state)
         if not bits.all():
             which = (self.left[~bits], self.right[~bits], self.start[~bits])
             native.count_pairs(
@@ -185,47 +176,3 @@ class PairPass:
     def finish(self, state: Floats) -> PairCounts:
         """Wrap the counts."""
         return PairCounts(self.left, self.right, self.start, state, self.domain)
-
-
-def _compact(left: Ints, right: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return the features that occur, and the pairs in terms of their positions."""
-    occurs = np.zeros(int(max(left.max(), right.max())) + 1, np.bool_)
-    occurs[left] = occurs[right] = True
-    place = np.cumsum(occurs, dtype=np.int64) - 1
-    return np.flatnonzero(occurs), place[left], place[right]
-
-
-class WidePairPass:
-    """Gathers the `PairCells` of the given pairs."""
-
-    def __init__(self, domain: Domain, pairs: Sequence[tuple[int, int]]) -> None:
-        self.radices = [
-            Radix((domain.n_classes, *(int(domain.arities[f]) for f in pair)), pair)
-            for pair in pairs
-        ]
-
-    def zero(self) -> list[RunStack]:
-        """Return no cells."""
-        return [RunStack(radix, np.iinfo(np.int64).max) for radix in self.radices]
-
-    def update(self, state: list[RunStack], chunk: Chunk) -> list[RunStack]:
-        """Add a chunk."""
-        for radix, runs in zip(self.radices, state, strict=True):
-            runs.add(*collapse(*radix.encode(chunk)))
-        return state
-
-    def merge(self, a: list[RunStack], b: list[RunStack]) -> list[RunStack]:
-        """Add up."""
-        for mine, other in zip(a, b, strict=True):
-            mine.absorb(other)
-        return a
-
-    def finish(self, state: list[RunStack]) -> list[PairCells]:
-        """Decode the keys."""
-        found = []
-        for radix, runs in zip(self.radices, state, strict=True):
-            keys, counts = runs.total()
-            label, left, right = radix.decode(keys)
-            n_labels, *arities = radix.arities
-            found.append(PairCells(left, right, label, counts, (arities[0], arities[1], n_labels)))
-        return found

@@ -1,4 +1,4 @@
-"""Rows that were never seen: what experts know, as counts to be added."""
+"""Prior knowledge as counts that are added to those of the rows."""
 
 from __future__ import annotations
 
@@ -26,22 +26,17 @@ class PriorCounts:
     def add(
         self, families: Sequence[Family], counts: Sequence[FamilyCounts], names: Sequence[str]
     ) -> list[FamilyCounts]:
-        """Return the families' counts by class with the prior's.
-
-        The prior is spread evenly over further parents.
-        """
-        pairs = zip(families, counts, strict=True)
-        return [self._add(*family, known, names) for family, known in pairs]
-
-    def _add(
-        self, feature: int, parents: tuple[int, ...], counts: FamilyCounts, names: Sequence[str]
-    ) -> FamilyCounts:
-        if feature not in self.families:
-            return counts
-        shape = counts.arities
-        moved = self.aligned(feature, parents, shape, names)
-        spread = prod(shape[1 + at] for at in range(len(parents)) if moved.shape[1 + at] == 1)
-        return counts.plus(FamilyCounts.from_dense(np.broadcast_to(moved / spread, shape).copy()))
+        """Return the families' counts with the prior's, spread evenly over further parents."""
+        found = list(counts)
+        for at, (feature, parents) in enumerate(families):
+            if feature in self.families:
+                shape = counts[at].arities
+                moved = self.aligned(feature, parents, shape, names)
+                axes = range(1, 1 + len(parents))
+                spread = moved / prod(shape[axis] for axis in axes if moved.shape[axis] == 1)
+                more = FamilyCounts.from_dense(np.broadcast_to(spread, shape).copy())
+                found[at] = counts[at].plus(more)
+        return found
 
     def aligned(
         self, feature: int, parents: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str]
@@ -53,8 +48,8 @@ class PriorCounts:
         own, values = self.families[feature]
         if prod(shape) > MAX_CELLS:
             raise MemoryBoundError(
-                f"The prior for {names[feature]!r} would be spread over {prod(shape):,} cells, "
-                f"beyond the bound of {MAX_CELLS:,}. Learn a structure with fewer parents."
+                f"The prior for {names[feature]!r} would need {prod(shape):,} cells, more than the "
+                f"limit of {MAX_CELLS:,}. Learn a structure with fewer parents."
             )
         # Parents that the structure lacks are summed out.
         values = values.sum(axis=tuple(1 + at for at, p in enumerate(own) if p not in parents))

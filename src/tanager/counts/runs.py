@@ -78,9 +78,10 @@ class Radix:
                 rest, codes[at] = np.divmod(rest, self.arities[at])
         return codes
 
-    def without_last_parent(self) -> Radix:
-        """Return the key's variables without the last parent."""
-        return Radix((*self.arities[:-2], self.arities[-1]), (*self.members[:-2], self.members[-1]))
+    def shortened(self, n_parents: int) -> Radix:
+        """Return the key's variables with the first parents alone."""
+        arities = (*self.arities[: 1 + n_parents], self.arities[-1])
+        return Radix(arities, (*self.members[:n_parents], self.members[-1]))
 
 
 def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
@@ -131,29 +132,23 @@ class RunStack:
         """
         while len(self._runs) > 1:
             self._merge_last_two()
-        keys, counts = self._runs[0] if self._runs else self._empty()
-        while counts.shape[0] > self.max_cells and len(self.radix.members) > 1:
-            shorter = self.radix.without_last_parent()
-            keys, counts = recode(self.radix, shorter, keys, counts)
-            self.radix = shorter
-            self._runs = [(keys, counts)]
-        return keys, counts
+        if not self._runs:
+            return np.empty((len(self.radix.parts()), 0), np.int64), np.empty(0)
+        while _size(self._runs[0]) > self.max_cells and self.radix.members[1:]:
+            self.shorten(len(self.radix.members) - 2)
+        return self._runs[0]
+
+    def shorten(self, n_parents: int) -> None:
+        """Keep the first parents alone."""
+        old, self.radix = self.radix, self.radix.shortened(n_parents)
+        self._runs = [recode(old, self.radix, *run) for run in self._runs]
 
     def absorb(self, other: RunStack) -> None:
         """Add all of another stack, at the shorter of the two depths."""
-        keys, counts = other.total()
-        mine, my_counts = self.total()
-        while len(self.radix.members) > len(other.radix.members):
-            shorter = self.radix.without_last_parent()
-            mine, my_counts = recode(self.radix, shorter, mine, my_counts)
-            self.radix = shorter
-        radix = other.radix
-        while len(radix.members) > len(self.radix.members):
-            shorter = radix.without_last_parent()
-            keys, counts = recode(radix, shorter, keys, counts)
-            radix = shorter
-        self._runs = [(mine, my_counts)]
-        self.add(keys, counts)
+        run, self._runs = other.total(), [self.total()]
+        if len(self.radix.members) > len(other.radix.members):
+            self.shorten(len(other.radix.members) - 1)
+        self.add(*recode(other.radix, self.radix, *run))
 
     def _merge_last_two(self) -> None:
         (keys_b, counts_b), (keys_a, counts_a) = self._runs.pop(), self._runs.pop()
@@ -166,16 +161,15 @@ class RunStack:
         n = native.merge_runs(keys_a[0], counts_a, keys_b[0], counts_b, keys, counts)
         self._runs.append((keys[None, :n].copy(), counts[:n].copy()))
 
-    def _empty(self) -> tuple[Ints, Floats]:
-        return np.empty((len(self.radix.parts()), 0), np.int64), np.empty(0)
-
 
 def _size(run: tuple[Ints, Floats]) -> int:
     return int(run[1].shape[0])
 
 
 def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Floats]:
-    """Rewrite keys of one radix in another that lacks some parents, and sum."""
+    """Rewrite keys of one radix in another that may lack some parents, and sum."""
+    if len(new.members) == len(old.members):
+        return keys, counts
     codes = old.decode(keys)
     kept = [*range(len(new.arities) - 1), len(old.arities) - 1]
     return collapse(new.keys(codes[kept]), counts)

@@ -73,15 +73,9 @@ class ExplainingAway:
         if cells.counts.shape[0] == 0:
             return 0.0
         left, right, label, count, _ = cells
-        signs = (
-            (1, (left, right, label)),
-            (-1, (left, label)),
-            (-1, (right, label)),
-            (1, (label,)),
-            (-1, (left, right)),
-            (1, (left,)),
-            (1, (right,)),
-        )
+        with_class = (left, right, label), (left, label), (right, label), (label,)
+        margins = *with_class, (left, right), (left,), (right,)
+        signs = zip((1, -1, -1, 1, -1, 1, 1), margins, strict=True)
         # Summed over the cells, log of a margin is n log n of that margin.
         terms = sum(
             sign * float((count * np.log(cells.margin(*columns))).sum()) for sign, columns in signs

@@ -13,18 +13,17 @@ import numpy as np
 from tanager import native
 from tanager.codes import Chunk, Domain, Rows
 from tanager.codes.hashing import Fold
-from tanager.counts.families import Family, FamilyCounts, Trees, count_families
+from tanager.counts.families import Family, FamilyCounts, FamilyPass, Trees, count_families
 from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.pairs import (
     PairCells,
     PairCounts,
     PairPass,
-    WidePairPass,
     pair_tiles,
     tile_pairs,
     wide_groups,
 )
-from tanager.counts.runs import NO_WEIGHTS
+from tanager.counts.runs import NO_WEIGHTS, Radix
 from tanager.counts.scores import ConditionalInformation, PairScore
 from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
@@ -37,13 +36,9 @@ DECIMALS = 10  # to which information is rounded, so that ties are ties whatever
 class Counts:
     """Sufficient statistics of the training rows, or of all but one fold of them.
 
-    Singles (N(y), N(x, y)), pairs and families are gathered by one pass each
-    when first asked for, and kept. With `folds` every count has the fold as an
-    axis, so `without` gives the counts of the other folds by a subtraction.
-
-    rows: the training rows.
-    context: its engine runs the passes.
-    folds: how rows are dealt into folds; needed for `without`.
+    Singles (N(y), N(x, y)), pairs and families take one pass each when you first ask for them,
+    and are kept. With `folds` every count has the fold as an axis, so `without` gives the counts
+    of the other folds by a subtraction.
 
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
@@ -151,10 +146,8 @@ class Counts:
     ) -> Floats:
         """Return a score of every ordered pair i, j, shape (n_features, n_features).
 
-        Zero on the diagonal. Pairs of few values come from dense counts, the
-        others from the cells seen; both in as few passes as memory allows. Beyond
-        the memory limit the matrix itself is in a temporary file.
-        `among` is as in `cmi`; `decimals` is what scores are rounded to.
+        Zero on the diagonal. Both dense and wide pairs take as few passes as memory allows; a
+        matrix beyond the limit is in a temporary file. `among` is as in `cmi`.
         """
         n = self.domain.n_features if among is None else len(among)
         place = np.arange(self.domain.n_features)
@@ -165,7 +158,8 @@ class Counts:
             flat = self._select(pairs.flat.reshape(-1, pairs.domain.n_classes)).ravel()
             start = pairs.start // (pairs.domain.n_classes // self.domain.n_classes)
             here = PairCounts(pairs.left, pairs.right, start, flat, self.domain)
-            found = _rounded(score.joints(here), decimals)
+            found = score.joints(here)
+            found = found if decimals is None else found.round(decimals)
             size, left, right = pairs.left.shape[0], place[pairs.left], place[pairs.right]
             matrix[left, right] = found[:size]
             matrix[right, left] = found[:size] if score.symmetric else found[size:]
@@ -174,7 +168,8 @@ class Counts:
             if self.folds is not None:
                 cells = cells.without_fold(self.domain.n_classes, self._left_out)
             both = [cells] if score.symmetric else [cells, cells.swapped()]
-            found = _rounded(np.array([score.cells(one) for one in both]), decimals)
+            found = np.array([score.cells(one) for one in both])
+            found = found if decimals is None else found.round(decimals)
             i, j = int(place[i]), int(place[j])
             matrix[i, j], matrix[j, i] = found[0], found[-1]
         return matrix
@@ -185,11 +180,7 @@ class Counts:
         if kept is not None:
             return kept
         counts = self._gathered.families([(j, (i,))])[0]
-        dense = counts.dense
-        if dense is None:
-            dense = np.zeros(counts.arities)
-            dense[tuple(counts.codes())] = counts.cells
-        return self._select(dense.transpose(1, 2, 0))
+        return self._select(counts.to_dense().transpose(1, 2, 0))
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
         """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes), where it is at hand.
@@ -262,34 +253,36 @@ class _Gathered:
             left, right = tile_pairs(self._domain, *tile)
             if not len(left):
                 continue
-            pairs = self._with_singles(PairPass(self._domain, left, right))
+            gather = PairPass(self._domain, left, right)
+            if "singles" in self.__dict__:
+                pairs = self._run(gather, "pair counts")
+            else:  # gather them on the way
+                both = Passes(_SinglePass(self._domain), gather)
+                self.__dict__["singles"], pairs = self._run(both, "pair counts")
             if len(tiles) == 1 and not wide and among is None:
                 self._pairs = pairs
             yield pairs
 
-    def _with_singles(self, pass_: PairPass) -> PairCounts:
-        """Run a pass over pairs, and gather the singles on the way if they are not known."""
-        if "singles" in self.__dict__:
-            pairs: PairCounts = self._run(pass_, "pair counts")
-        else:
-            both = Passes(_SinglePass(self._domain), pass_)
-            self.__dict__["singles"], pairs = self._run(both, "pair counts")
-        return pairs
-
     def each_wide(self, among: Ints | None = None) -> Iterator[tuple[tuple[int, int], PairCells]]:
         """Iterate over the wide pairs and their cells, a pass for each group."""
-        limit = self._context.work_limit
+        limit, domain = self._context.work_limit, self._domain
         for group in wide_groups(self._pair_tiles(among)[1], self.rows.n_rows, limit):
-            yield from zip(
-                group, self._run(WidePairPass(self._domain, group), "pair counts"), strict=True
-            )
+            shapes = [(*domain.arities[list(pair)].tolist(), domain.n_classes) for pair in group]
+            radices = [
+                Radix((c, i, j), pair) for (i, j, c), pair in zip(shapes, group, strict=True)
+            ]
+            found = self._run(FamilyPass(radices, np.iinfo(np.int64).max), "pair counts")
+            for pair, shape, counts in zip(group, shapes, found, strict=True):
+                (label, left, right), cells = counts.seen()
+                yield pair, PairCells(left, right, label, cells, shape)
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
         """Return N(x_i, x_j, label) where all pairs are kept."""
         if self._pairs is None:
             return None
         low, high = min(i, j), max(i, j)
-        joint = self._pairs.joint(_triangular(low, high, self._domain.n_features))
+        place = low * self._domain.n_features - low * (low + 1) // 2 + high - low - 1
+        joint = self._pairs.joint(place)  # they stand row by row of the upper triangle
         return joint if i < j else joint.transpose(1, 0, 2)
 
     def families(self, families: list[Family]) -> list[FamilyCounts]:
@@ -312,11 +305,6 @@ class _Gathered:
         return [known[family] for family in families]
 
 
-def _triangular(i: int, j: int, n: int) -> int:
-    """Return the position of pair i < j among the upper triangle's, row by row."""
-    return i * n - i * (i + 1) // 2 + j - i - 1
-
-
 class _SinglePass:
     """Gathers N(y) and N(x_i, y)."""
 
@@ -331,15 +319,8 @@ class _SinglePass:
     def update(self, state: tuple[Floats, Floats], chunk: Chunk) -> tuple[Floats, Floats]:
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         state[0][:] += np.bincount(chunk.labels, chunk.weights, self.domain.n_classes)
-        native.count_values(
-            chunk.codes,
-            chunk.labels,
-            weights,
-            self.domain.arities,
-            self.domain.n_classes,
-            self.start,
-            state[1],
-        )
+        sizes = self.domain.arities, self.domain.n_classes, self.start
+        native.count_values(chunk.codes, chunk.labels, weights, *sizes, state[1])
         return state
 
     def merge(self, a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -349,10 +330,6 @@ class _SinglePass:
         classes, flat = state
         values = [flat[a:b].reshape(-1, self.domain.n_classes) for a, b in pairwise(self.start)]
         return classes, values
-
-
-def _rounded(scores: Floats, decimals: int | None) -> Floats:
-    return scores if decimals is None else scores.round(decimals)
 
 
 def _information(joint: Floats) -> float:
@@ -366,10 +343,9 @@ def _information(joint: Floats) -> float:
 
 
 def fingerprint_counts(classes: Floats, values: Sequence[Floats]) -> str:
-    """Return a short text that tells rows apart by their counts N(y) and N(x_i, y).
+    """Return a short text by which a report recognises training rows in any order.
 
-    The order of the rows does not matter. So a report knows whether the rows it
-    is given are those the model was fitted on, though the model keeps no row.
+    It's a hash of N(y) and N(x_i, y): the model keeps no row.
     """
     digest = hashlib.sha256(np.ascontiguousarray(classes, "<f8").tobytes())
     for joint in values:

@@ -16,7 +16,7 @@ probabilities, concentrations) is an array over the nodes or over the cells.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Self
@@ -51,26 +51,18 @@ class Contexts(EqualByArrays):
         cls,
         arity: int,
         context_arities: tuple[int, ...],
-        node_value: Ints,
-        node_parent: Ints,
-        node_child: Ints,
-        node_start: Ints,
+        value: Ints,
+        parent: Ints,
+        child: Ints,
+        start: Ints,
         cell_value: Ints,
     ) -> Contexts:
         """Find the levels of nodes that stand level by level."""
         ends = [0, 1]
         for _ in context_arities:
-            ends.append(int(node_child[min(ends[-1], len(node_child) - 1)]))
-        return cls(
-            arity,
-            context_arities,
-            np.array(ends),
-            node_value,
-            node_parent,
-            node_child,
-            node_start,
-            cell_value,
-        )
+            ends.append(int(child[min(ends[-1], len(child) - 1)]))
+        nodes = np.array(ends), value, parent, child, start
+        return cls(arity, context_arities, *nodes, cell_value)
 
     @property
     def depth(self) -> int:
@@ -239,35 +231,27 @@ class ContextTree(Contexts):
 
     def without_counts(self) -> Contexts:
         """Return the contexts alone."""
-        return Contexts(
-            self.arity,
-            self.context_arities,
-            self.level_node,
-            self.node_value,
-            self.node_parent,
-            self.node_child,
-            self.node_start,
-            self.cell_value,
-        )
+        return Contexts(*(getattr(self, field.name) for field in fields(Contexts)))
 
     def without_class(self) -> Contexts:
         """Return the prefix tree of the parents' values alone, whatever the class; no cells.
 
         Its root is the empty context, and level d has the first d parents.
         """
-        levels = [_node_level(np.zeros(1, np.int64), np.zeros(1, np.int64))]
+        none, one = np.zeros(0, np.int64), np.zeros(1, np.int64)
+
+        def without_cells(parent: Ints, value: Ints) -> Level:
+            return Level(
+                parent, value, np.zeros(len(parent) + 1, np.int64), none, np.zeros(0), none
+            )
+
+        levels = [without_cells(one, one)]
         node = np.zeros(int(self.level_node[2] - self.level_node[1]), np.int64)
         for level, arity in zip(self.levels[2:], self.context_arities[1:], strict=True):
             keys, node = np.unique(node[level.parent] * arity + level.value, return_inverse=True)
-            levels.append(_node_level(*np.divmod(keys, arity)))
+            levels.append(without_cells(*np.divmod(keys, arity)))
         tree = ContextTree.from_levels(self.arity, self.context_arities[1:], levels)
         return tree.without_counts()
-
-
-def _node_level(parent: Ints, value: Ints) -> Level:
-    """Return a level whose nodes have no cells."""
-    none = np.zeros(0, np.int64)
-    return Level(parent, value, np.zeros(len(parent) + 1, np.int64), none, np.zeros(0), none)
 
 
 def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
