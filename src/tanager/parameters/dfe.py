@@ -1,4 +1,4 @@
-"""Discriminative frequency estimates: counting, in proportion to what is not yet known."""
+"""Discriminative frequency estimates: each row counts for as much as the model errs on it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from tanager import native
 from tanager.counts import Counts
 from tanager.engines import FitContext
+from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import ParameterLearner
@@ -21,24 +22,23 @@ COPIES = 8  # of each number while tables are made of frequencies
 
 @dataclass(eq=False, repr=False)
 class DFE(ParameterLearner):
-    r"""Frequencies to which each row adds what the model does not yet give its class.
+    r"""Frequencies in which each row counts for its error under the tables so far.
 
     A cheap baseline between counting and `Discriminative`: reading the rows in
-    turn, a row of class y adds :math:`1 - P(y \mid x)` under the tables so far,
-    instead of 1, to the counts of its own cells.
+    turn, a row of class y adds :math:`1 - P(y \mid x)` instead of 1 to its counts.
 
     Parameters
     ----------
     n_passes : int
-        Times the rows are read.
+        How often the rows are read.
     m : float
-        The tables are m-estimates of the frequencies, with this m.
+        Weight of the uniform distribution in the m-estimates of the frequencies.
 
     Notes
     -----
     The result depends on the order of the rows; the passes run in one thread.
-    A context to which no row added anything answers as under an m-estimate of
-    the plain counts. A family with an unknown member takes no part in its row.
+    A context that no row added to has the m-estimate of the plain counts. A
+    family with an unknown member is left out of its row.
 
     References
     ----------
@@ -59,8 +59,8 @@ class DFE(ParameterLearner):
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Read the rows `n_passes` times."""
         context = plan.context
-        self._allow("n_passes", self.n_passes >= 1, "a whole number from 1 on")
-        self._allow("m", 0 < self.m < np.inf, "a number above 0")
+        self._allow("n_passes", is_whole(self.n_passes, 1), "a whole number from 1 on")
+        self._allow_numbers("m")
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         numbers = (f.n_contexts * f.arity * layout.n_classes for f in layout.families)
@@ -78,8 +78,8 @@ class DFE(ParameterLearner):
 
     def _count(self, layout: Layout, counts: Counts, context: FitContext) -> Floats:
         """Return the frequencies, shape (n_cells, n_classes)."""
-        sizes = np.array([[f.start, f.arity, f.n_contexts] for f in layout.families], np.int64)
-        sizes = sizes.reshape(-1, 3)
+        held = [[f.start, f.arity, f.n_contexts] for f in layout.families]
+        sizes = np.array(held, np.int64).reshape(-1, 3)
         frequencies = np.zeros((layout.n_cells, layout.n_classes))
         totals = np.zeros((1 + int(sizes[:, 2].sum()), layout.n_classes))
         rows = counts.rows
@@ -97,8 +97,7 @@ class DFE(ParameterLearner):
                 context.progress.advance(chunk.n_rows)
             misses.append(total_missed / rows.total_weight if rows.total_weight > 0 else 0.0)
         context.progress.finish()
-        info = context.record("parameters")
-        info.update(passes=self.n_passes, mean_miss=misses)
+        context.record("parameters").update(passes=self.n_passes, mean_miss=misses)
         return frequencies
 
     def _log_share(self, frequencies: Floats, axis: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,15 +32,33 @@ def additive_table(tree: ContextTree, added: float, *, backoff: bool) -> FamilyT
     return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=backoff).compact()
 
 
-def additive_spread(tree: ContextTree, added: float, *, backoff: bool) -> FamilyTable | None:
-    """Return the variances where `added` rows of every value join those of a context."""
-    rows, total = tree.cell_count + added, tree.node_counts() + added * tree.arity
-    return count_spread(tree, rows, np.full(tree.n_nodes, added), total, backoff=backoff)
+def _log_shares(weights: Floats) -> Floats:
+    return np.asarray(np.log(weights / weights.sum()))
+
+
+class _Additive(CountLearner):
+    """Adds the same number of rows to every value of a context."""
+
+    backoff = True
+
+    def family(self, tree: ContextTree) -> FamilyTable:
+        """Estimate one family."""
+        return additive_table(tree, self._added(tree.arity), backoff=self.backoff)
+
+    def spread(self, tree: ContextTree) -> FamilyTable | None:
+        """Return the variances of one family."""
+        added = self._added(tree.arity)
+        rows, total = tree.cell_count + added, tree.node_counts() + added * tree.arity
+        return count_spread(tree, rows, np.full(tree.n_nodes, added), total, backoff=self.backoff)
+
+    @abstractmethod
+    def _added(self, arity: int) -> float:
+        """Return how many rows are added to each value."""
 
 
 @dataclass(eq=False, repr=False)
-class MaximumLikelihood(CountLearner):
-    r"""Relative frequencies; a zero becomes `epsilon`, then the table is renormalised.
+class MaximumLikelihood(_Additive):
+    r"""Relative frequencies; zeros become `epsilon`, then the table is renormalised.
 
     The estimate of Pernkopf and Bilmes. Choose it to reproduce their results;
     elsewhere the m-estimate or the HDP is better calibrated.
@@ -51,7 +70,7 @@ class MaximumLikelihood(CountLearner):
 
     Notes
     -----
-    A context that never occurred answers as its longest prefix that did.
+    A context that never occurred has the estimate of its longest prefix that did.
 
     Examples
     --------
@@ -63,9 +82,11 @@ class MaximumLikelihood(CountLearner):
 
     epsilon: float = 1e-5
 
+    def _check(self) -> None:
+        self._allow_numbers("epsilon")
+
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        self._allow("epsilon", _is_positive(self.epsilon), "a number above 0")
         total, node = tree.node_counts(), tree.cell_nodes()
         # An empty root answers uniformly: every value at epsilon, renormalised.
         log_sum = np.log((total > 0) + self.epsilon * (tree.arity - np.diff(tree.node_start)))
@@ -73,21 +94,19 @@ class MaximumLikelihood(CountLearner):
         log_escape = np.log(self.epsilon) - log_sum
         return TreeTable(tree.without_counts(), log_prob, log_escape, inherit=False).compact()
 
-    def spread(self, tree: ContextTree) -> FamilyTable | None:
-        """Return the variances, those of half a row more of every value (Jeffreys)."""
-        return additive_spread(tree, 0.5, backoff=True)
+    def _added(self, arity: int) -> float:  # noqa: ARG002
+        return 0.5  # for the variances: Jeffreys' prior
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior likewise."""
-        frequencies = np.maximum(class_counts / class_counts.sum(), self.epsilon)
-        return np.log(frequencies / frequencies.sum())
+        return _log_shares(np.maximum(class_counts / class_counts.sum(), self.epsilon))
 
 
 @dataclass(eq=False, repr=False)
-class Laplace(CountLearner):
+class Laplace(_Additive):
     r"""Add-alpha smoothing, :math:`(n + \alpha) / (N + \alpha |X|)`, the class included.
 
-    There is no back-off: a context that never occurred answers uniformly.
+    There's no back-off: a context that never occurred has the uniform distribution.
 
     Parameters
     ----------
@@ -102,28 +121,26 @@ class Laplace(CountLearner):
     array([[0.153, 0.847]])
     """
 
+    backoff = False
+
     alpha: float = 1.0
 
-    def family(self, tree: ContextTree) -> FamilyTable:
-        """Estimate one family."""
-        self._allow("alpha", _is_positive(self.alpha), "a number above 0")
-        return additive_table(tree, self.alpha, backoff=False)
+    def _check(self) -> None:
+        self._allow_numbers("alpha")
 
-    def spread(self, tree: ContextTree) -> FamilyTable | None:
-        """Return the variances of one family."""
-        return additive_spread(tree, self.alpha, backoff=False)
+    def _added(self, arity: int) -> float:  # noqa: ARG002
+        return self.alpha
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior likewise."""
-        added = class_counts + self.alpha
-        return np.log(added / added.sum())
+        return _log_shares(class_counts + self.alpha)
 
 
 @dataclass(eq=False, repr=False)
-class MEstimate(CountLearner):
+class MEstimate(_Additive):
     r"""The m-estimate with back-off, :math:`(n + m / |X|) / (N + m)`.
 
-    A context that never occurred answers as its longest prefix that did.
+    A context that never occurred has the estimate of its longest prefix that did.
 
     Parameters
     ----------
@@ -135,8 +152,8 @@ class MEstimate(CountLearner):
 
     Notes
     -----
-    The class prior always has m = 1. Choosing m costs two or three more passes. What
-    was chosen, and the hold-out's log-losses, stand in ``info_["parameters"]``.
+    The class prior always has m = 1. Choosing m costs two or three more passes;
+    ``info_["parameters"]`` has the choice and the hold-out's log-losses.
 
     Examples
     --------
@@ -154,7 +171,8 @@ class MEstimate(CountLearner):
     m: float | str = "cv"
 
     def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> MEstimate:
-        """Choose m where it is to be chosen."""
+        """Choose m if it's "cv"."""
+        self._check()
         context = plan.context
         if self.m != "cv":
             return self
@@ -170,7 +188,8 @@ class MEstimate(CountLearner):
         losses = {}
         for m, log_joint in zip(self.candidates, log_joints, strict=True):
             loss = -log_posterior(log_joint)[np.arange(len(labels)), labels]
-            losses[m] = float(np.average(loss, weights=_positive(weights)))
+            weighted = weights is not None and weights.sum() > 0
+            losses[m] = float(np.average(loss, weights=weights if weighted else None))
         best = min(losses, key=lambda m: losses[m])
         context.record("parameters").update(m=best, holdout_log_loss=losses)
         return MEstimate(best)
@@ -178,10 +197,7 @@ class MEstimate(CountLearner):
     def _log_joints(
         self, structure: Structure, counts: Counts, codes: Codes, context: FitContext
     ) -> Floats:
-        """Return the log-joint of coded rows under every candidate, (n, n_rows, n_classes).
-
-        Each family's tree is built once for all candidates, some families at a time.
-        """
+        """Return the log-joint of coded rows under every candidate, (n, n_rows, n_classes)."""
         log_joints = np.repeat(
             MEstimate(1.0).log_prior(counts.classes)[None, None], len(self.candidates), 0
         ).repeat(codes.shape[1], 1)
@@ -195,28 +211,24 @@ class MEstimate(CountLearner):
                 log_joints += terms
         return log_joints
 
-    def family(self, tree: ContextTree) -> FamilyTable:
-        """Estimate one family."""
-        good = isinstance(self.m, Real) and 0 <= self.m < np.inf
-        self._allow("m", good, "'cv', or a number from 0 on")
-        return additive_table(tree, max(float(self.m), self.least) / tree.arity, backoff=True)
+    def _check(self) -> None:
+        number = isinstance(self.m, Real) and 0 <= self.m < np.inf
+        self._allow("m", self.m == "cv" or number, "'cv', or a number from 0 on")
 
-    def spread(self, tree: ContextTree) -> FamilyTable | None:
-        """Return the variances of one family."""
-        return additive_spread(tree, float(self.m) / tree.arity, backoff=True)
+    def _added(self, arity: int) -> float:
+        return max(float(self.m), self.least) / arity
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior with m = 1."""
-        added = class_counts + 1 / class_counts.shape[0]
-        return np.log(added / added.sum())
+        return _log_shares(class_counts + 1 / class_counts.shape[0])
 
 
 @dataclass(eq=False, repr=False)
 class Friedman(CountLearner):
     r"""Frequencies smoothed towards the feature's marginal by `n0` virtual rows.
 
-    Every context, however long, leans on the marginal alone: on the marginal of
-    all classes together, so that a small class is drawn towards the others.
+    Every context, however long, is smoothed towards the marginal over all classes, so a small
+    class is drawn towards the others.
     Choose it to reproduce Friedman, Geiger and Goldszmidt (and the letter table
     of Pernkopf and Bilmes); elsewhere the m-estimate or the HDP is better.
 
@@ -228,8 +240,8 @@ class Friedman(CountLearner):
     Notes
     -----
     :math:`\hat\theta_{x | \Pi} = (n + N_0 \hat P(x)) / (N_\Pi + N_0)`. A context that
-    never occurred answers by the marginal. The class prior is the frequency;
-    frequencies of zero are 1e-10.
+    never occurred has the marginal. The class prior is the frequency; frequencies of zero become
+    1e-10.
 
     References
     ----------
@@ -250,9 +262,11 @@ class Friedman(CountLearner):
 
     n0: float = 5.0
 
+    def _check(self) -> None:
+        self._allow_numbers("n0")
+
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
-        self._allow("n0", _is_positive(self.n0), "a number above 0")
         root = slice(0, int(tree.node_start[1]))
         marginal = np.full(tree.arity, self.least)
         if tree.n_cells:
@@ -270,16 +284,16 @@ class Friedman(CountLearner):
 
     def spread(self, tree: ContextTree) -> FamilyTable | None:
         """Return the variances of one family, the marginal taken as known."""
-        marginal = np.bincount(tree.cell_value[: tree.node_start[1]], minlength=tree.arity)
-        added = self.n0 * marginal / max(marginal.sum(), 1)
+        root = slice(0, int(tree.node_start[1]))
+        marginal = np.bincount(tree.cell_value[root], tree.cell_count[root], tree.arity)
+        added = self.n0 * marginal / max(tree.total, np.finfo(float).tiny)
         unseen = np.full(tree.n_nodes, self.n0 / tree.arity)
         rows, total = tree.cell_count + added[tree.cell_value], tree.node_counts() + self.n0
         return count_spread(tree, rows, unseen, total)
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Return the log frequencies of the classes."""
-        frequencies = np.maximum(class_counts / class_counts.sum(), self.least)
-        return np.log(frequencies / frequencies.sum())
+        return _log_shares(np.maximum(class_counts / class_counts.sum(), self.least))
 
 
 def _candidate_terms(
@@ -296,12 +310,3 @@ def _candidate_terms(
     for m, terms in zip(candidates, out, strict=True):
         MEstimate(m).family(tree).add_terms(codes, arities, members, terms)
     return out
-
-
-def _positive(weights: Floats | None) -> Floats | None:
-    """Return the weights, or None (all alike) where they sum to nothing."""
-    return weights if weights is not None and weights.sum() > 0 else None
-
-
-def _is_positive(value: float) -> bool:
-    return isinstance(value, Real) and 0 < value < np.inf

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -26,9 +27,9 @@ N_FOLDS = 5  # in which choices are judged on held-out rows, or tables leave the
 class ParameterLearner(Estimator, ABC):
     """Fills the tables of a given structure.
 
-    A small scikit-learn-style object: `__init__` only stores its parameters;
-    `learn` changes nothing on the object. A learner that chooses something on
-    held-out rows (a smoothing, say) does so in `choose`.
+    As in scikit-learn, `__init__` only stores its parameters; `learn` changes nothing on the
+    object. A learner that chooses something on held-out rows (a smoothing, say) does so in
+    `choose`.
     """
 
     @abstractmethod
@@ -42,29 +43,35 @@ class ParameterLearner(Estimator, ABC):
             ``counts.trees(structure)`` has every family's context tree;
             ``counts.rows`` are the training rows themselves.
         plan : FitPlan
-            What the fit is asked for, and what is known of it already. Write what is worth
-            knowing into ``plan.context.record("parameters")``.
+            What was asked of the fit, and what it knows already. What's worth reporting goes to
+            ``plan.context.record("parameters")``.
         """
 
     def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> Self:  # noqa: ARG002
         """Return the learner with all choices made that need held-out rows."""
         return self
 
+    def _allow_numbers(self, *names: str, zero: bool = False, none: bool = False) -> None:
+        """Refuse parameters that aren't finite numbers above 0, or, where asked, zero or None."""
+        allowed = ("a number from 0 on" if zero else "a number above 0") + none * ", or None"
+        for name in names:
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            good = number and 0 <= value < np.inf and (zero or value > 0)
+            self._allow(name, good or (none and value is None), allowed)
+
 
 class GroupedLearner(ParameterLearner):
     """A parameter learner that reads a feature's own values, and parents by groups of theirs.
 
-    Numbers are cut finely for it, structures are learned on the groups (``plan.groups``), and
-    it makes classes rise or fall along features where ``plan.signs`` ask for it. A parent that
-    no table reads has one group in the tables it returns, and is dropped from the network.
+    Numbers are cut finely for it, structures are learned on the groups (``plan.groups``), and it
+    makes classes rise or fall along features as ``plan.signs`` asks. A parent that no table reads
+    has one group in its tables, and is dropped from the network.
     """
 
 
 class CountLearner(ParameterLearner):
-    """A parameter learner that reads nothing but counts.
-
-    Only these can go on learning by `partial_fit`.
-    """
+    """A parameter learner that reads nothing but counts, and so can `partial_fit`."""
 
     generative = True  # whether its tables say how likely unknown values are
 
@@ -88,6 +95,7 @@ class CountLearner(ParameterLearner):
         self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
+        self._check()
         found = map_trees(self._family_and_spread, trees, context)
         families, spreads = [table for table, _ in found], [spread for _, spread in found]
         spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
@@ -95,6 +103,9 @@ class CountLearner(ParameterLearner):
 
     def _family_and_spread(self, tree: ContextTree) -> tuple[FamilyTable, FamilyTable | None]:
         return self.family(tree), self.spread(tree)
+
+    def _check(self) -> None:
+        """Refuse parameters that aren't allowed."""
 
     @abstractmethod
     def family(self, tree: ContextTree) -> FamilyTable:
@@ -125,32 +136,31 @@ def _apply_at(
 
 @dataclass(frozen=True)
 class TablePrior:
-    """Tables that experts give, and how many rows they are worth.
+    """Expert knowledge as tables, and how many rows it's worth.
 
     Parameters
     ----------
     tables : mapping or Network
         From families to tables. A family is ``"cough"``, ``"cough | smoker"`` or
-        ``"cough | sick, smoker"``, where the class may stand among the parents by its name;
+        ``"cough | sick, smoker"``, where the class may be among the parents by its name;
         or a pair ``("cough", ("sick", "smoker"))``. A table maps the parents' values (a
         tuple, or the value of a single one) to a mapping from the feature's values to
-        probabilities, or is an array, one axis per parent and the feature's last, values as
-        `Network.table` orders them. Contexts that a mapping does not name have no prior.
+        probabilities, or is an array with one axis per parent and the feature's last, values in
+        the order of `Network.table`. Contexts that a mapping doesn't name have no prior.
         The class alone, ``"sick"``, is a prior for its own probabilities.
         A network is a prior for all its tables.
     strength : float, default=10.0
-        The equivalent sample size: as many rows as each context of a table is worth. Of a
-        network: how many of its own rows were seen.
+        The equivalent sample size: how many rows each context of a table is worth. For a
+        network, how many rows drawn from it.
 
     Notes
     -----
-    The rows are added as counts, so the estimate of each context is what the learner makes of
-    ``n + strength * p``; learners trained on rows, such as the default's, see so many rows like
-    yours in which the feature's values are as probable as the prior says. Where a structure
-    has parents that the prior does not name, or the class is not named, they are spread evenly
-    over their values. The arcs that a prior names are required of the structure. With a
-    network, columns are coded as the network codes
-    them, and ``structure="auto"`` is its structure.
+    Learners from counts add the prior as counts: each context is estimated from
+    ``n + strength * p``. Learners trained on rows, such as the default, get that many copies of
+    your rows, with the feature's values as probable as the prior says. Parents of the structure
+    that the prior doesn't name, and a class it doesn't name, share the rows evenly. The structure
+    must have the arcs that a prior names. With a network, its codes are used, and
+    ``structure="auto"`` is its structure.
 
     Examples
     --------

@@ -10,7 +10,6 @@ import numpy as np
 
 from tanager import native
 from tanager.counts import ContextTree
-from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
 from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable
@@ -83,11 +82,6 @@ def tie(tree: ContextTree, tying: str) -> TiedTree:
     elif tying == "parent":
         group = tree.node_parent
         n_groups = int(tree.level_node[-2])
-    elif tying != "single":
-        allowed = ", ".join(map(repr, TYINGS))
-        raise ConfigurationError(
-            f"tying={tying!r} is not known. Allowed: {allowed}. Use 'level' unless you compare."
-        )
     nodes = tree.level_node, tree.level_cell, tree.node_start, group, tree.node_parent
     class_group = -1 if tying == "single" else 0
     return TiedTree(*nodes, tree.cell_parent, tree.cell_count, n_groups, class_group)

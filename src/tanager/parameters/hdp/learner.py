@@ -6,17 +6,19 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
+from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.parameters.hdp import fixed_point
 from tanager.parameters.hdp.fixed_point import (
+    TYINGS,
     Estimate,
     Prior,
-    TiedTree,
     count_discounts,
     solve_discounted,
     spell_unseen,
@@ -31,7 +33,8 @@ TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}
 # Beyond this many cells (1 GiB while sampling) values that a context never saw share what
 # it leaves in the ratio of the parent's means, instead of each being averaged.
 MAX_SPELLED = 1 << 24
-POSITIVE = ("root_concentration", "max_sweeps", "thinning", "n_chains", "concentration_interval")
+COUNTS = ("max_sweeps", "thinning", "n_chains", "concentration_interval")
+LEAST = {**dict.fromkeys(COUNTS, 1), "burn_in": 0, "window": 2}
 STREAM = 7  # names the sampler's random streams among those of a fit
 
 
@@ -169,7 +172,13 @@ class HDP(CountLearner):
         prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, discount)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
         if self.inference == "fixed-point":
-            estimate = self._solve(tree, tie(tree, self.tying), prior, tolerance)
+            flat, most = tie(tree, self.tying), self.max_sweeps
+            if self.discount == 0:
+                estimate = fixed_point.solve(tree, flat, prior, tolerance, most)
+            else:
+                levels = np.full(tree.depth + 1, prior.discount)
+                discounts = count_discounts(tree, flat) if discount is None else levels
+                estimate = solve_discounted(tree, flat, prior, discounts, tolerance, most)
             return estimate, estimate.table(tree).compact()
         spelled = tree.n_nodes * int(tree.node_start[1]) <= MAX_SPELLED
         tree = spell_unseen(tree) if spelled else tree
@@ -178,15 +187,6 @@ class HDP(CountLearner):
         estimate = sample(tree, tie(tree, self.tying), prior, budget, generator)
         estimate.info["unseen_averaged"] = spelled
         return estimate, estimate.table(tree).compact()
-
-    def _solve(self, tree: ContextTree, flat: TiedTree, prior: Prior, tolerance: float) -> Estimate:
-        if self.discount == 0:
-            return fixed_point.solve(tree, flat, prior, tolerance, self.max_sweeps)
-        if self.discount == "counted":
-            discounts = count_discounts(tree, flat)
-        else:
-            discounts = np.full(tree.depth + 1, prior.discount)
-        return solve_discounted(tree, flat, prior, discounts, tolerance, self.max_sweeps)
 
     def _report(self, estimates: Sequence[Estimate], context: FitContext) -> None:
         record = context.record("parameters")
@@ -198,7 +198,7 @@ class HDP(CountLearner):
             from sklearn.exceptions import ConvergenceWarning
 
             warnings.warn(
-                f"{len(late)} of {len(estimates)} families did not settle within "
+                f"{len(late)} of {len(estimates)} families didn't converge in "
                 f"max_sweeps={self.max_sweeps}; info_['parameters'] has their traces. "
                 "Raise max_sweeps or tolerance.",
                 ConvergenceWarning,
@@ -207,30 +207,30 @@ class HDP(CountLearner):
 
     def _check(self) -> None:
         self._choose("inference", TOLERANCE)
-        for name in POSITIVE:
-            self._allow(name, getattr(self, name) > 0, "a number above zero")
-        known = self.tolerance is None or self.tolerance > 0
-        self._allow("tolerance", known, "None, or a number above zero")
-        self._allow("window", self.window >= 2, "a whole number from 2 on")
-        for name in ("shape", "rate", "class_rate", "burn_in"):
-            given = getattr(self, name)
-            self._allow(name, given is None or given >= 0, "zero or more")
+        self._choose("tying", TYINGS)
+        self._allow_numbers("root_concentration")
+        self._allow_numbers("tolerance", none=True)
+        self._allow_numbers("shape", "rate", zero=True)
+        self._allow_numbers("class_rate", zero=True, none=True)
+        for name, least in LEAST.items():
+            whole = is_whole(getattr(self, name), least)
+            self._allow(name, whole, f"a whole number from {least} on")
         self._choose("start", ("fixed-point", "prior"))
         proper = self.shape > 0 and self.rate > 0 and self.class_rate != 0
         fitting = self.start != "prior" or proper
-        self._allow("start", fitting, "'fixed-point': a prior with shape or rate 0 has no mean")
+        self._allow(
+            "start", fitting, "'fixed-point', since a prior with shape or rate 0 has no mean"
+        )
         own = {"fixed-point": "counted", "gibbs": "sampled"}[self.inference]
-        text = isinstance(self.discount, str)
-        good = self.discount == own if text else 0 <= float(self.discount) < 1
-        with_inference = f" with inference={self.inference!r}"
-        self._allow("discount", good, f"a number from 0 to below 1, or {own!r}{with_inference}")
+        number = isinstance(self.discount, Real) and 0 <= self.discount < 1
+        allowed = f"a number from 0 to below 1, or {own!r} with inference={self.inference!r}"
+        self._allow("discount", number or self.discount == own, allowed)
 
 
 def _estimate_at(
     learner: HDP, trees: Sequence[ContextTree], item: tuple[int, np.random.Generator]
 ) -> tuple[Estimate, FamilyTable, FamilyTable | None]:
-    # By number: each tree is built when it is its turn, and then dropped. Of the
-    # estimate only what is reported stays.
+    # Trees are built one at a time, then dropped; of the estimate only the report is kept.
     at, generator = item
     tree = trees[at]
     estimate, table = learner.estimate(tree, generator)
