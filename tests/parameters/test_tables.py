@@ -190,4 +190,4 @@ def test_wrong_settings_are_named(learner):
     rows, _ = make(0)
     tree = build_trees(rows, [(0, ())], FitContext())[0]
     with pytest.raises(ConfigurationError, match=type(learner).__name__):
-        learner.family(tree)
+        learner.from_counts(np.ones(2), [tree], FitContext())
