@@ -72,7 +72,7 @@ def test_cumulative_probabilities_add_up():
     found = clf.predict_cumulative(X)
     assert np.allclose(np.diff(found, axis=1), clf.predict_proba(X)[:, 1:])
     assert (found[:, -1] == 1).all()
-    with pytest.raises(ConfigurationError, match="classes that stand in an order"):
+    with pytest.raises(ConfigurationError, match="needs ordered classes"):
         BayesNetClassifier("naive", "ml").fit(X, y).predict_cumulative(X)
 
 

@@ -43,91 +43,84 @@ from tanager.structure import Constraints, StructureLearner
 class BayesNetClassifier(NetworkPredictor):
     """A Bayesian network classifier: a structure and its probability tables.
 
-    Learns from any table, strings, numbers and gaps alike; gives calibrated
-    class probabilities that split exactly into one term per feature.
+    Learns from any table with strings, numbers and missing values; its calibrated
+    class probabilities split exactly into one term per feature.
 
     Parameters
     ----------
     structure : str or StructureLearner, default="auto"
         Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
-        a learner such as ``KDB(k=2)``. "auto" is what suits the parameters:
-        ``"ktree"`` for ``"layered"``, else ``"tan(adjusted=True)"``.
+        a learner such as ``KDB(k=2)``. "auto" suits the parameters: ``"ktree"`` for
+        ``"layered"``, else ``"tan(adjusted=True)"``.
     parameters : str or ParameterLearner, default="layered"
         The probability tables: ``"layered"``, ``"hdp"``, ``"m-estimate"``,
         ``"discriminative"``, ... or a learner such as ``MEstimate(m=1.0)``.
     categorical_features : "from_dtype", "all", mask, indices or names, default="from_dtype"
-        Which columns are taken as they are. ``"from_dtype"``: strings, booleans,
-        categories and Arrow dictionaries; every number is discretised.
+        Which columns aren't discretised. ``"from_dtype"``: strings, booleans, categories and
+        Arrow dictionaries.
     ordered : mapping or None, default=None
-        Categories that stand in an order: from a feature to its values, the first to
-        the last, such as ``{"size": ["S", "M", "L"]}``. Neighbours then say similar
-        things. pandas' ordered categories, Arrow's ordered dictionaries and polars'
-        enums have an order already. A value that is not in the list is an error.
+        Ordered categories: from a feature to its values from first to last, such as
+        ``{"size": ["S", "M", "L"]}``. Neighbouring values get similar estimates. pandas'
+        ordered categories, Arrow's ordered dictionaries and polars' enums need no mention. A
+        value that isn't in the list raises an error.
     dates : None, names, or mapping of names to styles, default=None
-        Columns of text that are dates. The audit finds most by itself; this is for
-        those in doubt: ``dates={"paid": "%d/%m/%Y"}``.
+        Text columns that are dates. The audit finds most; this is for ambiguous ones:
+        ``dates={"paid": "%d/%m/%Y"}``.
     monotonic : mapping or None, default=None
-        Features along which the class rises (+1) or falls (-1): with two classes the
-        probability of the second, whatever known values the others have. With more, a
-        mapping from a class to a sign, such as ``{"age": {"high": +1}}``: the odds of
-        that class against each other class. For ``parameters="layered"``.
+        Features along which the probability of the second of two classes rises (+1) or falls
+        (-1), for any known values of the others. With more classes, a mapping from a class to
+        a sign, such as ``{"age": {"high": +1}}``, for its odds against each other class. For
+        ``parameters="layered"``.
     constraints : Constraints or None, default=None
-        What is known of the structure: arcs that must be there or must not, an order of the
-        features; see `tanager.Constraints`. For every structure learner.
+        Required and forbidden arcs, and an order of the features; see `tanager.Constraints`.
     prior : mapping, Network, TablePrior or None, default=None
-        What is known of tables before the rows, for parameters from counts and the ridge of
-        ``"discriminative"``:
-        ``{"cough | smoker": table}``, or a whole network to go on from; see
-        `tanager.parameters.TablePrior`.
+        Prior knowledge of tables, such as ``{"cough | smoker": table}``, or a network to
+        continue from; see `tanager.parameters.TablePrior`.
     missing : "value" or "marginalize", default="value"
-        Whether a missing value is a value of its own, or unknown and summed out.
-        A value never seen in training is always summed out.
+        Whether a missing value is a value of its own, or unknown and summed out. Values never
+        seen in training are always summed out.
     bins : "auto", "mdl", "fine" or int, default="auto"
-        How numbers are cut: where the classes separate beyond doubt (minimum
-        description length), or there and into so many bins of equal frequency,
-        or ("fine") into bins of equal frequency alone: about 32, 64 from 1,500 rows on,
-        255 from 5,000, where a value that many rows share has a bin of its own. "auto" is
-        what suits the parameters: "fine" for ``"layered"``, else "mdl".
+        How numbers are discretised: "mdl" cuts where the classes differ (minimum description
+        length), an integer there and into that many bins of equal frequency, "fine" into bins
+        of equal frequency alone: about 32, 64 from 1,500 rows on, 255 from 5,000, with a bin
+        for each frequent value. "auto" is "fine" for ``"layered"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
-        What an error on each class costs, as a factor on the class's prior;
-        ``"balanced"`` makes rare classes count as much as frequent ones. The rows
-        count as they are, so that a rare class is not mistaken for much evidence.
-        To repeat rows instead, pass `sample_weight`.
+        The cost of an error on each class, as a factor of its prior; ``"balanced"`` makes rare
+        classes count as much as frequent ones. It doesn't reweight the rows, so few rows stay
+        weak evidence; for that, pass `sample_weight`.
     class_prior : mapping or None, default=None
-        How frequent classes are where the model is used, if not as in the training rows:
-        ``{"sick": 0.02}`` for a case-control sample. Classes that are not named share the
-        rest as in the rows.
+        Class frequencies where the model is used, if they differ from the training rows':
+        ``{"sick": 0.02}`` for a case-control sample. Other classes share the rest in
+        proportion to their rows.
     classes_ordered : sequence or None, default=None
-        All classes from the lowest to the highest, such as ``["low", "mid", "high"]``, where
-        they stand in an order. `classes_` and the columns of `predict_proba` then have this
-        order, `predict_cumulative` adds up along it, `decide` knows how far off a class is,
-        and ``monotonic={"age": +1}`` makes all higher classes more likely along a feature.
+        All classes from lowest to highest, such as ``["low", "mid", "high"]``. `classes_` and
+        the columns of `predict_proba` then have this order, `predict_cumulative` and the costs
+        of `decide` follow it, and ``monotonic={"age": +1}`` makes higher classes more likely
+        along a feature.
     audit : bool, default=True
-        Whether columns that are not what they seem are read as what they are: dates and
-        numbers written as text as dates and numbers, and what names the rows left out:
-        texts of their own, and whole numbers under the name of an id. A
-        `ColumnWarning` says which; ``info_["codes"]["audit"]`` has all that was found. A
-        column named in `categorical_features` is left alone.
+        Whether to read dates and numbers stored as text as such, and to leave out identifiers:
+        unique texts, and whole numbers in a column named like an id. A `ColumnWarning` names
+        the columns; ``info_["codes"]["audit"]`` has all findings. Columns named in
+        `categorical_features` are left alone.
     engine : "local", "dask", distributed.Client or Engine, default="local"
-        Where the passes over the data run: on threads of this process; on a Dask
-        cluster, which is the client's, or for ``"dask"`` the current client's, or
-        else a new one on this machine. Results do not depend on it.
+        Where passes over the data run: threads of this process, or a Dask cluster: the given
+        client's, or for ``"dask"`` the current client's or a new local one. Results don't
+        depend on it.
     n_jobs : int, default=None
-        Threads of the local engine; None is one, -1 is one a core. Results do
-        not depend on it. ``"layered"`` learns from fewer than 50,000 rows on one.
+        Threads of the local engine; None is one, -1 is one per core. Results don't depend on
+        it. ``"layered"`` uses one thread for fewer than 50,000 rows.
     memory_limit : str, int or None, default=None
-        Memory that rows and counts may take besides the model, such as ``"4GB"`` or a
-        number of bytes; more rows go to a temporary file, more counts take more passes.
-        None is half of what is free. Results do not depend on it.
+        Memory for rows and counts besides the model, such as ``"4GB"`` or a number of bytes;
+        beyond it rows go to a temporary file, and counts take more passes. None is half of
+        what's free. Results don't depend on it.
     checkpoint : path or None, default=None
-        A folder for the state of a fit that takes long: one that was killed, and is
-        started again on the same rows, goes on from there to the same model. It is
-        emptied when the fit is done.
+        A folder for the state of a long fit: if it's killed and started again on the same
+        rows, it resumes and ends with the same model. The folder is emptied at the end.
     random_state : int, RandomState or None, default=None
-        Only learners that draw random numbers use it. None is a fixed seed:
-        a fit is repeatable unless asked otherwise.
+        Seed for learners that use random numbers. None is a fixed seed, so fits are
+        repeatable by default.
     verbose : int, default=0
-        Above 0, progress bars.
+        Above 0, show progress bars.
 
     Attributes
     ----------
@@ -139,11 +132,10 @@ class BayesNetClassifier(NetworkPredictor):
     structure_ : Structure
         ``structure_.parents`` maps each feature to its ordered parents.
     feature_importances_ : ndarray of shape (n_features,)
-        Each feature's share of what the features, one by one, say about the class.
+        Each feature's mutual information with the class, as a share of the sum.
     info_ : Info, a dict
-        What each stage reports: seconds, memory, convergence, choices made;
-        under ``"codes"`` also the number of rows and, where none is weighted, a
-        fingerprint of their counts.
+        What each stage reports: seconds, memory, convergence, choices made; under ``"codes"``
+        also the number of rows and, unless they're weighted, a fingerprint of their counts.
 
     Examples
     --------
@@ -192,12 +184,12 @@ class BayesNetClassifier(NetworkPredictor):
             Arrow table, a DuckDB relation, or a path, glob or folder of Parquet, Arrow or
             CSV files, which are streamed.
         y : array-like or str
-            The classes, or the name of the target's column in X. A series' name is the target's.
+            The classes, or the name of their column in X. A series gives the target its name.
         sample_weight : array-like or str, default=None
             Row weights, or the name of their column in X. A row of weight 2 counts as two
-            rows; weights that sum to one are one row in all. Learners that deal rows into
-            folds (``"layered"``, ``"ktree"``, ...) do so by the rows' places: with
-            copies instead of weights the folds are others.
+            rows; weights that sum to one are one row in all. Learners that use folds
+            (``"layered"``, ``"ktree"``, ...) assign them by position, so repeating rows
+            instead gives other folds.
 
         Returns
         -------
@@ -213,13 +205,12 @@ class BayesNetClassifier(NetworkPredictor):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | str | None = None,
     ) -> Self:
-        """Add rows to the counts of the structure already learned.
+        """Add rows to the counts of a structure learned before.
 
-        The first call learns codes and structure from its rows, as `fit` does;
-        later calls, and calls after `fit`, keep both and add counts. Values that
-        the first rows did not have stay unknown. Only where the parameters come
-        from counts alone: ``"hdp"``, ``"m-estimate"``, ``"friedman"``, ``"laplace"``,
-        ``"ml"``, ``"acll"``.
+        The first call learns codes and structure from its rows, as `fit` does; later calls,
+        and calls after `fit`, keep both and add counts. Values that the first rows didn't have
+        stay unknown. For parameters from counts alone: ``"hdp"``, ``"m-estimate"``,
+        ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``.
 
         Parameters
         ----------
@@ -236,7 +227,7 @@ class BayesNetClassifier(NetworkPredictor):
             return self._fit(X, y, sample_weight, classes)
         if self._kept_counts is None:
             raise ConfigurationError(
-                "partial_fit needs the counts of the first rows, which a model file does not hold. "
+                "partial_fit needs the counts of the first rows, which a model file doesn't hold. "
                 "Fit again on all rows."
             )
         self._kept_counts.check(self.structure, self.parameters)
@@ -259,10 +250,7 @@ class BayesNetClassifier(NetworkPredictor):
         return self
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the learners too: ``structure__k=2``.
-
-        A learner given by name becomes the learner itself first.
-        """
+        """Set parameters, those of learners too: ``structure__k=2``, even if given by name."""
         parameters = params.get("parameters", self.parameters)
         resolvers: dict[str, Callable[[Any], Any]] = {
             "structure": lambda text: resolve_pair(text, parameters)[0],
@@ -295,7 +283,7 @@ class BayesNetClassifier(NetworkPredictor):
     def _take(
         self, network: Network, kept_counts: KeptCounts | None, info: Mapping[str, Any]
     ) -> Self:
-        """Hold a network as what was learned."""
+        """Make a network the fitted one."""
         codebook = network.codebook
         self.network_, self._kept_counts, self.info_ = network, kept_counts, Info(info)
         self.classes_ = codebook.classes
@@ -314,7 +302,7 @@ class BayesNetClassifier(NetworkPredictor):
         classes: ArrayLike | None,
         context: FitContext,
     ) -> tuple[Codebook, Rows]:
-        """From a table to a codebook and coded rows."""
+        """Learn a codebook and code the rows."""
         if y is None:
             raise ConfigurationError(
                 "BayesNetClassifier requires y to be passed, but the target y is None. "
@@ -323,11 +311,11 @@ class BayesNetClassifier(NetworkPredictor):
         if not isinstance(self.audit, bool | np.bool_):
             raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
         known = network_prior(self.prior)
-        if known is not None:  # its tables speak of its values
+        if known is not None:  # its tables are those of its own codes
             if self.classes_ordered is not None:
                 raise ConfigurationError(
-                    "classes_ordered has no meaning with a prior that is a network: its classes "
-                    "are those of the network. Leave it out."
+                    "classes_ordered can't be combined with a prior that is a network, which has "
+                    "classes of its own. Leave it out."
                 )
             codebook = known.codebook.forget_numbers()
             with context.stage("codes"):

@@ -1,13 +1,11 @@
-"""Checkpoints of a fit: a killed one goes on to the same model.
+"""Checkpoints of a fit: a killed fit resumes, and ends with the same model.
 
-In the folder there are::
+The folder holds, until the fit is done::
 
     checkpoint.json    which fit it is: version, options, data
-    structure.json     the structure, once it is learned
-    passes-*.npz       what the passes of the present stage gathered, see `JournalEngine`
-    training-*.npz     the state of a training by gradient, see `tanager.training`
-
-They are removed when the fit is done.
+    structure.json     the structure, once it's learned
+    passes-*.npz       what the passes of the current stage gathered, see `JournalEngine`
+    training-*.npz     the state of training by gradient, see `tanager.training`
 """
 
 from __future__ import annotations
@@ -32,10 +30,9 @@ _DELETE = "Delete the folder to fit from the start."
 
 
 class FitCheckpoint:
-    """The state of a fit in a folder, for the same options and the same data's fingerprint alone.
+    """The state of a fit in a folder, for the same options and the same data alone.
 
-    The context's engine is replaced by one that notes down what passes gather, and training by
-    gradient is given the folder. An option that no other process could recognise is refused.
+    It replaces the context's engine by one that journals its passes.
     """
 
     def __init__(
@@ -60,7 +57,7 @@ class FitCheckpoint:
         context.checkpoint = self.folder
 
     def begin(self, stage: str) -> None:
-        """Begin a stage: its noted passes are read."""
+        """Begin a stage with the passes in its journal."""
         self._journal.begin(stage)
 
     def structure(self) -> tuple[Structure, dict[str, Any]] | None:
@@ -70,8 +67,7 @@ class FitCheckpoint:
             return None
         if found.pop("sha256", None) != _checksum(found):
             raise ModelFileError(
-                f"{self.folder / 'structure.json'} is damaged: its checksum does not match its "
-                f"content. {_DELETE}"
+                f"{self.folder / 'structure.json'} is damaged: wrong checksum. {_DELETE}"
             )
         try:
             structure = Structure(
@@ -98,7 +94,7 @@ class FitCheckpoint:
         self._journal.end()
 
     def clear(self) -> None:
-        """Remove everything, also what killed fits left of other stages: the fit is done."""
+        """Remove everything, including what killed fits left of other stages."""
         self._journal.end()
         for pattern in ("passes-*.npz", "training-*.npz", "structure.json", "checkpoint.json"):
             for path in self.folder.glob(pattern):
@@ -115,8 +111,8 @@ class FitCheckpoint:
             what = {"tanager": "another version of Tanager", "options": "other options"}
             kinds = " and ".join(what.get(name, "other rows") for name in other)
             raise ConfigurationError(
-                f"checkpoint={str(self.folder)!r} is that of another fit: {kinds}. Fit with the "
-                f"same, or take another folder. {_DELETE}"
+                f"checkpoint={str(self.folder)!r} belongs to another fit: {kinds}. Fit with the "
+                f"same, or use another folder. {_DELETE}"
             )
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -126,9 +122,9 @@ class FitCheckpoint:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
-            raise ModelFileError(f"{path} is not readable ({error}). {_DELETE}") from error
+            raise ModelFileError(f"{path} can't be read ({error}). {_DELETE}") from error
         if not isinstance(found, dict):
-            raise ModelFileError(f"{path} holds no JSON object. {_DELETE}")
+            raise ModelFileError(f"{path} isn't a JSON object. {_DELETE}")
         return found
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -136,21 +132,19 @@ class FitCheckpoint:
 
 
 def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:
-    """Return JSON data that is the same in every process, and another for other options."""
-    # A random generator is known by the seed that the fit has drawn from it.
+    """Return JSON data that is the same in every process, and differs for other options."""
+    # A random generator is identified by the seed that the fit has drawn from it.
     seed = [context.seed.entropy, *context.seed.spawn_key]
-    rest = {name: value for name, value in options.items() if name != "random_state"}
-    return {
-        "seed": seed,
-        "options": {name: identify_option(rest[name], name, _refuse) for name in rest},
-    }
+    rest = [name for name in options if name != "random_state"]
+    found = {name: identify_option(options[name], name, _refuse) for name in rest}
+    return {"seed": seed, "options": found}
 
 
 def _refuse(value: Any, name: str) -> NoReturn:
     raise ConfigurationError(
-        f"checkpoint: {name}={value!r} is not known again by a fit that goes on. Allowed: "
-        "numbers, texts, lists, mappings, learners, dataclasses, and functions at the top of a "
-        "module that can be imported. Put it there, or fit without a checkpoint."
+        f"checkpoint: a fit that resumes couldn't recognise {name}={value!r}. Allowed: numbers, "
+        "strings, lists, mappings, learners, dataclasses, and functions at the top level of an "
+        "importable module. Define it in such a module, or fit without a checkpoint."
     )
 
 

@@ -29,17 +29,16 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BayesNetClassifier
     path : str or path-like
-        Any name; ``.tanager`` is the custom. A file already there is replaced
-        at once when the new one is whole, and stays as it is if anything fails.
+        Any name; ``.tanager`` is customary. An existing file is replaced only once
+        the new one is complete, and stays as it is if anything fails.
 
     Notes
     -----
     The file is data (safetensors with a JSON header and a checksum), the same
-    on every platform. Counts are not kept, so a loaded model does not go on
-    with `partial_fit`. How the fit was run is left out (engine, threads, seconds,
-    memory): equal models have equal files. A random generator, a prior that is a network and
-    the path of a checkpoint are kept as None; of `info_` its numbers, short lists of numbers,
-    texts and flags are kept.
+    on every platform. It doesn't hold the counts, so a loaded model can't continue
+    with `partial_fit`. How the fit was run (engine, threads, seconds, memory) is left
+    out: equal models have equal files. A random generator and a prior that is a network
+    become None. Of `info_` the file keeps numbers, short lists of numbers, texts and flags.
 
     Examples
     --------
@@ -64,7 +63,7 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
 
 
 def plain_parameters(estimator: BayesNetClassifier) -> dict[str, Any]:
-    """Return an estimator's parameters as a model file holds them; refuse what it cannot hold."""
+    """Return an estimator's parameters as a model file holds them, or refuse them."""
     parameters = estimator.get_params(deep=False)
     for name in RUN_PARAMETERS:
         del parameters[name]
@@ -85,16 +84,14 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
     Returns
     -------
     BayesNetClassifier
-        Predicts bit for bit as the one that was saved. The file of a bare
-        `Network` gives a classifier whose `structure` is that network's, as
-        `Fixed`.
+        It predicts bit for bit what the saved one did. The file of a bare
+        `Network` gives a classifier whose `structure` is that network's, `Fixed`.
 
     Notes
     -----
-    Everything is checked before use: format version, checksum, shapes and
-    types, probabilities finite and normalised, parents without a cycle. A file
-    that fails gives a `tanager.errors.ModelFileError`. Nothing in a file is
-    ever executed.
+    Everything is checked before use: format version, checksum, shapes and types,
+    finite and normalised probabilities, parents without a cycle. A file that fails
+    raises a `tanager.errors.ModelFileError`. Nothing in a file is ever executed.
     """
     network, header = read_model(path)
     try:
@@ -117,28 +114,25 @@ def read_network(
     Parameters
     ----------
     path : str or path-like
-        A file in BIF, XMLBIF, GeNIe's XDSL or Hugin's NET; ``.gz`` after the ending is a
-        packed one.
+        A file in BIF, XMLBIF, GeNIe's XDSL or Hugin's NET, or any of them with ``.gz``.
     target : str
-        The node to predict: the class. It may stand anywhere in the network.
+        The node to predict: the class. It may be anywhere in the network.
     hidden : sequence of str, default=()
-        Nodes that no table has as a column; they are summed out for good. All other nodes
-        are features, and those that a table lacks are summed out as it is predicted.
+        Nodes that are never observed; they are summed out once and for all. All other nodes
+        are features; those that a table lacks are summed out when it's predicted.
     format : {"bif", "xmlbif", "xdsl", "net"}, default=None
-        Instead of what the ending says.
+        By default the file's extension says it.
 
     Returns
     -------
     BayesNetClassifier
-        Fitted: it predicts, explains, marginalises, exports and saves as any other does.
-        Its joint distribution is the network's.
+        Fitted, with the network's joint distribution.
 
     Notes
     -----
-    The class becomes the first node, by exact elimination; a network whose tables would
-    grow past 16 million cells on the way is refused with its width. Probabilities that sum
-    to one but for rounding (1e-3) are scaled. A probability of zero stays one, and among
-    classes that a row rules out all, the one that it contradicts least wins.
+    The class becomes the root, by exact elimination; a network whose tables would exceed 16
+    million cells on the way is refused. Probabilities that sum to one within 1e-3 are scaled.
+    Zeros stay zeros; where a row rules out every class, the class it contradicts least wins.
 
     Examples
     --------
@@ -166,9 +160,9 @@ def read_network(
 
 
 def _check_info(info: Any) -> dict[str, Any]:
-    """Return the facts about the fit; pages and summaries count on their types."""
+    """Return a file's facts about the fit, their types checked."""
     if not isinstance(info, dict) or not all(isinstance(stage, dict) for stage in info.values()):
-        raise ModelFileError("the facts about the fit are no object of objects.")
+        raise ModelFileError("the facts about the fit aren't an object of objects.")
     kept = {name: _facts_of_stage(stage) for name, stage in info.items()}
     rows = kept.get("codes", {}).get("rows", 0)
     if type(rows) is not int or not 0 <= rows < 2**63:
@@ -189,8 +183,8 @@ def _restore(
     chosen = [name for name in RUN_PARAMETERS if name in stored]
     if chosen:
         raise ModelFileError(
-            f"the estimator's parameters name {', '.join(map(repr, chosen))}. How a fit is run is "
-            "no property of a model. The file was written by another version of Tanager, or forged."
+            f"the estimator's parameters name {', '.join(map(repr, chosen))}, which no model "
+            "has. The file was written by another version of Tanager, or forged."
         )
     parameters = {name: load_option(value) for name, value in stored.items()}
     return make_object(BayesNetClassifier, parameters)
@@ -198,9 +192,9 @@ def _restore(
 
 def _refuse(value: Any, name: str) -> NoReturn:
     raise ModelFileError(
-        f"The parameter {name!r} is a {type(value).__name__}, which a model file cannot "
-        "hold: it takes numbers, texts, lists, mappings and Tanager's own learners. "
-        "Save the network alone with estimator.network_.save(path)."
+        f"The parameter {name!r} is a {type(value).__name__}, which a model file can't hold, only "
+        "numbers, strings, lists, mappings and Tanager's own learners. Save the network alone "
+        "with estimator.network_.save(path)."
     )
 
 
@@ -218,13 +212,11 @@ def _scalars(info: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
         plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
         if isinstance(plain, Mapping):
             kept[str(key)] = _scalars(plain, depth + 1) if depth < MAX_DEPTH else {}
-        elif isinstance(plain, str) or plain is None or _is_number(plain) or _is_short(plain):
+            continue
+        short = plain if isinstance(plain, list) and len(plain) <= SHORT else [plain]
+        if isinstance(plain, str) or plain is None or all(map(_is_number, short)):
             kept[str(key)] = plain
     return kept
-
-
-def _is_short(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= SHORT and all(map(_is_number, value))
 
 
 def _is_number(value: Any) -> bool:

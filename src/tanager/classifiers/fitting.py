@@ -44,10 +44,9 @@ from tanager.parameters.tables import HeldOutRows, drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import FitPlan, Fixed, JointLearner, SelectiveKDB, Structure
 
-# How a fit is run is no property of its model: equal models have equal files,
-# byte for byte, whatever engine and however many threads learned them.
+# Not part of the model: equal models have equal files, whatever engine and threads learned them.
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
-TRIAL_ROWS = 20, 100_000  # from and up to so many rows tables of counts are tried on half of them
+TRIAL_ROWS = 20, 100_000  # least and most rows for which tables of counts are tried on half of them
 TRIAL_SEED = 0xD21F
 RESAMPLING = 0xB007  # names the random streams of the rounds
 
@@ -74,7 +73,7 @@ def open_context(
             generator = check_random_state(random_state)
         except ValueError as error:
             raise ConfigurationError(
-                f"random_state={random_state!r}. Allowed: a whole number from 0, a "
+                f"random_state={random_state!r}. Allowed: a whole number from 0 on, a "
                 "numpy.random.RandomState, or None for a fixed seed.",
                 parameter="random_state",
             ) from error
@@ -84,7 +83,7 @@ def open_context(
 
 
 def open_progress(verbose: int) -> AbstractContextManager[Progress]:
-    """Return progress bars, or what speaks of long work alone."""
+    """Return progress bars, or a notice for long work alone."""
     if not isinstance(verbose, int | np.integer | np.bool_):
         raise ConfigurationError(f"verbose={verbose!r}. Allowed: 0, or 1 for progress bars.")
     return RichProgress() if verbose > 0 else LongWork()
@@ -134,7 +133,7 @@ def _identify(structure: Any, parameters: Any) -> dict[str, tuple[str, Any]]:
 
 
 class OnlyFromCounts:
-    """A method that is there where the parameters come from counts, and says why where not."""
+    """A method that exists only where the parameters come from counts."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method

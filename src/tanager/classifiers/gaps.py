@@ -23,9 +23,6 @@ from tanager.parameters.tables import posterior
 from tanager.parameters.unknown import Unknown, uniforms
 from tanager.structure import TAN, FitPlan, Structure
 
-__all__ = ["MOST_DRAWS", "add_expected", "complete_rows", "expect_and_maximise"]
-
-
 ROUNDS, TOL = 100, 1e-6  # of EM; the gain in log-likelihood per row below which it stops
 DRAFT_ROUNDS, DRAFT_TOL = 20, 1e-4  # of the network that only completes rows
 MAX_TABLE = 1 << 16  # numbers of one of its tables
@@ -43,30 +40,12 @@ def expect_and_maximise(
     rounds: int = ROUNDS,
     tol: float = TOL,
 ) -> tuple[Tables, Counts, dict[str, Any]]:
-    """Learn tables from expected counts, by the tables' own exact inference, until they are still.
+    """Learn tables from the counts they expect themselves, by exact inference, until convergence.
 
-    Parameters
-    ----------
-    learner : CountLearner
-        Its choices made. Where its tables aren't estimates of probabilities, HDP tables say what
-        is expected.
-    structure : Structure
-    counts : Counts
-        Of rows with gaps: the first tables are of those without an unknown member.
-    plan : FitPlan
-    rounds : int
-        The most rounds.
-    tol : float
-        The change of the log-likelihood per row, in nats, at which to stop.
-
-    Returns
-    -------
-    tables : Tables
-    counts : Counts
-        The expected counts that they are learned from.
-    record : dict
-        `rounds`, whether it `converged`, and `log_likelihood` of what is known of all rows under
-        the tables before each round and after the last.
+    Starts from the rows without gaps in a family. Where the learner's tables aren't estimates of
+    probabilities, HDP tables do the expecting. Stops once the log-likelihood per row changes by
+    less than `tol` nats. Returns the tables, their expected counts, and a record: `rounds`,
+    `converged`, and the `log_likelihood` of all that is known, before each round and at the end.
     """
     expected, trace, by = counts, list[float](), learner if learner.generative else HDP()
     while True:
@@ -85,8 +64,8 @@ def expect_and_maximise(
     if n_left_out:
         warnings.warn(
             f"{n_left_out} training rows lack so many features that depend on one another that "
-            "their gaps can't be summed out: they count only where a feature and its parents are "
-            "all known. Use a structure with fewer parents, or missing='value'.",
+            "their gaps can't be summed out: they count only for features that are known with all "
+            "their parents. Use a structure with fewer parents, or missing='value'.",
             ApproximationWarning,
             stacklevel=2,
         )
@@ -98,20 +77,19 @@ def add_expected(counts: Counts, structure: Structure, tables: Tables) -> tuple[
     """Return the counts with what tables expect of gaps, the log-likelihood, and rows left out."""
     families = list(zip(structure.selected, structure.parent_indices, strict=True))
     unknown = Unknown(structure, tables, counts.domain.arities)
-    added, log_likelihood, n_left_out = count_expected(
-        counts.rows, families, unknown, counts.context
-    )
-    return counts.with_expected(structure, added), log_likelihood, n_left_out
+    found = count_expected(counts.rows, families, unknown, counts.context)
+    filled = counts.with_expected(structure, found.families)
+    return filled, found.log_likelihood, found.n_left_out
 
 
 def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -> Rows:
-    """Return the rows with each one that has gaps replaced by a few completed ones.
+    """Return the rows, with a few completed copies in place of each row that has gaps.
 
     Unknown values are drawn from P(unknown | known, class) of a tree-augmented network with HDP
-    tables of groups of values, learned by EM; its tree is learned again from rows that a first
-    one completed. The draws share the weight of their row, and its index, so that they are in
-    the same fold. Values drawn by a row's own class would flatter whoever is judged by them: for
-    rows that are held out (`Rows.held_out`) there are others, drawn without it.
+    tables of groups of values, learned by EM; a first network completes the rows from which the
+    second one's tree is learned. Copies share their row's weight, and its index, so that they're
+    in one fold. Values drawn with a row's own class would leak it into its evaluation: rows that
+    are held out (`Rows.held_out`) have values drawn without it.
     """
     rows, domain, context = counts.rows, counts.domain, plan.context
     with context.stage("gaps") as record:
@@ -141,9 +119,9 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
 
 
 def _within(values: Floats, groups: Groups) -> Floats | None:
-    """Return the cumulative P(value | group, class), (n_groups * n_classes, arity).
+    """Return the cumulative, smoothed P(value | group, class), (n_groups * n_classes, arity).
 
-    Drawn towards P(value | group); None where every value is a group.
+    None where every value is a group.
     """
     if tells_all(groups):
         return None
@@ -157,7 +135,7 @@ def _within(values: Floats, groups: Groups) -> Floats | None:
 
 @dataclass(frozen=True, eq=False)
 class _Completion:
-    """Completes the rows of a piece: groups of values first, then a value of each group."""
+    """Completes the rows of a piece: draws groups of values, then a value of each group."""
 
     unknown: Unknown
     groups: tuple[Groups, ...]

@@ -1,11 +1,10 @@
-"""What a fit reports: its record, and one warning about strange columns."""
+"""What a fit reports: its record, and warnings about suspicious columns."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ IN_PYTHON = (
 
 
 class Info(dict[str, Any]):
-    """The record of a fit, by stage; printed, it shows what is short and counts what is long.
+    """The record of a fit, by stage; printing it shows short entries and counts long ones.
 
     >>> Info({"structure": {"seconds": 0.5, "order": ["a", "b"], "trace": list(range(50))}})
     structure
@@ -35,7 +34,7 @@ class Info(dict[str, Any]):
     """
 
     def grown(self, n_rows: int, stages: Mapping[str, Any]) -> Info:
-        """Return the record after more rows, without what was counted of the first rows alone."""
+        """Return the record after more rows, without facts about the first rows alone."""
         grown = {
             stage: {key: fact for key, fact in record.items() if key not in _OF_FIRST_ROWS}
             for stage, record in self.items()
@@ -80,7 +79,7 @@ def _simple(value: Any) -> bool:
 
 
 def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON) -> str:
-    """Return a sentence about columns read otherwise than written, and a remedy, or ""."""
+    """Return a sentence about columns that weren't read as written, and a remedy, or ""."""
     acted = [f for f in findings if f["action"] != "none"]
     if not acted:
         return ""
@@ -92,42 +91,33 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON
 def warn_of_columns(
     codebook: Codebook, record: Mapping[str, Any], n_rows: int, answer: str | None = None
 ) -> None:
-    """Warn of columns read otherwise than written, of a strange target, and of one among X."""
+    """Warn about columns not read as written, a suspicious target, and the target among X."""
     findings, level = record.get("audit", ()), _caller_level()
-    text = tell_findings(findings)
-    if text:
-        warnings.warn(ColumnWarning(text, findings), stacklevel=level)
+    text, n_classes = tell_findings(findings), len(codebook.classes)
+    told: list[str | ColumnWarning] = [ColumnWarning(text, findings)] if text else []
     if answer is not None:
-        warnings.warn(
-            f"The column {answer!r} of the table is the target itself: the model reads the answer "
-            f"there, and any score is too good. Drop it from X, or pass its name as y: {answer!r}.",
-            ColumnWarning,
-            stacklevel=level,
+        told.append(
+            f"Column {answer!r} of the table is the target itself, so the model reads the answer "
+            f"there and any score is too good. Drop it from X, or pass its name as y: {answer!r}."
         )
-    n_classes = len(codebook.classes)
     if n_classes > MANY_CLASSES and n_classes > n_rows / 2:
-        warnings.warn(
+        told.append(
             f"The target {codebook.target.name!r} has {n_classes:,} classes in {n_rows:,} rows: it "
-            "names the rows rather than their kind, and little can be learned. Check the target.",
-            ColumnWarning,
-            stacklevel=level,
+            "looks like an identifier, from which little can be learned. Check the target."
         )
     if n_classes == 1:
-        warnings.warn(
-            f"The target has one class only, {str(codebook.classes[0])!r}: every row will be "
-            "predicted so. Check the target, or pass rows of other classes.",
-            ColumnWarning,
-            stacklevel=level,
+        told.append(
+            f"The target has one class only, {str(codebook.classes[0])!r}, which the model will "
+            "predict for every row. Check the target, or add rows of other classes."
         )
+    for message in told:
+        warnings.warn(message, ColumnWarning, stacklevel=level)
 
 
 def _caller_level() -> int:
     """Return the stack level of the user's own line, above this package and scikit-learn."""
     frame, level = sys._getframe(1).f_back, 2
-    while frame is not None and _package(frame) in ("tanager", "sklearn", "contextlib"):
+    inner = "tanager", "sklearn", "contextlib"
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inner:
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _package(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]

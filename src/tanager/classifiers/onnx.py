@@ -15,15 +15,13 @@ from tanager.network.exports.recipe import Recipe, make_recipe
 def register() -> None:
     """Teach skl2onnx to convert `BayesNetClassifier`, alone or at the end of a pipeline.
 
-    Call it once, before ``skl2onnx.to_onnx``. The step before gives one matrix:
-    of numbers, where NaN is missing, or of texts, where the empty one is.
-    The graph computes in double precision, whatever the matrix has.
+    Call it once, before ``skl2onnx.to_onnx``. The previous step must output one matrix:
+    numbers, where NaN is missing, or strings, where the empty one is.
 
     Notes
     -----
-    Needs skl2onnx. Probabilities are those of `predict_proba` for the matrix
-    that the classifier gets; earlier steps in single precision may move a number
-    across a cut.
+    Needs skl2onnx. The graph computes in double precision, and gives the probabilities of
+    `predict_proba`; earlier steps in single precision may move a number across a cut.
     """
     from skl2onnx import update_registered_converter
 
@@ -37,11 +35,7 @@ def register() -> None:
 
 
 def _shapes(operator: Any) -> None:
-    from skl2onnx.common.data_types import (
-        DoubleTensorType,
-        Int64TensorType,
-        StringTensorType,
-    )
+    from skl2onnx.common.data_types import DoubleTensorType, Int64TensorType, StringTensorType
 
     n_rows = operator.inputs[0].get_first_dimension()
     labels = np.asarray(operator.raw_operator.classes_)
@@ -78,12 +72,12 @@ def _check_matrix(recipe: Recipe, texts: bool) -> None:
         if (given.kind == "text") != texts:
             held, holds = ("text", "numbers") if given.kind == "text" else ("numbers", "text")
             raise ConfigurationError(
-                f"Column {given.name!r} held {held} in training, and the matrix before the "
-                f"classifier holds {holds}. Convert the pipeline with the types it was fitted with."
+                f"Column {given.name!r} held {held} in training, but the classifier's input matrix "
+                f"holds {holds}. Convert the pipeline with the types it was fitted with."
             )
     if any(isinstance(label, float) for label in recipe.classes):
         raise ConfigurationError(
-            "Classes that are real numbers have no place in skl2onnx. Use integers or texts, or "
+            "skl2onnx doesn't support classes that are real numbers. Use integers or strings, or "
             "network.to_onnx()."
         )
 
@@ -99,11 +93,5 @@ def _write(graph: Graph, container: Any) -> None:
             container.add_initializer(name, tensor.data_type, array.shape, tensor)
     for node in graph.nodes:
         version = ML_OPSET if node.domain == ML else container.target_opset_any_domain("")
-        container.add_node(
-            node.kind,
-            node.inputs,
-            node.outputs,
-            op_domain=node.domain,
-            op_version=version,
-            **node.attributes,
-        )
+        options = {"op_domain": node.domain, "op_version": version, **node.attributes}
+        container.add_node(node.kind, node.inputs, node.outputs, **options)

@@ -30,19 +30,18 @@ LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
 
 
 def as_table(X: Any) -> Any:
-    """Return X, refused where it is a single value; whatever else is no table is not opened."""
+    """Return X, unless it's a single value; opening it refuses whatever else isn't a table."""
     if X is None or (np.isscalar(X) and not isinstance(X, str)):
-        raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table, or the path of one.")
+        raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table or its path.")
     return X
 
 
 def target_among(X: Any, y: Any) -> str | None:
     """Return the name of X's column that equals `y`, a series of the same name; else None."""
     name = getattr(y, "name", None)
-    if not isinstance(name, str) or name not in getattr(X, "columns", ()):
+    lazy = hasattr(X, "compute")  # a Dask frame would be read for it
+    if lazy or not isinstance(name, str) or name not in getattr(X, "columns", ()):
         return None
-    if hasattr(X, "compute"):
-        return None  # a Dask frame would be read for it
     column = X[name]
     return name if type(column) is type(y) and column.equals(y) else None
 
@@ -92,33 +91,23 @@ Score = Callable[[Network, Codes], Floats]
 
 
 class ScoredBatch(NamedTuple):
-    """Scores of some rows.
+    """Scores of some rows."""
 
-    Attributes
-    ----------
-    log_joint : ndarray of float64, shape (n_rows, n_classes)
-        log P(class, row).
-    known : ndarray of bool, shape (n_features,)
-        Which features have a known value in any of the rows: one that training had,
-        and not "missing".
-    rows : CodedBatch
-    """
-
-    log_joint: Floats
-    known: NDArray[np.bool_]
+    log_joint: Floats  # (n_rows, n_classes): log P(class, row)
+    known: NDArray[np.bool_]  # (n_features,): whether any row has a value that training had
     rows: CodedBatch
 
 
 @dataclass(frozen=True, eq=False)
 class FragmentScorer:
-    """Codes and scores the rows of a fragment."""
+    """Codes and scores the rows of a fragment, some at a time."""
 
     network: Network
     table: MatchedTable
     score: Score = Network.log_joint_of_codes
 
     def __call__(self, fragment: Fragment) -> list[ScoredBatch]:
-        """Return the scores of all rows, some at a time."""
+        """Return the scores of all rows."""
         return [self._score(batch) for batch in self.table.code(fragment)]
 
     def _score(self, batch: CodedBatch) -> ScoredBatch:
@@ -165,7 +154,7 @@ def score_table(
 
 
 class UnseenColumns:
-    """Finds columns that the model reads, of which no row has a known value: 'YES' for 'Yes'."""
+    """Finds columns the model reads in which no row has a known value: 'YES' for 'Yes', say."""
 
     def __init__(self, network: Network) -> None:
         self._codebook = network.codebook
@@ -174,12 +163,12 @@ class UnseenColumns:
         self._known = np.zeros(network.codebook.domain.n_features, dtype=np.bool_)
 
     def add(self, n_rows: int, known: NDArray[np.bool_]) -> None:
-        """Take more rows into account, of which these features have a known value."""
+        """Note more rows, and which features have a known value in any of them."""
         self._n_rows += n_rows
         self._known |= known
 
     def warn(self, matched: MatchedTable) -> None:
-        """Warn of the columns without a known value: absent, missing in all rows, or never seen."""
+        """Warn about columns without a known value: missing in all rows, or never seen."""
         if self._n_rows < LEAST_ROWS:
             return  # too few to say
         table, names = matched.table, matched.features
@@ -195,31 +184,26 @@ class UnseenColumns:
         if rest:
             empty = _empty_columns(table, [names[at] for at in rest])
             missing.update(at for at in rest if names[at] in empty)
-        self._warn_of_missing([columns[at].name for at in strange if at in missing])
-        self._warn_of_unseen([columns[at].name for at in strange if at not in missing])
-
-    def _warn_of_missing(self, names: Sequence[str]) -> None:
-        if names:
-            are = f"Column {names[0]!r} is" if len(names) == 1 else f"Columns {listed(names)} are"
-            warnings.warn(
-                f"{are} missing in all {self._n_rows:,} rows, but had values in training. Check "
-                "how the table was made.",
-                ColumnWarning,
-                stacklevel=3,
+        absent = [columns[at].name for at in strange if at in missing]
+        unseen = [columns[at].name for at in strange if at not in missing]
+        texts = []
+        if absent:
+            noun, verb = ("Columns", "are") if len(absent) > 1 else ("Column", "is")
+            texts = [
+                f"{noun} {listed(absent)} {verb} missing in all {self._n_rows:,} rows, but had "
+                "values in training. Check how the table was made."
+            ]
+        if unseen:
+            texts.append(
+                f"No value of the column(s) {listed(unseen)} was seen in training, so they add "
+                "nothing to the predictions. Check spelling, case, encoding and gaps."
             )
-
-    def _warn_of_unseen(self, names: Sequence[str]) -> None:
-        if names:
-            warnings.warn(
-                f"No value of the column(s) {listed(names)} was seen in training: what they hold "
-                "adds nothing. Check spelling, case, encoding and gaps.",
-                ColumnWarning,
-                stacklevel=3,
-            )
+        for text in texts:
+            warnings.warn(text, ColumnWarning, stacklevel=2)
 
 
 def _empty_columns(table: Source, names: Sequence[str]) -> set[str]:
-    """Return which columns are missing in all rows; stops where none can be any more."""
+    """Return which columns are missing in all rows; stops reading once none can be."""
     empty = set(names)
     for batch in table.batches(names):
         for name, array in zip(names, batch.columns, strict=True):

@@ -1,4 +1,4 @@
-"""What a fitted network answers, in the words of scikit-learn."""
+"""What a fitted network answers, as scikit-learn's methods."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class NetworkPredictor(Classifier, Decides):
-    """Predicts, scores, explains and shows what `network_` knows."""
+    """Predicts, scores and explains rows by `network_`."""
 
     network_: Network
     classes_: NDArray[Any]
@@ -59,9 +59,8 @@ class NetworkPredictor(Classifier, Decides):
         ----------
         X : table
         abstain : float, optional
-            The least probability for which a class is named: where the most probable one has
-            less, the result is None (and an array of objects). See `predict_set` for sets that
-            promise a coverage.
+            Predict None (in an array of objects) where the most probable class is less probable
+            than this. See `predict_set` for sets with a guaranteed coverage.
 
         Examples
         --------
@@ -84,10 +83,9 @@ class NetworkPredictor(Classifier, Decides):
     def predict_interval(self, X: Any, *, level: float = 0.9) -> Floats:
         """Return an interval for each P(class | row), shape (n_rows, n_classes, 2).
 
-        With a probability of `level` it holds what the model would say if it knew its tables
-        exactly. It tells how much the number of training rows leaves open, not whether the
-        structure is right: rows unlike the training rows, or a dependency that the structure
-        lacks, aren't covered.
+        With probability `level` it contains what the model would predict if it knew its tables
+        exactly. It covers the uncertainty from having few training rows, but neither a
+        dependency that the structure lacks nor rows unlike the training rows.
 
         Parameters
         ----------
@@ -97,7 +95,7 @@ class NetworkPredictor(Classifier, Decides):
         Notes
         -----
         For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``
-        and ``"ml"``. Where inputs are unknown the interval is at least as wide as it should be.
+        and ``"ml"``. Where inputs are unknown the interval may be too wide, never too narrow.
         `docs/measurements/intervals.md` has its coverage on known networks.
 
         Examples
@@ -116,25 +114,25 @@ class NetworkPredictor(Classifier, Decides):
     def predict_set(
         self, X: Any, *, coverage: float = 0.9, per_class: bool = False
     ) -> PredictionSets:
-        """Return for each row the classes that it may have.
+        """Return for each row a set of classes that contains its own with a given probability.
 
-        A set holds the row's class with a probability of at least `coverage`, whether or not the
-        model is right, as long as rows are like the training rows.
+        The `coverage` holds whether or not the model is right, as long as the rows are like the
+        training rows.
 
         Parameters
         ----------
         X : table
         coverage : float, default=0.9
         per_class : bool, default=False
-            Whether the coverage holds among the rows of each class, too, and not only overall,
-            where a rare class may be missed.
+            Whether the coverage holds within each class, too. Overall coverage may miss a rare
+            class.
 
         Notes
         -----
-        A class joins the set where it's at least as probable as the own class of that share of
-        held-out rows was: those of the folds in which ``"layered"`` makes its choices, or those
-        given to `calibrate`. With rows of its own (`calibrate`) the coverage is guaranteed; that
-        of the folds is `coverage` in practice, and at least ``2 * coverage - 1`` at worst.
+        Conformal prediction: the threshold is the probability that a share of `coverage` of
+        held-out rows gave their own class. These are the rows passed to `calibrate`, for which
+        the coverage is guaranteed, or those of the folds in which ``"layered"`` makes its
+        choices: then it's `coverage` in practice, and ``2 * coverage - 1`` at worst.
 
         Examples
         --------
@@ -148,12 +146,12 @@ class NetworkPredictor(Classifier, Decides):
         return PredictionSets(self._asked(), self.predict_proba(X), coverage, per_class=per_class)
 
     def calibrate(self, X: Any, y: Any, sample_weight: ArrayLike | str | None = None) -> Self:
-        """Keep what the model says of rows it wasn't trained on, for `predict_set`.
+        """Calibrate `predict_set` on rows the model wasn't trained on.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`. A few hundred rows will do.
+            As in `fit`. A few hundred rows are enough.
 
         Returns
         -------
@@ -186,11 +184,10 @@ class NetworkPredictor(Classifier, Decides):
 
     @lazy_for_dask
     def score_samples(self, X: Any) -> Floats:
-        """Return log P(row) for each row, the class summed out: low where a row is strange.
+        """Return log P(row), the class summed out: low for unusual rows.
 
-        Only a network with a distribution of its features can tell: one whose tables are
-        scores refuses. Compare the numbers with those of rows you know: they fall with the
-        number of columns and their values.
+        Needs tables that are probabilities; those that are scores raise an error. The numbers
+        fall with the number of columns and values: compare them with those of typical rows.
 
         Examples
         --------
@@ -206,9 +203,9 @@ class NetworkPredictor(Classifier, Decides):
 
     @lazy_for_dask
     def familiarity(self, X: Any) -> Floats:
-        """Return for each row the share of training rows at most as probable: low where strange.
+        """Return for each row the share of training rows at most as probable: low if unusual.
 
-        See `Network.familiarity`; `Network.surprise` tells which features make a row strange.
+        See `Network.familiarity`; `Network.surprise` tells which features make a row unusual.
         """
         check_fitted(self)
         return self.network_.familiarity(as_table(X))
@@ -237,14 +234,11 @@ class NetworkPredictor(Classifier, Decides):
 
     @lazy_for_dask
     def predict_cumulative(self, X: Any) -> Floats:
-        """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes.
-
-        One minus a column is the probability of a higher class.
-        """
+        """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes."""
         check_fitted(self)
         if not self.network_.codebook.target.ordered:
             raise ConfigurationError(
-                "predict_cumulative needs classes that stand in an order. Say it at the fit: "
+                "predict_cumulative needs ordered classes. Fit with "
                 "classes_ordered=['low', 'mid', 'high']."
             )
         found: Floats = np.minimum(np.cumsum(self.predict_proba(X), axis=1), 1.0)
@@ -257,22 +251,20 @@ class NetworkPredictor(Classifier, Decides):
 
     @lazy_for_dask
     def decision_function(self, X: Any) -> Floats:
-        """Return the log-odds of the second class, or with more classes each one's log-probability.
+        """Return the log-odds of the second of two classes, (n_rows,), or log-posteriors of more.
 
-        Shape (n_rows,) or (n_rows, n_classes): what scikit-learn's curves and
-        thresholds take. Above zero, or the greatest, is what `predict` gives.
+        `predict` gives the second class above zero, or the class of the greatest.
         """
         joint = self.predict_joint_log_proba(X)
         return joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else log_posterior(joint)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> float:
-        """Return the share of rows that are classified right.
+        """Return the accuracy.
 
         Parameters
         ----------
         X, y, sample_weight
-            As in `fit`: `y` may be the name of the target's column in X, and X the
-            path of a file.
+            As in `fit`: `y` may be the name of a column of X, and X the path of a file.
 
         Examples
         --------
@@ -290,7 +282,7 @@ class NetworkPredictor(Classifier, Decides):
         if not isinstance(y, str):
             from sklearn.metrics import accuracy_score
 
-            found: Any = self.predict(X)  # lazy, where X is
+            found: Any = self.predict(X)  # lazy if X is
             if is_dask_frame(X):
                 found, y = found.compute(), np.asarray(y)
             labels = as_labels(y)[0]
@@ -306,14 +298,9 @@ class NetworkPredictor(Classifier, Decides):
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Chunk, Floats]]:
         """Yield coded rows with their classes, and their weights."""
-        check_fitted(self)
-        context = FitContext(
-            resolve_engine(self.engine, self.n_jobs),
-            memory_limit=read_memory_limit(self.memory_limit),
-        )
-        rows = encode_rows(
-            self.network_.codebook, as_table(X), y, sample_weight=sample_weight, context=context
-        )
+        codebook, limit = self._asked().codebook, read_memory_limit(self.memory_limit)
+        context = FitContext(resolve_engine(self.engine, self.n_jobs), memory_limit=limit)
+        rows = encode_rows(codebook, as_table(X), y, sample_weight=sample_weight, context=context)
         for chunk in rows.chunks():
             yield chunk, np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
 
@@ -324,15 +311,15 @@ class NetworkPredictor(Classifier, Decides):
         ----------
         X : table
         target : a class, optional
-            By default the second of two classes, or each row's most probable of more.
+            By default the second of two classes; with more, each row's most probable class.
         against : a class, optional
-            By default the other of two classes; of more, the geometric mean of all others.
+            By default the other of two classes; with more, the geometric mean of all others.
 
         Returns
         -------
         ndarray of float64, or a pandas DataFrame where X is one
-            Together with the log-odds of the prior, a row's contributions sum exactly to its
-            log-odds. Unknown features and those that the structure left out add nothing.
+            A row's contributions and the prior's log-odds sum exactly to the row's log-odds.
+            Unknown features and those that the structure left out contribute zero.
 
         See Also
         --------
@@ -352,7 +339,7 @@ class NetworkPredictor(Classifier, Decides):
     def explain_row(self, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
         """Split the log-odds of one row, a mapping or a table of one row, by feature.
 
-        By default of its most probable class against the most probable of the others; see
+        By default those of its most probable class against the runner-up; see
         `tanager.network.explain_row`.
         """
         check_fitted(self)
@@ -362,22 +349,21 @@ class NetworkPredictor(Classifier, Decides):
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
     ) -> None:
-        """Write the model's own page: one HTML file to see it, ask it and trust it.
+        """Write a report on the model as one HTML file that answers queries by itself.
 
         Parameters
         ----------
         path : path
             The page.
         X, y : table and classes, optional
-            Rows to measure on; `y` may be the name of a column of X. Rows of the
-            fit itself are recognised, and predicted by cross-validation.
+            Rows to evaluate on; `y` may be the name of a column of X. Training rows are
+            recognised, and predicted by cross-validation.
         **options
-            As `tanager.report.model_page.render_report` has them.
+            See `tanager.report.model_page.render_report`.
         """
         check_fitted(self)
-        # Pages are made above this layer, so the name is looked up when it is needed.
-        pages = import_module("tanager.report.model_page")
-        pages.write_report(self, path, X, y, **options)
+        # Reports belong to a layer above.
+        import_module("tanager.report.model_page").write_report(self, path, X, y, **options)
 
     @property
     def structure_(self) -> Structure:
@@ -389,11 +375,10 @@ class NetworkPredictor(Classifier, Decides):
     def feature_importances_(self) -> Floats:
         """Each feature's mutual information with the class, as shares of their sum.
 
-        The information is that of the network: what the feature, known alone,
-        says about the class. It needs no data, and features that say the same
-        count alike. A feature that the structure left out has zero. What the
-        model would lose without a feature is another question, and wants rows
-        that it has not seen: `tanager.evaluation.importance.loss_without_features`.
+        It's the network's own: what each feature tells about the class if nothing else is
+        known, so redundant features rank alike, and features that the structure left out have
+        zero. For what the model would lose without a feature, see
+        `tanager.evaluation.importance.loss_without_features`.
         """
         check_fitted(self)
         information = NetworkInformation(self.network_).of_features()
@@ -410,7 +395,6 @@ class NetworkPredictor(Classifier, Decides):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
+        given = tags.input_tags
+        given.allow_nan = given.categorical = given.string = True
         return tags

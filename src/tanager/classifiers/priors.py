@@ -1,4 +1,4 @@
-"""What is known before the rows: class weights and frequencies, tables, monotone features."""
+"""What you know before the fit: class weights and frequencies, tables, monotone features."""
 
 from __future__ import annotations
 
@@ -32,29 +32,27 @@ MOST_VALUES = 256  # of an ordered feature
 
 
 def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
-    """Refuse weights that are not allowed, before the work begins."""
+    """Refuse weights that aren't allowed before the work begins."""
     if not class_factors(class_weight, classes, np.ones(len(classes))).any():
         raise no_weight_error()
 
 
 def weigh_classes(tables: Tables, class_weight: Any, classes: NDArray[Any], sums: Floats) -> Tables:
-    r"""Return the tables with each class's prior times its weight, normalised again.
+    """Return the tables with each class's prior times its weight, normalised again.
 
-    Weighting errors on class c by :math:`w_c` asks for the class of greatest
-    :math:`w_c P(c \mid x)`: a model of the same tables whose prior is proportional to
-    :math:`w_c P(c)`. The rows are counted as they are: fifty rows that weigh like five thousand
-    are still the evidence of fifty. `sums` are the total weights of the classes' rows.
+    That minimises the weighted errors, and leaves the rows as they are: fifty rows that weigh
+    like five thousand are still the evidence of fifty. `sums` are the weights of the classes' rows.
     """
     if class_weight is None:
         return tables
     factors = class_factors(class_weight, classes, sums)
-    # A class of weight zero keeps a finite logarithm, and no probability to speak of.
+    # A class of weight zero keeps a finite logarithm.
     log_prior = tables.log_prior + np.log(np.maximum(factors, np.finfo(np.float64).tiny))
     return replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))
 
 
 def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
-    """Return what is asked in texts, as `BayesNetClassifier` takes it.
+    """Return `monotonic` for `BayesNetClassifier` from texts.
 
     >>> parse_signs(["age=+1", "price=low:-1,high:+1"])
     {'age': 1, 'price': {'low': -1, 'high': 1}}
@@ -67,8 +65,8 @@ def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
         good = all(sign in signs for _, _, sign in parts)
         if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
             raise ConfigurationError(
-                f"monotonic={text!r}. Allowed: a column, an equals sign, and +1 or -1, such as "
-                "age=+1; or classes with their signs, such as age=low:-1,high:+1.",
+                f"monotonic={text!r}. Allowed: a column and +1 or -1, such as age=+1, or a column "
+                "and classes with their signs, such as age=low:-1,high:+1.",
                 parameter="monotonic",
             )
         by_class = {label: signs[sign] for label, colon, sign in parts if colon}
@@ -77,7 +75,7 @@ def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]]:
-    """Return the sign of each class along each feature that is asked about, (n_classes,)."""
+    """Return the sign of each class, (n_classes,), along each feature that `monotonic` names."""
     if monotonic is None:
         return {}
     if not isinstance(monotonic, Mapping):
@@ -91,14 +89,14 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
         name, n_ordered = codebook.domain.names[at], codebook.domain.n_ordered[at]
         if n_ordered == 0:
             raise ConfigurationError(
-                f"monotonic names {name!r}, whose values have no order. Numbers, dates, booleans "
-                f"and ordered categories have. Say the order with ordered={{{name!r}: [...]}}.",
+                f"monotonic names {name!r}, whose values have no order, unlike numbers, dates, "
+                f"booleans and ordered categories. Give the order: ordered={{{name!r}: [...]}}.",
                 parameter="monotonic",
             )
         if n_ordered > MOST_VALUES:
             raise ConfigurationError(
                 f"monotonic names {name!r}, which has {n_ordered:,} ordered values. Allowed: at "
-                f"most {MOST_VALUES}. Use fewer bins, or join values.",
+                f"most {MOST_VALUES}. Use fewer bins, or merge values.",
                 parameter="monotonic",
             )
         signs = _class_signs(name, asked, codebook.classes, ordered=codebook.target.ordered)
@@ -110,10 +108,17 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
 def _class_signs(
     name: str, asked: Any, classes: NDArray[Any], *, ordered: bool
 ) -> NDArray[np.int8]:
-    """Return each class's sign along a feature; of ordered ones only the outermost have one."""
-    signs = np.zeros(len(classes), np.int8)
-    if not isinstance(asked, Mapping):
-        _check_sign(name, asked)
+    """Return each class's sign along a feature; of ordered classes only the outermost have one."""
+    signs, by_class = np.zeros(len(classes), np.int8), isinstance(asked, Mapping)
+    for sign in asked.values() if by_class else (asked,):
+        number = isinstance(sign, int | float | np.number) and not isinstance(sign, bool)
+        if not (number and abs(sign) == 1):
+            raise ConfigurationError(
+                f"monotonic[{name!r}] is {sign!r}. Allowed: +1 (rises), -1 (falls), or with more "
+                "than two classes a mapping from a class to one of them.",
+                parameter="monotonic",
+            )
+    if not by_class:
         if ordered and len(classes) > 2:
             signs[0] = -asked
         elif len(classes) > 2:
@@ -125,7 +130,6 @@ def _class_signs(
         signs[-1] = asked
         return signs
     for label, sign in asked.items():
-        _check_sign(name, sign)
         place = [at for at, one in enumerate(classes.tolist()) if label in (one, str(one))]
         if not place:
             raise ConfigurationError(
@@ -137,35 +141,26 @@ def _class_signs(
     if not signs.any() or (signs > 0).sum() > 1 or (signs < 0).sum() > 1:
         raise ConfigurationError(
             f"monotonic[{name!r}] is {dict(asked)!r}. Allowed: one class that rises (+1), one that "
-            "falls (-1), or both. Where one probability rises, others must fall.",
+            "falls (-1), or both, since probabilities sum to one.",
             parameter="monotonic",
         )
     return signs
 
 
-def _check_sign(name: str, sign: Any) -> None:
-    if isinstance(sign, bool) or not (isinstance(sign, int | float | np.number) and abs(sign) == 1):
-        raise ConfigurationError(
-            f"monotonic[{name!r}] is {sign!r}. Allowed: +1 (rises), -1 (falls), or with more than "
-            "two classes a mapping from a class to one of them.",
-            parameter="monotonic",
-        )
-
-
 def _table_prior(prior: Any) -> TablePrior | None:
-    """Return a prior as it is meant: a mapping or a network is one of the usual strength."""
+    """Return a prior with its strength, which is the default's for a mapping or a network."""
     if prior is None or isinstance(prior, TablePrior):
         return prior
     if isinstance(prior, Mapping | Network):
         return TablePrior(prior)
     raise ConfigurationError(
-        f"prior={prior!r} is not allowed. Give a mapping from families to tables, a Network, or "
-        "TablePrior(tables, strength)."
+        f"prior={prior!r}. Allowed: a mapping from families to tables, a Network, "
+        "TablePrior(tables, strength), or None."
     )
 
 
 def network_prior(prior: Any) -> Network | None:
-    """Return the network of a prior that is one."""
+    """Return the prior's network, if it's one."""
     found = _table_prior(prior)
     return found.tables if found is not None and isinstance(found.tables, Network) else None
 
@@ -184,13 +179,19 @@ def read_prior(prior: Any, codebook: Codebook) -> PriorCounts | None:
 
 
 def reads_prior_counts(learner: ParameterLearner) -> bool:
-    """Return whether a learner takes a prior as counts: it counts, or its ridge has a centre."""
-    return isinstance(learner, CountLearner) or _has_centre(learner)
+    """Return whether a prior reaches a learner as counts: its own, or those its ridge is around."""
+    from tanager.parameters.discriminative import Discriminative
+    from tanager.parameters.discriminative.problem import resolve_base
+
+    if not isinstance(learner, Discriminative):
+        return isinstance(learner, CountLearner)
+    drawn = learner.form == "weighted" or learner.towards == "generative"
+    return drawn and learner.l2 != 0 and isinstance(resolve_base(learner.base), CountLearner)
 
 
 @dataclass(frozen=True, eq=False)
 class _PriorFactor:
-    """By what the prior's rows multiply the weight of a row: one plus that of its cells."""
+    """The factor of a row's weight with the prior's rows: one plus those of its cells."""
 
     classes: Floats  # (n_classes,)
     families: list[tuple[tuple[int, ...], Floats]]  # (*parents, feature); (n_classes, *arities)
@@ -205,12 +206,11 @@ class _PriorFactor:
 
 
 def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) -> Rows:
-    r"""Return the rows with those that the prior stands for, for learners trained on rows.
+    """Return the rows with those that the prior stands for, for learners trained on rows.
 
-    A family's prior rows are like the rows in all but the feature, whose values are as
-    probable as the prior says; what depends on the feature goes with it. So of n rows in a
-    cell where the prior wants t, each weighs t / (n + 1) more, and one further row, of which
-    only the family is known, weighs the rest. Together they weigh what the prior is worth.
+    A family's prior rows are like the training rows, except that the feature's values are as
+    probable as the prior says. So of n rows in a cell for which the prior wants t, each weighs
+    t / (n + 1) more, and one further row, of which only the family is known, weighs the rest.
     """
     n_classes, arities = counts.domain.n_classes, counts.domain.arities
     class_counts = counts.classes
@@ -223,7 +223,7 @@ def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) ->
         given = prior.aligned(feature, parents, seen.arities, structure.names)
         totals = given.sum(axis=-1, keepdims=True)
         rows = seen.to_dense()
-        # One row's weight in all for every context, as frequent in each class as its rows are.
+        # Every context gets one more row, divided among the classes by their frequencies.
         contexts = rows.sum(axis=-1, keepdims=True)
         contexts = contexts + shares.reshape(n_classes, *(1,) * (1 + len(parents)))
         known = totals > 0
@@ -244,17 +244,6 @@ def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) ->
     return counts.rows.weighed(_PriorFactor(per_class, families), more)
 
 
-def _has_centre(learner: ParameterLearner) -> bool:
-    """Return whether trained parameters are drawn towards tables of counts."""
-    from tanager.parameters.discriminative import Discriminative
-    from tanager.parameters.discriminative.problem import resolve_base
-
-    if not isinstance(learner, Discriminative):
-        return False
-    drawn = learner.form == "weighted" or learner.towards == "generative"
-    return drawn and learner.l2 != 0 and isinstance(resolve_base(learner.base), CountLearner)
-
-
 def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -> PriorCounts:
     n_classes = len(codebook.classes)
     classes, families = np.zeros(n_classes), {}
@@ -265,7 +254,7 @@ def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -
             classes = values
             continue
         if family.child in families:
-            raise ConfigurationError(f"prior: {text!r} is a second table of one feature.")
+            raise ConfigurationError(f"prior: {text!r} is the second table for its feature.")
         if CLASS in family.parents:
             values = np.moveaxis(values, family.parents.index(CLASS), 0)
         else:
@@ -275,7 +264,7 @@ def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -
 
 
 def _of_network(network: Network, strength: float) -> PriorCounts:
-    """Return as many rows of the network's own: strength times the joint of every family."""
+    """Return `strength` rows of a network: that many times the joint of every family."""
     information, structure = NetworkInformation(network), network.structure
     prior = np.exp(network.log_prior)
     families = {}
@@ -284,12 +273,12 @@ def _of_network(network: Network, strength: float) -> PriorCounts:
         context, table = information.context(name), information.table(name)
         if context is None or table is None or not network.tables.normalized:
             raise MemoryBoundError(
-                f"The table of {name!r} is too large for a prior, or holds scores and not "
+                f"The table of {name!r} is too large for a prior, or holds scores instead of "
                 "probabilities. Use a network with fewer parents."
             )
         joint = table * context[..., None, :]  # (*parent groups, values, classes)
         for axis, groups in enumerate(information.parent_groups(name)):
-            # Values of one group are alike to the table: each gets its share.
+            # Values of one group share its probability evenly.
             joint = np.take(joint, groups, axis=axis)
             shares = 1.0 / np.bincount(groups)[groups]
             joint = joint * shares.reshape([-1 if a == axis else 1 for a in range(joint.ndim)])
@@ -300,7 +289,7 @@ def _of_network(network: Network, strength: float) -> PriorCounts:
 def with_prior_arcs(
     constraints: Any, prior: PriorCounts | None, names: tuple[str, ...]
 ) -> Constraints | None:
-    """Return the constraints with the arcs that a prior names among the required."""
+    """Return the constraints, with the arcs that a prior names as required ones."""
     arcs = [
         (names[parent], names[child])
         for child, (parents, _) in (prior.families.items() if prior else ())
@@ -317,20 +306,20 @@ def with_prior_arcs(
 
 
 def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Floats | None:
-    """Return the classes' probabilities; those not given share the rest as their `sums`."""
+    """Return the classes' probabilities; those not named share the rest in proportion to `sums`."""
     if class_prior is None:
         return None
     if not isinstance(class_prior, Mapping) or not class_prior:
         raise ConfigurationError(
-            f"class_prior={class_prior!r} is not allowed. Give a mapping from classes to "
+            f"class_prior={class_prior!r}. Allowed: None, or a mapping from classes to "
             "probabilities, such as {'sick': 0.02}."
         )
     shares = np.full(len(classes), np.nan)
     for label, share in class_prior.items():
         if not isinstance(share, Real) or not 0 < float(share) <= 1:
             raise ConfigurationError(
-                f"class_prior gives {label!r} the probability {share!r}. Give numbers above 0 and "
-                "up to 1."
+                f"class_prior gives {label!r} the probability {share!r}. Allowed: numbers above 0 "
+                "and up to 1."
             )
         shares[find_class(tuple(classes.tolist()), label)] = float(share)
     free, rest = np.isnan(shares), 1.0 - np.nansum(shares)
@@ -338,8 +327,8 @@ def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Float
         shares[free] = rest * sums[free] / max(float(sums[free].sum()), np.finfo(float).tiny)
     if abs(shares.sum() - 1.0) > 1e-6 or (shares <= 0).any():
         raise ConfigurationError(
-            f"class_prior={dict(class_prior)!r} does not leave every class a probability: they sum "
-            f"to {np.nansum(shares):.6g}. They must sum to one, or to less where classes are left."
+            f"class_prior={dict(class_prior)!r} sums to {np.nansum(shares):.6g}. It must sum to 1, "
+            "or to less if it doesn't name all classes."
         )
     return np.asarray(shares / shares.sum())
 
@@ -347,10 +336,9 @@ def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Float
 def set_class_shares(
     tables: Tables, shares: Floats | None, sums: Floats, *, counted: bool
 ) -> Tables:
-    r"""Return the tables for rows in which the classes are as frequent as given.
+    """Return the tables for rows in which the classes have the given shares.
 
-    Tables of counts have their prior replaced; trained scores have learned
-    :math:`P(c \mid x)`, which is multiplied by given over seen share.
+    Counted tables get a new prior; trained scores are multiplied by new share over old.
     """
     if shares is None:
         return tables
