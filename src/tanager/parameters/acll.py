@@ -25,10 +25,9 @@ from tanager.structure.acll import (
 class ACLLParameters(CountLearner):
     r"""The parameters that maximise the approximate conditional log-likelihood.
 
-    In closed form, from counts: every value's weight is its count in the class
-    less a share of its count in all classes. What is common in every class is
-    pushed down, so the tables tell the classes apart rather than describe them;
-    as probabilities of the features they are distorted. Made for `ACLL` trees,
+    In closed form, from counts: a value's weight is its count in the class less a share of its
+    count in all classes. That pushes down what all classes have in common, so the tables
+    discriminate well but are distorted as probabilities of the features. Made for `ACLL` trees,
     valid for any structure.
 
     Parameters
@@ -39,8 +38,8 @@ class ACLLParameters(CountLearner):
     Notes
     -----
     :math:`\theta_{jck} \propto \max(N', N_{jck} + \beta \sum_{c'} N_{jc'k})` over
-    the values k, and likewise for the class (theorem 3.8, equation 26). A context
-    that no row of the class has answers uniformly, as the formula says.
+    the values k, and likewise for the class (theorem 3.8, equation 26). A context without a
+    row of the class has the uniform distribution.
 
     References
     ----------

@@ -27,9 +27,8 @@ JOINT = ("keep", "refine", "restart")
 class Hybrid(Trained, ParameterLearner):
     r"""Train the tables of a given structure by mini-batch Adam [1]_.
 
-    The tables stay proper probabilities; the loss decides what they are good
-    for. The default joins likelihood and margin (`HybridMargin`). Choose it
-    for few errors; for calibrated probabilities choose ``loss="cll"`` or
+    The tables stay proper probabilities. The default loss combines likelihood and margin
+    (`HybridMargin`) for few errors; for calibrated probabilities choose ``loss="cll"`` or
     another learner.
 
     Parameters
@@ -37,20 +36,18 @@ class Hybrid(Trained, ParameterLearner):
     loss : {"hybrid", "margin", "cll", "nll"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     joint : {"keep", "refine", "restart"}, default="keep"
-        What to do with tables that the structure learner (`Differentiable`)
-        learned together with the structure: keep them as they are, go on
-        training from them, or start afresh.
+        What to do with tables that `Differentiable` learned together with the structure: keep
+        them, continue training from them, or start afresh.
     training : Training or None, default=None
         Epochs, learning rate, held-out rows, checkpoints; None is
         `tanager.training.Training` with its defaults.
 
     Notes
     -----
-    The tables' form is that of `Differentiable`. A context takes a
-    step only in batches that have a row of it, so a context never seen stays
-    near uniform. A family with an unknown member contributes nothing to the
-    loss. ``info_["parameters"]["trace"]`` has loss and accuracy per epoch. All
-    rows are held in memory; training runs on one thread.
+    A context is updated only in batches that contain it, so one never seen stays near uniform.
+    Families with an unknown member don't contribute to the loss.
+    ``info_["parameters"]["trace"]`` has loss and accuracy per epoch. All rows are held in
+    memory; training runs on one thread.
 
     References
     ----------
@@ -94,17 +91,9 @@ class Hybrid(Trained, ParameterLearner):
             n_blocks = int(slots.n_contexts.sum())
             return Model.at(theta, n_blocks, joint.log_prior.copy(), np.zeros(slots.column.shape))
 
-        task = Task(
-            _family_rows(structure, counts),
-            slots,
-            start,
-            self.loss,
-            training,
-            None,
-            (TRAINING_STREAM,),
-            "tables by gradient",
-        )
-        run, info = fit(task, context)
+        rows, stream = _family_rows(structure, counts), (TRAINING_STREAM,)
+        options = self.loss, training, None, stream, "tables by gradient"
+        run, info = fit(Task(rows, slots, start, *options), context)
         record.update(info)
         model = run.result
         families = [

@@ -1,15 +1,14 @@
 """Tables as prediction reads them.
 
-Dense and grouped families are packed end to end, so that one call of a compiled loop reads all
-of them. The tree of a larger family branches on the class first, so a look-up for every class
-would walk it as often as there are classes. Here its contexts are those of the parents alone,
-and each lists the classes that were seen in it::
+Dense and grouped families are packed end to end for one call of a compiled loop. The tree of a
+larger family branches on the class first, so each class would need a walk of its own. Here its
+contexts are those of the parents alone, and each lists the classes seen in it::
 
     first parents     a dense table (p1, ..., pj, x, class): one look-up, all classes
     each one more     the context's entries: classes seen there, and their cells
 
-A class that a context did not see keeps the answer of the next shorter one, so deep contexts,
-which saw few rows, cost little.
+A class that a context didn't see keeps the value of the next shorter one, so deep contexts, which
+saw few rows, cost little.
 """
 
 from __future__ import annotations

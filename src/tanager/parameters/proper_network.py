@@ -86,16 +86,12 @@ def fit_inputs(
     max_work: int = MAX_WORK,
     tol: float = 1e-9,
 ) -> tuple[list[Floats], Floats]:
-    """Return log tables and class prior with the posterior of scores, and shares as wanted.
+    """Return log tables and class prior with the posterior of scores, and family shares as wanted.
 
-    structure: without immoralities.
-    scores, log_prior: of each family, (*parent_arities, arity, n_classes), and of the class node.
-    wanted: shape (*parent_arities, arity); the share of each value and its parents, whatever the
-        class.
-    observed: the data's P(y) and P(x_i, y), to which the network's are held; a second descent, from
-        where the first one ends.
-    max_work: cells times classes times iterations of a descent; past it P(x) is what it then is.
-    tol: relative improvement of the mean log P(x) at which it stops.
+    The structure has no immoralities; `scores` are (*parent_arities, arity, n_classes), `wanted`
+    (*parent_arities, arity) P(parents, x) over all classes. `observed` P(y) and P(x_i, y) take a
+    second descent from where the first one ends. A descent stops after `max_work` cells times
+    classes times iterations, or once log P(x) improves by less than `tol`, relatively.
     """
     sizes = np.cumsum([0, *(part.size for part in wanted)])
     goal = np.concatenate([part.ravel() for part in wanted])
@@ -144,8 +140,7 @@ def _class_loss(
 ) -> tuple[float, list[Floats]]:
     """Return the class terms of a network, negated, and their slopes by the cells' logarithms.
 
-    The slopes go back through `family_shares` from the leaves, then through `normalise` from
-    the roots.
+    Back-propagates through `family_shares` from the leaves, then `normalise` from the roots.
     """
     above, order = structure.holders(), structure.topological_order()
     prior, conditionals = np.exp(log_prior), [np.exp(log) for log in logs]
@@ -163,8 +158,8 @@ def _class_loss(
         parents = structure.parent_indices[at]
         outer = (by_share[at] * conditionals[at]).sum(axis=-2)
         if parents:
-            members = (*structure.parent_indices[above[at]], structure.selected[above[at]])
-            by_share[above[at]] = by_share[above[at]] + _spread(outer, parents, members)
+            more = _spread(outer, parents, structure, above[at])
+            by_share[above[at]] = by_share[above[at]] + more
         else:
             by_prior = by_prior + outer
     by_prior = by_prior * prior
@@ -202,11 +197,9 @@ def _over_classes(shares: Floats) -> Floats:
 
 
 def renormalise(structure: Structure, tables: Tables) -> Tables:
-    """Return a network with the same posterior, its tables summing to one.
+    """Return a network with the same posterior, its tables summing to one; too large ones as is.
 
-    The structure must be moral; the scores may be any finite numbers. Tables
-    that are too large to be spelled out are returned as they are, with
-    `normalized` False.
+    The structure must be moral; the scores may be any finite numbers.
     """
     if any(prod(t.member_arities) * t.n_classes > MAX_SPELLED for t in tables.families):
         return tables
@@ -226,21 +219,16 @@ def normalise(
         total = np.empty((*outer, n_classes))
         flat = logs[at].reshape(-1, arity, n_classes)
         native.normalize_scores(flat, total.reshape(-1, n_classes))
-        if not parents:
+        if parents:
+            logs[above[at]] += _spread(total, parents, structure, above[at])
+        else:
             log_prior += total
-            continue
-        holder = above[at]
-        members = (*structure.parent_indices[holder], structure.selected[holder])
-        logs[holder] += _spread(total, parents, members)
     log_total = log_sum_exp(log_prior, axis=0)
     return logs, log_prior - log_total, float(log_total)
 
 
 def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Floats) -> list[Floats]:
-    """Return P(parents, x, y) of every family of a proper network on a moral structure.
-
-    Each has the shape of its table, (*parent_arities, arity, n_classes).
-    """
+    """Return P(parents, x, y) of every family, (*parent_arities, arity, n_classes)."""
     shares: list[Floats] = [np.zeros(0)] * len(logs)
     above = structure.holders()
     for at in structure.topological_order():
@@ -256,8 +244,9 @@ def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Float
     return shares
 
 
-def _spread(values: Floats, scope: tuple[int, ...], members: tuple[int, ...]) -> Floats:
-    """Bring an array over (*scope, class) to the axes (*members, class), ones elsewhere."""
+def _spread(values: Floats, scope: tuple[int, ...], structure: Structure, holder: int) -> Floats:
+    """Bring an array over (*scope, class) to the axes of the holder's table, ones elsewhere."""
+    members = (*structure.parent_indices[holder], structure.selected[holder])
     order = sorted(range(len(scope)), key=lambda axis: members.index(scope[axis]))
     arranged = values.transpose(*order, len(scope))
     sizes = iter(arranged.shape)

@@ -1,4 +1,4 @@
-"""Where the parameters of a structure are: one vector of cells, each with a number per class.
+"""The parameters of a structure as one vector of cells, each with a number per class.
 
 ::
 
@@ -7,18 +7,16 @@
     family 1          ...
     last cell         zeros, read by rows with an unknown member
 
-A family of few possible contexts has them all, in the order of a `DenseTable`.
-A larger one has only the contexts seen in training (under any class): the
-prefix tree of the parents' values, on which a context is found level by level,
-so that no key can overflow.
+A family with few possible contexts has them all, in the order of a `DenseTable`. A larger one has
+only the contexts seen in training (under any class): the prefix tree of the parents' values, on
+which a context is found level by level, so that no key can overflow.
 
-No row moves the parameters of an unseen cell, so `fill_tables` must be told what it says:
+Training doesn't move unseen cells, so `fill_tables` fills them:
 
-- ``"generative"``: what the generative tables say there, by their own back-off;
-- ``"coarser"``: the mean, weighted by counts, of the trained parameters of the
-  same value under the longest prefix of the parents with which it was seen,
-  and what the generative tables say where it was never seen at all;
-- ``"nothing"``: the same for all classes, so that it does not count.
+- ``"generative"``: with the generative tables, by their own back-off;
+- ``"coarser"``: with the count-weighted mean of the trained parameters of the same value under the
+  longest prefix of the parents with which it was seen, or else the generative tables;
+- ``"nothing"``: with the same for all classes, so that they don't count.
 """
 
 from __future__ import annotations
@@ -165,7 +163,7 @@ class Layout:
         if start + 1 > MAX_NUMBER:
             raise MemoryBoundError(
                 f"The structure has {start:,} parameters per class, more than {MAX_NUMBER:,}. "
-                "Hint: use fewer parents per feature, or a generative parameter learner."
+                "Use fewer parents per feature, or a generative parameter learner."
             )
         return cls(structure, domain, tuple(families))
 

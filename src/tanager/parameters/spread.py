@@ -44,14 +44,10 @@ def count_spread(
 ) -> FamilyTable | None:
     """Return the variances of a family from the rows that each probability is worth.
 
-    cells: shape (n_cells,)
-    unseen: shape (n_nodes,); of a value without a cell in the node.
-    totals: shape (n_nodes,); of all values of the node.
-    backoff: as in `TreeTable`. Without it there's no answer for a table that's too large to spell
-        out.
-    shares: shape (n_cells,); the parent's share of each estimate where contexts lean on the one
-        above. The root's own variation is left out: it's the same for all classes.
-    doubt: shape (n_cells,); what else is unknown of each estimate, a variance of its logarithm.
+    Those rows are `cells` (n_cells,), `unseen` (n_nodes,) for a value without a cell, and `totals`
+    (n_nodes,). With `shares` (n_cells,), the parent's part of each estimate, variances pass down
+    from all but the root, whose own is the same for all classes. `doubt` (n_cells,) is a further
+    variance. Without `backoff` there's no answer for a table too large to spell out.
     """
     own, escape = _variation(cells, totals[tree.cell_nodes()]), _variation(unseen, totals)
     own += doubt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
 
@@ -19,11 +19,17 @@ from tanager.numerics import Floats, Ints
 from tanager.parameters.lookups import Packed, TreeRows, View
 from tanager.structure import Structure
 
-# A family is held densely where that costs little in itself, or little more
-# than its seen cells; otherwise as the tree of its seen contexts.
+# A family is dense if that's small, or not much larger than its seen cells; else it's a tree.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 22
 DENSE_FACTOR = 4
+
+
+class _Stored(EqualByArrays):
+    """Pickles its fields alone, without what was computed from them."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +64,7 @@ class DenseTable(EqualByArrays):
         native.add_dense_terms(codes, arities, members, ends, flat, np.zeros(1, np.int64), out)
 
     def pieces(self, members: Ints, view: View) -> Iterator[tuple[Ints, Floats]]:  # noqa: ARG002
-        """Yield what one look-up reads: the rows of codes, and the numbers."""
+        """Yield what each look-up reads: the rows of codes, and the numbers."""
         yield members, self.log_prob.ravel()
 
     def to_dense(self) -> DenseTable:
@@ -67,7 +73,7 @@ class DenseTable(EqualByArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupedTable(EqualByArrays):
+class GroupedTable(_Stored):
     """log P(x | y, parents) of one family by groups of values.
 
     It is log P(group of x | y, groups of parents) + log P(x | its group, y).
@@ -91,10 +97,7 @@ class GroupedTable(EqualByArrays):
 
     @classmethod
     def of(cls, log_prob: Floats, groups: Sequence[Groups]) -> FamilyTable:
-        """Return a table (*parent_groups, arity, n_classes) under each parent's groups.
-
-        Dense where every value of every parent is a group of its own.
-        """
+        """Return a table (*parent_groups, arity, n_classes) under each parent's groups."""
         arity, n_classes = log_prob.shape[-2:]
         own = np.arange(arity, dtype=np.uint16)
         return cls.of_groups(log_prob, np.zeros((arity, n_classes)), [*groups, own])
@@ -103,7 +106,7 @@ class GroupedTable(EqualByArrays):
     def of_groups(
         cls, log_group: Floats, log_within: Floats, groups: Sequence[Groups]
     ) -> FamilyTable:
-        """Return the table of the members' groups; dense without parents, or without groups."""
+        """Return the table of the members' groups; a dense one if it has no parents or groups."""
         if len(groups) == 1 or all(map(tells_all, groups)):
             spelled = np.take(log_group, groups[-1], axis=-2) + log_within
             return DenseTable(np.ascontiguousarray(spelled))
@@ -138,18 +141,12 @@ class GroupedTable(EqualByArrays):
         spelled += self.log_within
         return np.ascontiguousarray(spelled)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "log_prob"}
-
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes)."""
         Packed.of([(members, self)], len(arities)).add_terms(codes, arities, out)
 
     def pieces(self, members: Ints, view: View) -> Iterator[tuple[Ints, Floats]]:
-        """Yield what one look-up reads: the rows of codes, and the numbers.
-
-        All at once where that is little, else the groups, then the values within them.
-        """
+        """Yield the rows of codes and the numbers: all at once if few, else groups, then values."""
         *parents, feature = members.tolist()
         above = list(map(view, parents, self.groups))
         if self.n_numbers <= max(SMALL_CELLS, self.log_group.size):
@@ -170,7 +167,7 @@ class GroupedTable(EqualByArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class TreeTable(EqualByArrays):
+class TreeTable(_Stored):
     """log P(x | y, parents) of one family on the tree of its seen contexts.
 
     Attributes
@@ -183,8 +180,8 @@ class TreeTable(EqualByArrays):
         (in the root: to the uniform).
     inherit : bool
     backoff : bool
-        An unseen context answers as its longest seen prefix (True) or
-        uniformly (False).
+        Whether an unseen context has the estimate of its longest seen prefix, or else the
+        uniform distribution.
     """
 
     contexts: Contexts
@@ -214,9 +211,6 @@ class TreeTable(EqualByArrays):
     def _rows(self) -> tuple[TreeRows, int]:
         return TreeRows.of(self)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "_rows"}
-
     def shorter(self, n_parents: int) -> TreeTable:
         """Return the table of the first parents alone; itself where that is all of them."""
         tree = self.contexts
@@ -231,10 +225,9 @@ class TreeTable(EqualByArrays):
         return self.contexts.values(self.contexts.depth)
 
     def to_dense(self) -> DenseTable:
-        """Spell out every context; the caller minds the size.
+        """Spell out every context, level by level; the caller minds the size.
 
-        Level by level: every context starts as its prefix, then the seen ones
-        are written over.
+        Each context starts as its prefix, then the seen ones are overwritten.
         """
         tree = self.contexts
         log_uniform = np.full((1, tree.arity), -np.log(tree.arity))
@@ -279,7 +272,7 @@ class HeldOutRows(EqualByArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class Tables(EqualByArrays):
+class Tables(_Stored):
     """The numbers of a network: class prior and one table per selected feature.
 
     Attributes
@@ -288,12 +281,12 @@ class Tables(EqualByArrays):
     families : tuple of DenseTable, GroupedTable or TreeTable
         Aligned with ``structure.selected``.
     normalized : bool
-        Whether each table sums to one over the feature's values. Where it is
-        False the tables are scores with the right posterior, not a joint.
+        Whether each table sums to one over the feature's values. Otherwise the tables are
+        scores with the right posterior, but not a joint distribution.
     spread : Tables or None
-        The variance of each number, in the same form, where the learner knows it.
+        The variance of each number, in the same form, if the learner knows it.
     held_out : HeldOutRows or None
-        What the learner said of training rows by fits without them, where it has any.
+        Out-of-fold predictions for training rows, if the learner has any.
     """
 
     log_prior: Floats
@@ -305,8 +298,7 @@ class Tables(EqualByArrays):
     def log_joint(self, structure: Structure, codes: Codes, arities: Ints) -> Floats:
         """Return log P(y) + sum of log P(x | y, parents), shape (n_rows, n_classes).
 
-        A family with an unknown member contributes nothing: exact only where no
-        kept feature depends on what is unknown (`Network` sees to the rest).
+        Families with an unknown member are left out; `Network` sums them out where it matters.
         """
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
@@ -329,12 +321,17 @@ class Tables(EqualByArrays):
         return out.transpose(1, 0, 2)
 
     def _pack(self, structure: Structure) -> Packed:
-        # Packed once per structure. The pair is read and replaced as one, so that
-        # threads with other structures never meet half of it.
+        # Packed once per structure. The pair is replaced as one, so that threads with other
+        # structures never see half of it.
         held = self._last_packed
         pair = held[0] if held else None
         if pair is None or pair[0] is not structure:
-            pair = (structure, _pack(self, structure))
+            families = [
+                (family_members(structure, at), table)
+                for at, table in enumerate(self.families)
+                if not isinstance(table, TreeTable)
+            ]
+            pair = (structure, Packed.of(families, len(structure.names)))
             held[:] = [pair]
         return pair[1]
 
@@ -342,9 +339,6 @@ class Tables(EqualByArrays):
     def _last_packed(self) -> list[tuple[Structure, Packed]]:
         # A list, so that the frozen object can fill it.
         return []
-
-    def __getstate__(self) -> dict[str, object]:
-        return {key: value for key, value in self.__dict__.items() if key != "_last_packed"}
 
 
 def family_members(structure: Structure, at: int) -> Ints:
@@ -355,7 +349,7 @@ def family_members(structure: Structure, at: int) -> Ints:
 def drop_unread(
     structure: Structure, tables: Tables, required: Sequence[Sequence[int]] | None = None
 ) -> tuple[Structure, Tables]:
-    """Return structure and tables without parents, unless required, read as one group."""
+    """Return structure and tables without parents that are one group, unless required."""
     parents, families = [], []
     places = zip(structure.selected, structure.parent_indices, tables.families, strict=True)
     for feature, held, table in places:
@@ -379,15 +373,6 @@ def drop_unread(
     rest = replace(structure, parent_indices=tuple(parents))
     spread = tables.spread and drop_unread(structure, tables.spread, required)[1]
     return rest, replace(tables, families=tuple(families), spread=spread)
-
-
-def _pack(tables: Tables, structure: Structure) -> Packed:
-    families = [
-        (family_members(structure, at), table)
-        for at, table in enumerate(tables.families)
-        if not isinstance(table, TreeTable)
-    ]
-    return Packed.of(families, len(structure.names))
 
 
 def log_posterior(log_joint: Floats) -> Floats:

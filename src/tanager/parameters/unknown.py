@@ -42,7 +42,7 @@ class Unknown:
     structure: Structure
     tables: Tables  # normalised: probabilities, not scores, unless only `log_sums` is asked for
     arities: Ints  # (n_features,)
-    # of one table of one row under way; rows that need a larger one get no answer
+    # of any intermediate table of one row; rows that need a larger one get no answer
     max_cells: int = 1 << 20
 
     @cached_property
@@ -50,10 +50,7 @@ class Unknown:
         return [family_members(self.structure, at) for at in range(len(self.structure.selected))]
 
     def log_sums(self, codes: Codes) -> Floats:
-        """Return what families with an unknown member sum to, (n_rows, n_classes).
-
-        NaN for rows whose unknown features hang together too closely.
-        """
+        """Return what families with an unknown member sum to, (n_rows, n_classes), or NaN."""
         unknown = codes >= self.arities[:, None]
         relevant = np.zeros_like(unknown)
         for at in reversed(self.structure.topological_order()):
@@ -72,10 +69,10 @@ class Unknown:
     def expected(
         self, codes: Codes, labels: NDArray[np.integer]
     ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
-        """Yield each family's expected members where some are unknown, given the class.
+        """Yield each family's place and what its unknown members may be, given the class.
 
-        Yields the family's place, the rows' places (n,), their members' codes (n_members, n)
-        and the probabilities of these (n,). Rows that hang together too closely are left out.
+        That is, rows' places (n,), members' codes (n_members, n) and their probabilities (n,);
+        rows past the bound have none.
         """
         unknown = self._unknown(codes)
         for rows in self._batches(unknown):
@@ -102,9 +99,9 @@ class Unknown:
     def draw(self, chunk: Chunk, n_draws: int, seed: int) -> tuple[Ints, Codes]:
         """Draw unknown features from P(unknown | known, class), `n_draws` times per row with gaps.
 
-        Returns the place of each row's source (n,) and the codes (n_features, n); rows without
-        gaps stand once. The numbers behind the draws are a function of the seed and the row's
-        index; those of one row are evenly spaced. Rows past the bound keep their gaps.
+        Returns each row's source (n,) and the codes (n_features, n); rows without gaps occur once,
+        and rows past the bound keep their gaps. A row's random numbers depend on the seed and its
+        index alone, and are evenly spaced.
         """
         unknown = self._unknown(chunk.codes)
         copies = np.where(unknown.any(axis=0), n_draws, 1)
@@ -130,10 +127,7 @@ class Unknown:
         return unknown
 
     def _batches(self, summed: Bools) -> Iterator[Ints]:
-        """Yield the places of rows with a feature to sum out, some at a time.
-
-        Rows with a family past the bound are left out.
-        """
+        """Yield the places of rows with a feature to sum out, some at a time, up to the bound."""
         rows = np.flatnonzero(summed.any(axis=0))
         n_classes = self.tables.log_prior.shape[0]
         sizes, largest = np.ones(len(rows)), np.ones(len(rows))

@@ -37,11 +37,10 @@ ALLOWED: dict[str, tuple[object, ...]] = {
 class Discriminative(ParameterLearner):
     r"""Tables that maximise the conditional log-likelihood :math:`\sum \log P(y \mid x)`.
 
-    Choose it where rows are many for the structure's parameters, or where the
-    structure's independence assumptions are far from true: generative tables
-    then pay for fitting P(x). Three forms reach the same optimum by different
-    roads; ``form="weighted"`` with a low `level` is a model of its own, of few
-    numbers, that corrects generative tables and suits small tables best.
+    Choose it if you have many rows per parameter, or if the structure's independence
+    assumptions are far from true, where generative tables suffer from fitting P(x). Three forms
+    reach the same optimum; ``form="weighted"`` with a low `level` is a model of few parameters
+    that corrects generative tables and suits small data best.
 
     Parameters
     ----------
@@ -69,29 +68,26 @@ class Discriminative(ParameterLearner):
         class that is added to the weighted terms; None for no such numbers.
         For ``form="weighted"``.
     prefixes : bool
-        Whether tables under fewer parents (none, the first, ...) join the terms,
-        each with a weight per feature whose prior is centred at 0. For
-        ``form="weighted"``.
+        Whether to add tables under fewer parents (none, the first, ...), each with a
+        weight per feature whose prior is centred at 0. For ``form="weighted"``.
     smooth : float, "cv" or None
-        Precision of a prior on the differences of neighbours along every ordered
-        feature (numbers, dates, ordered categories), so that nearby intervals say
-        similar things: of the scores of ``form="direct"``, along the feature and its
-        parents; of the corrections of ``form="weighted"``. None for no such prior.
-        It wants fine intervals: ``bins="fine"``.
+        Precision of a prior on the differences between neighbouring values of ordered
+        features (numbers, dates, ordered categories): of the scores of ``form="direct"``,
+        along the feature and its parents, or of the corrections of ``form="weighted"``.
+        None for no such prior. Use it with fine bins: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
         Whether the class parameters are free too.
     unseen : {"coarser", "generative", "nothing"}
-        What cells without a training row contribute: the mean of what was
-        trained for the same value under the longest prefix of the parents with
-        which it was seen, the generative tables' answer, or nothing. Cells that
-        share their weights with others (levels 1 to 3) need no such rule.
+        What cells without a training row contribute: the mean of what was trained for the
+        same value under the longest prefix of the parents with which it was seen, the
+        generative tables' estimate, or nothing. Levels 1 to 3 share weights and don't need it.
     optimiser : {"lbfgs", "cg", "gradient"}
-        L-BFGS-B; conjugate gradients, as in the papers that stop them early
-        (``max_iter=20``); or steps along the gradient.
+        L-BFGS-B, conjugate gradients (which some papers stop at ``max_iter=20``), or
+        gradient descent.
     max_iter : int
-        Budget of iterations; a ConvergenceWarning where it ends.
+        Most iterations; reaching it gives a ConvergenceWarning.
     tol : float
         Relative improvement of the objective at which the optimiser stops.
 
@@ -105,14 +101,12 @@ class Discriminative(ParameterLearner):
     a local optimum, and the other two fit a log-linear model of the families,
     whose posterior need not be any network's.
 
-    On structures without immoralities the result is turned into a proper
-    network with the same posterior, so that unknown values marginalise and
-    tables can be read and exported; elsewhere `Tables.normalized` is False, and
-    rows with unknown values are classified by an approximation.
+    On structures without immoralities the result becomes a proper network with the same
+    posterior, so unknown values can be summed out and tables read and exported; elsewhere
+    `Tables.normalized` is False, and rows with unknown values are classified approximately.
 
-    Each evaluation of the objective is one pass over the rows. A family with an
-    unknown member contributes nothing to its row's score while training.
-    Memory: a few numbers per parameter, one byte per row with folds.
+    Each evaluation of the objective is one pass over the rows. Families with an unknown member
+    don't contribute to training. Memory: a few numbers per parameter, one byte per row with folds.
 
     ``info_["parameters"]`` has the history: `objective`, `loss` and
     `gradient_norm` per iteration, `passes`, `converged` and `reason`.
@@ -198,12 +192,12 @@ class Discriminative(ParameterLearner):
         for name, plain in off.items():
             allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
             self._allow(name, weighted or getattr(self, name) in plain, allowed)
-        smooth = (
-            self.smooth is None
-            or self.form == "direct"
-            or (weighted and self.correction is not None)
+        smoothed = self.form == "direct" or (weighted and self.correction is not None)
+        self._allow(
+            "smooth",
+            self.smooth is None or smoothed,
+            "None, unless form='direct' or 'weighted' with a correction",
         )
-        self._allow("smooth", smooth, "None, unless form='direct' or 'weighted' with a correction")
         for name in ("l2", "correction", "smooth"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
@@ -212,15 +206,12 @@ class Discriminative(ParameterLearner):
         folds = self.crossfit
         good = folds in ("auto", 0) or (is_whole(folds, 2) and int(folds) <= MAX_FOLDS)
         self._allow("crossfit", good, f"'auto', 0, or 2 to {MAX_FOLDS} folds")
-        self._allow("max_iter", self.max_iter >= 1, "at least one iteration")
-        self._allow("tol", self.tol >= 0, "a tolerance of at least 0")
+        self._allow("max_iter", is_whole(self.max_iter, 1), "a whole number from 1 on")
+        self._allow_numbers("tol", zero=True)
 
 
 def _choose_strengths(problem: Problem) -> Strengths:
-    """Return the priors' strengths; those given as "cv" have the least held-out loss.
-
-    They are chosen in turn, the later ones at their middle: correction, smoothness, ridge.
-    """
+    """Return the priors' strengths; those that are "cv" are chosen in turn by held-out loss."""
     given = {name: getattr(problem.options, name) for name in Strengths._fields}
     middle = len(GRID) // 2
     known = {n: GRID[middle] if one == "cv" else float(one or 0.0) for n, one in given.items()}

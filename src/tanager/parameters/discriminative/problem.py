@@ -57,9 +57,7 @@ class Logs(NamedTuple):
     """Logarithms of one or more sets of generative tables."""
 
     own: Floats  # (n_tables, n_cells, n_classes)
-    prefixes: (
-        Floats  # (n_prefixes, n_tables, n_cells, n_classes), under the first 0, 1, ... parents
-    )
+    prefixes: Floats  # (n_prefixes, n_tables, n_cells, n_classes): under 0, 1, ... parents
 
     def single(self, at: int) -> Logs:
         """Return one of the sets."""
@@ -84,12 +82,11 @@ class Problem:
         """Learn the generative tables and lay out the cells."""
         context = plan.context
         n_crossfit = _n_crossfit(options)
-        if n_crossfit or "cv" in (options.l2, options.correction, options.smooth):
+        held_out = n_crossfit or "cv" in (options.l2, options.correction, options.smooth)
+        if held_out and counts.folds is None:
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
-            if counts.folds is None:
-                counts = Counts(
-                    counts.rows, context, FoldPlan(context.row_seed(FOLDS_KEY), n_folds)
-                )
+            folds = FoldPlan(context.row_seed(FOLDS_KEY), n_folds)
+            counts = Counts(counts.rows, context, folds)
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         inner = plan.inner()
@@ -116,8 +113,8 @@ class Problem:
         n_sets = n_folds * (1 + len(self.prefix_depths))
         if n_sets * self.layout.n_cells > MAX_NUMBER:
             raise MemoryBoundError(
-                f"{n_sets} sets of {self.layout.n_cells:,} parameters per class are more than "
-                f"{MAX_NUMBER:,}. Hint: use fewer parents per feature, or crossfit=0."
+                f"{n_sets} sets of {self.layout.n_cells:,} parameters per class exceed the limit "
+                f"of {MAX_NUMBER:,}. Use fewer parents per feature, or crossfit=0."
             )
         learner = resolve_base(self.options.base)
         own, prefixes = [], []
@@ -209,11 +206,8 @@ class Problem:
         """Return where the optimiser starts."""
         if self.options.init == "generative":
             return form.generative.copy()
-        free = np.zeros(form.n_free)
         frozen = self._frozen(form)
-        if frozen is not None:
-            free[frozen] = form.generative[frozen]
-        return free
+        return np.zeros(form.n_free) if frozen is None else np.where(frozen, form.generative, 0.0)
 
     def solve(
         self,
@@ -242,17 +236,15 @@ class Problem:
             from sklearn.exceptions import ConvergenceWarning
 
             warnings.warn(
-                f"The discriminative parameters did not converge in {max_iter} iterations. Hint: "
-                "raise max_iter, or add a prior (l2 > 0), under which an optimum always exists.",
+                f"The discriminative parameters did not converge in {max_iter} iterations. Raise "
+                "max_iter, or add a prior (l2 > 0), with which an optimum always exists.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return objective.solution(found)
 
     def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
-        centre = form.generative
-        if self.options.towards == "zero":
-            centre = np.zeros(form.n_free)
+        centre = np.zeros(form.n_free) if self.options.towards == "zero" else form.generative
         first, strength = 0, np.full(form.n_free, strengths.l2)
         if isinstance(form, Weighted) and form.n_corrections:
             first = form.n_weights
@@ -265,9 +257,7 @@ class Problem:
     @cached_property
     def pairs(self) -> Ints:
         """Neighbouring cells, or values where the corrections are smooth, (2, n_pairs)."""
-        if self.options.form == "direct":
-            return cell_pairs(self.layout)
-        return value_pairs(self.layout)
+        return (cell_pairs if self.options.form == "direct" else value_pairs)(self.layout)
 
     def seen(self) -> Floats:
         """Return how often each cell was seen, with a trace where neighbours speak for it."""
@@ -305,8 +295,10 @@ def _n_crossfit(options: Discriminative) -> int:
 def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
     """Return the tables that rows read: small families joined, those with many values apart."""
     columns = Columns.of(layout.domain)
-    narrow = [family for family in layout.families if _fits(family)]
-    apart = [family for family in layout.families if not _fits(family)]
+    narrow, apart = list[FamilyCells](), list[FamilyCells]()
+    for family in layout.families:
+        joint_size = prod(arity + 1 for arity in family.shape)
+        (narrow if family.contexts is None and joint_size <= MAX_JOINT else apart).append(family)
     families = [tuple(family.members.tolist()) for family in narrow]
     n_columns = 1 if layout.n_classes == 2 else layout.n_classes
     tables = join_families(families, columns, rows.n_rows, n_columns)
@@ -321,10 +313,6 @@ def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
     locator = partial(_WideFamilies, tuple(apart))
     given = families, columns, tables, weighed, find, layout.n_cells
     return Joint.summed(*given, wide, locator)
-
-
-def _fits(family: FamilyCells) -> bool:
-    return family.contexts is None and prod(arity + 1 for arity in family.shape) <= MAX_JOINT
 
 
 @dataclass(frozen=True)

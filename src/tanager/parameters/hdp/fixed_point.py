@@ -90,7 +90,7 @@ def tie(tree: ContextTree, tying: str) -> TiedTree:
 def spell_unseen(tree: ContextTree) -> ContextTree:
     """Give every node a cell, perhaps of count 0, for each value that the root saw.
 
-    Averages over samples need them: the mean of a product is not the product of the means.
+    Averages over samples need them: the mean of a product isn't the product of the means.
     """
     values = tree.cell_value[: tree.node_start[1]]
     width = values.shape[0]
@@ -200,13 +200,10 @@ def _step(n: float, ratio: Floats, discount: float) -> Floats:
 
 
 def _follow(ratio: Floats, low: int, high: int, discount: float) -> Floats:
-    """Return V(high, t) from V(low, t) by Runge and Kutta's steps of fourth order in log n.
-
-    A difference is the slope in the middle of its step, so the slope at n is the
-    difference half a step before.
-    """
+    """Return V(high, t) from V(low, t) by fourth-order Runge-Kutta steps in log n."""
 
     def slope(place: float, ratio: Floats) -> Floats:
+        # A difference is the slope in the middle of its step.
         n = np.exp(place) - 0.5
         before = ratio - 0.5 * _step(n, ratio, discount)
         return _step(n, before, discount) * (n + 0.5)
@@ -377,10 +374,7 @@ class _DiscountedSweeps:
         return float(np.abs(self.phi - before).max(initial=0.0))
 
     def move_concentrations(self) -> float:
-        """Take one damped Newton step on every log-concentration; return a bound on its effect.
-
-        The change of any estimate by log alpha is at most alpha N / (N + alpha)^2.
-        """
+        """Take one damped Newton step on every log-concentration; return a bound on its effect."""
         before, damping = self.alpha.copy(), self._damping
         value = self._balance(before)
         slope = (self._balance(before * np.exp(PROBE)) - value) / PROBE
@@ -393,7 +387,7 @@ class _DiscountedSweeps:
         self.alpha[:] = np.clip(moved, MIN_CONCENTRATION, MAX_CONCENTRATION)
         largest = np.zeros(self.flat.n_groups)
         np.maximum.at(largest, self.flat.node_group[1:], self.total[1:])
-        share = before / (before + largest)
+        share = before / (before + largest)  # d phi / d log alpha <= alpha N / (N + alpha)^2
         weight = np.where(share > 0.5, share * (1.0 - share), 0.25)
         return float((weight * np.abs(np.log(self.alpha / before))).max(initial=0.0))
 

@@ -42,19 +42,17 @@ STREAM = 7  # names the sampler's random streams among those of a fit
 class HDP(CountLearner):
     r"""Estimates from a hierarchical Dirichlet process: back-off learned from the data.
 
-    Every context's distribution is drawn from a Dirichlet around that of the
-    context without its last parent, up to the feature's marginal. How closely
-    each level follows the one above (its concentration) is learned, so a table
-    needs no smoothing constant, and a context seen twice leans on its
-    neighbours as much as the data say it should. The default choice.
+    Every context's distribution has a Dirichlet prior around that of the context without its
+    last parent, up to the feature's marginal. How closely each level follows the one above (its
+    concentration) is learned, so there's no smoothing constant to choose, and rare contexts
+    borrow as much from shorter ones as the data suggest. The best generative choice.
 
     Parameters
     ----------
     inference : {'fixed-point', 'gibbs'}
-        'fixed-point' iterates conditional means to a standstill: deterministic,
-        milliseconds per table, any weights. 'gibbs' samples the model and
-        averages, in ten to a hundred times the time: the check on the other,
-        about one per cent better in log-loss on small tables.
+        'fixed-point' iterates conditional means until convergence: deterministic,
+        milliseconds per table, any weights. 'gibbs' averages samples, in ten to a hundred
+        times the time, for a log-loss about one per cent better on small data.
     tying : {'level', 'parent', 'single'}
         Which nodes of a family's tree share a concentration: those of a level,
         the children of one node, or all.
@@ -62,9 +60,8 @@ class HDP(CountLearner):
         The Gamma prior on every concentration. ``shape=0, rate=0`` is the improper
         prior of the paper's text: a level of one or two nodes then settles nothing.
     class_rate : float or None
-        Its rate for the nodes that the class alone tells apart, which are few
-        and what classification lives on: a larger one keeps them further apart.
-        None is `rate`; not used with ``tying='single'``.
+        The rate for the class level, on which classification depends most: a larger one
+        keeps the classes further apart. None is `rate`; not used with ``tying='single'``.
     root_concentration : float
         Of the feature's marginal around the uniform distribution; fixed.
     tolerance : float or None
@@ -72,14 +69,13 @@ class HDP(CountLearner):
         more; None is 1e-4. 'gibbs': stop once their standard error, root mean
         square over the training rows, is below; None is 5e-3.
     max_sweeps : int
-        Budget; a `ConvergenceWarning` tells where it was not enough.
+        Most sweeps; a `ConvergenceWarning` says if they weren't enough.
     burn_in, thinning, n_chains : int
         'gibbs' only: sweeps before the first state is recorded, sweeps between
         recorded states, and independent chains.
     start : {'fixed-point', 'prior'}
-        'gibbs' only: which concentrations the chains begin with, those of the fixed point or
-        the prior's mean, `shape` over `rate`, as in the authors' program: its chains have to
-        climb first.
+        'gibbs' only: the chains' first concentrations, those of the fixed point or the prior's
+        mean, `shape` over `rate`, as in the authors' program.
     concentration_interval : int
         'gibbs' only: sweeps of the tables between two draws of the concentrations;
         the authors' program has 5.

@@ -199,10 +199,7 @@ class _Watch:
         self.added += 1
 
     def check(self, alphas: list[Floats]) -> float:
-        """Return the predictive probabilities' standard error, root mean square over the rows.
-
-        From the batch means or from the chains' means, whichever is larger.
-        """
+        """Return the standard error, root mean square over rows, by batches or chains if larger."""
         n_chains = self.chain_sum.shape[0]
         self.concentrations.append(np.mean(alphas, axis=0))
         if self.added < 2:
@@ -232,10 +229,7 @@ class _Watch:
 
 
 def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
-    """Return each node's share of its parent's estimate in the values it never saw.
-
-    It is what the seen values leave in the node, over what they leave in its parent.
-    """
+    """Return what the seen values leave in each node, over what they leave in its parent."""
     starts = flat.node_start[:-1]
     left = 1.0 - np.add.reduceat(mean, starts)
     above = 1.0 - np.add.reduceat(mean[flat.cell_parent], starts)

@@ -63,10 +63,9 @@ class HeldOut(NamedTuple):
 
 
 def fit_shares(held_out: HeldOut) -> Floats:
-    """Return the shares of least held-out loss, at least 0, with a prior around equal ones.
+    """Return the non-negative shares of least held-out loss, with a prior around equal ones.
 
-    Where the pool predicts worse than the class shares alone, all of them are made smaller, down
-    to the best share of what the members say.
+    A pool that predicts worse than the class frequencies alone is shrunk towards them.
     """
     from scipy.optimize import minimize_scalar
 
@@ -127,10 +126,10 @@ def pool_members(
     progress: Progress,
     smooth: Smooth | None = None,
 ) -> Tables:
-    """Return the geometric mean of members, as a network where the structure allows it.
+    """Return the geometric mean of members, as a network if the structure allows it.
 
-    Parents of the structure given that the part's structure lacks have one group. How sure the
-    scores are is told by the curvature of a `smooth` member's fit.
+    Parents in `given` that the part's structure lacks have one group. The curvature of a `smooth`
+    member's fit gives the variances.
     """
     structure, n_classes = part.structure, part.rows.domain.n_classes
     wanted, log_prior = _input_shares(part), np.zeros(n_classes)
@@ -204,12 +203,9 @@ def _under(
 
 
 def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
-    """Divide a feature's scores (arity, n_classes) into those in its groups, and the groups'.
+    """Split a feature's scores (arity, n_classes) into log P(x | its group, y) and the groups'.
 
-    within: shape (arity, n_classes); log P(x | its group, y), if the values of a group have their
-        share of the weight.
-    totals: shape (n_groups, n_classes); with `within`, the scores again, but for what all classes
-        have alike.
+    They add up to the scores again, except for what all classes have in common.
     """
     known = weights + 1.0 / len(weights)
     joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
@@ -229,10 +225,9 @@ def _log_conditional(shares: Floats) -> Floats:
 
 
 def _input_shares(part: Part) -> list[Floats]:
-    """Return each family's P(parents, x) of groups, whatever the class: frequencies, smoothed.
+    """Return each family's smoothed P(parents, x) of groups, over all classes.
 
-    Where the structure has no immoralities they are those of a network, so
-    that they agree where families overlap; elsewhere, P(x | parents).
+    They agree where families overlap if the structure is moral; otherwise they're P(x | parents).
     """
     structure, n_features = part.structure, part.rows.domain.n_features
     pairs = zip(structure.selected, structure.parent_indices, strict=True)
@@ -252,8 +247,8 @@ def _input_shares(part: Part) -> list[Floats]:
 def _smoothed(weighed: Floats, row: float) -> Floats:
     """Return P(x | parents) from weights (*parents, x); `row` is the mean weight of a row.
 
-    Frequencies under some parents count beside so many rows of what is said under one parent
-    less: as many as make each row most probable by the others.
+    Frequencies are smoothed towards those under one parent less, by the number of virtual rows
+    with the greatest leave-one-out likelihood.
     """
     n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
     shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups

@@ -114,10 +114,8 @@ def fit_variances(
 ) -> list[Floats]:
     """Return the variances of a pool's scores, in the arrays that `SampledRows.places` describes.
 
-    members, shares: those that are heard.
-    said: shape (n_rows, n_classes); the log-odds that each of them gives the classes.
-    smooth: whose curvature is taken: the deepest member.
-    log_joint: shape (n_rows, n_classes); of the pool.
+    `said` has each member's log-odds, `log_joint` is the pool's, both (n_rows, n_classes);
+    `smooth` is the deepest member, whose curvature is used.
     """
     chances = np.exp(log_posterior(log_joint.copy()))
     odds = _log_odds(log_posterior(log_joint.copy()))
