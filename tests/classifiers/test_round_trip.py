@@ -168,7 +168,7 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
             tanager.save(clf, tmp_path / "m")
     other = BayesNetClassifier("naive", "laplace").fit(NUMBERS[:, None], WORDS)
     with monkeypatch.context() as patched:
-        patched.setattr(network_files, "_read_network", lambda path: other.network_)
+        patched.setattr(network_files, "read_model", lambda path: (other.network_, {}))
         with pytest.raises(ModelFileError, match="loading it gives other values or classes"):
             clf.network_.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == old

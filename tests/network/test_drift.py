@@ -11,7 +11,7 @@ from scipy import stats
 import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ColumnWarning, ConfigurationError, ModelFileError
-from tanager.network.drift import _compare_shares, _correct, _exceedance, _Test, _test_pair
+from tanager.network.drift import Shift, _compare_shares, _correct, _exceedance, _test_pair
 from tanager.network.recalibration import Recalibration, estimate_shares, recalibrate
 from tanager.network.reference import LEVELS, Watch, check_reference
 from tanager.sources.files import FileFragment
@@ -114,7 +114,7 @@ def test_rows_that_were_never_seen_are_strange(customers):
     usual = clf.familiarity(row)[0]
     for name, value in (("Contract", "MONTH-TO-MONTH"), ("MonthlyCharges", 7000.0)):
         strange = changed(row, name, [value])
-        assert clf.familiarity(strange)[0] < min(usual, 0.02)
+        assert clf.familiarity(strange)[0] < min(usual, 0.05)
         surprise = clf.surprise(strange)[0]
         assert X.column_names[surprise.argmin()] == name
 
@@ -205,7 +205,7 @@ def test_pairs_know_a_changed_dependence_from_changed_shares():
 
 def test_p_values_are_adjusted_as_holm_does():
     raw = [0.01, 0.04, 0.03, 0.005]
-    tests = [_Test("values", (str(at),), 1.0, p, "") for at, p in enumerate(raw)]
+    tests = [Shift("values", (str(at),), 1.0, p) for at, p in enumerate(raw)]
     found = {shift.columns[0]: shift.p_value for shift in _correct(tests, 0.05, 0.0, 0.0)}
     assert [found[str(at)] for at in range(4)] == pytest.approx([0.03, 0.06, 0.06, 0.02])
 

@@ -403,7 +403,7 @@ def test_a_small_file_cannot_ask_for_any_memory(tmp_path, monkeypatch):
     structure = Structure.from_parents(("x",), [()])
     network = Network(Codebook((x,), y, np.arange(most)), structure, tables)
     with monkeypatch.context() as patched:
-        patched.setattr(network_files, "_read_network", lambda _: network)
+        patched.setattr(network_files, "read_model", lambda _: (network, {}))
         network.save(tmp_path / "m")
     assert (tmp_path / "m").stat().st_size < 2_000_000
     with pytest.raises(ModelFileError, match=r"'x' has 4,294,836,225 cells without its parents"):

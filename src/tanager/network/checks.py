@@ -165,6 +165,7 @@ def refuse(why: str) -> NoReturn:
 
 TOLERANCE = 1e-6  # how far a distribution's sum may be from one
 MOST_SPREAD = 1024  # cells that look-ups spell out for each that a file has
+TREE_INTEGERS = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
 MOST_LOG = 1e9  # far beyond any learner's; sums of so large ones are still finite
 
 Floats = NDArray[np.float64]
@@ -280,8 +281,7 @@ def _tree(stored: _Stored) -> TreeTable:
     family, tensors, what = stored.facts, stored.tensors, stored.what
     for flag in ("inherit", "backoff"):
         need(isinstance(family.get(flag), bool), f"{what}: {flag!r} is neither true nor false")
-    names = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
-    value, parent, child, start, cell_value = (_ints(tensors, name) for name in names)
+    value, parent, child, start, cell_value = (_ints(tensors, name) for name in TREE_INTEGERS)
     context_arities = (stored.n_classes, *stored.arities[:-1])
     _check_nodes(context_arities, value, parent, child, what)
     contexts = Contexts.from_nodes(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook, Codes, Column, MatchedTable, NumericColumn
+from tanager.codes import Chunk, Codebook, Column, MatchedTable, NumericColumn, Rows
 from tanager.codes.columns import show_cuts
 from tanager.codes.hashing import row_hash
 from tanager.engines import Engine
@@ -70,8 +70,8 @@ class Shift(NamedTuple):
     # far probabilities are off on average
     effect: float
     p_value: float  # adjusted for the number of tests (Holm)
-    moved: bool  # significant, and large enough to be looked at
-    words: str  # what changed
+    moved: bool = False  # significant, and large enough to be looked at
+    words: str = ""  # what changed
 
 
 class Profile(NamedTuple):
@@ -154,66 +154,42 @@ def measure_drift(
     target = y if isinstance(y, str) else None
     table = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
     labels = None if y is None or target is not None else codebook.encode_labels(y)
-    rows = _WatchedRows(table, labels)
-    n_classes = len(codebook.classes)
-    most = min(MOST_SCORED, SCORED // n_classes)
+    n_rows = table.source.n_rows
+    if labels is not None and len(labels) != n_rows:
+        raise DataError(f"X has {n_rows} rows, but y has {len(labels)} labels.")
+    pieces = [
+        _WatchedPiece(table, f, None if labels is None else labels[f.start : f.start + f.n_rows])
+        for f in table.source.fragments()
+    ]
+    rows = Rows(codebook.domain, pieces, weighted=False, n_rows=n_rows)
+    most = min(MOST_SCORED, SCORED // len(codebook.classes))
     gathering = DriftPass(network, reference, watches, most / max(rows.n_rows, 1), y is not None)
     found = engine.run(gathering, rows, progress or Progress(), "drift")
     return _judge(network, reference, found, alpha, least)
 
 
-class _Watched(NamedTuple):
-    """Some rows."""
-
-    codes: Codes  # of the watching codebook
-    labels: NDArray[np.uint16] | None
-    start: int
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.codes.shape[1])
-
-
 @dataclass(frozen=True, eq=False)
 class _WatchedPiece:
-    """The address of some rows."""
+    """The address of some rows; without labels, these are zero."""
 
     table: MatchedTable
     fragment: Fragment
-    labels: NDArray[np.uint16] | None
+    labels: NDArray[np.uint16] | None  # of the fragment's rows, where they aren't a column
 
     @property
     def n_rows(self) -> int:
         return self.fragment.n_rows
 
-    def chunks(self) -> Iterator[_Watched]:
+    def chunks(self) -> Iterator[Chunk]:
         for batch in self.table.code(self.fragment):
-            labels = self.labels
+            at = batch.start - self.fragment.start
             if self.table.target is not None:
                 labels = self.table.labels(batch)
-            elif labels is not None:
-                at = batch.start - self.fragment.start
-                labels = labels[at : at + batch.n_rows]
-            yield _Watched(batch.codes, labels, batch.start)
-
-
-class _WatchedRows:
-    """A table to be watched, as addresses."""
-
-    def __init__(self, table: MatchedTable, labels: NDArray[np.uint16] | None) -> None:
-        self.n_rows = table.source.n_rows
-        if labels is not None and len(labels) != self.n_rows:
-            raise DataError(f"X has {self.n_rows} rows, but y has {len(labels)} labels.")
-        self._pieces = [
-            _WatchedPiece(
-                table, one, None if labels is None else labels[one.start : one.start + one.n_rows]
-            )
-            for one in table.source.fragments()
-        ]
-
-    def pieces(self) -> list[_WatchedPiece]:
-        """Return the addresses."""
-        return self._pieces
+            elif self.labels is not None:
+                labels = self.labels[at : at + batch.n_rows]
+            else:
+                labels = np.zeros(batch.n_rows, np.uint16)
+            yield Chunk(batch.codes, labels, None, batch.start)
 
 
 class Gathered(NamedTuple):
@@ -248,7 +224,7 @@ class DriftPass:
             [],
         )
 
-    def update(self, state: Gathered, chunk: _Watched) -> Gathered:
+    def update(self, state: Gathered, chunk: Chunk) -> Gathered:
         """Add the rows of a chunk."""
         columns = self.network.codebook.columns
         groups = []
@@ -256,9 +232,8 @@ class DriftPass:
             state.cells[at] += np.bincount(fine, minlength=len(watch.cells))
             groups.append(self.reference.groups(at, columns[at])[watch.codes][fine])
         state.pairs[:] += count_pairs(groups, self.reference.pairs)
-        indices = np.arange(chunk.start, chunk.start + chunk.n_rows)
-        labels = chunk.labels
-        if labels is not None:
+        indices, labels = chunk.indices, chunk.labels
+        if self.labelled:
             n_classes = len(state.classes)
             state.classes[:] += np.bincount(labels, minlength=n_classes)
             state.with_class[:] += count_with_class(groups, labels, n_classes)
@@ -270,8 +245,7 @@ class DriftPass:
         for watch, fine, out in zip(self.watches, chunk.codes, codes, strict=True):
             out[:] = watch.codes[fine[taken]]
         joint = self.network.log_joint_of_codes(codes)
-        own = np.zeros(len(taken), np.int64) if labels is None else labels[taken].astype(np.int64)
-        state.sample.append((indices[taken], joint, own))
+        state.sample.append((indices[taken], joint, labels[taken].astype(np.int64)))
         return state
 
     def merge(self, a: Gathered, b: Gathered) -> Gathered:
@@ -291,16 +265,6 @@ class DriftPass:
         return state._replace(cells=cells, sample=[(indices, joint, labels)])
 
 
-class _Test(NamedTuple):
-    """One test before the correction for their number."""
-
-    kind: str
-    columns: tuple[str, ...]
-    effect: float
-    p_value: float
-    words: str
-
-
 def _judge(
     network: Network,
     reference: Reference,
@@ -311,20 +275,16 @@ def _judge(
     """Test everything, and correct for the number of tests."""
     codebook, labelled = network.codebook, len(found.with_class) > 0
     names, target = codebook.domain.names, codebook.target.name
-    tests: list[_Test] = []
+    tests: list[Shift] = []
     for at, (old, new) in enumerate(zip(reference.cells, found.cells, strict=True)):
         if not codebook.leaves_out(names[at]):
             tests += _test_column(codebook.columns[at], reference.ends[at], old, new)
     pairs = zip(reference.pairs, reference.pair_counts, found.pairs, strict=True)
     tests += [_test_pair("pair", (names[i], names[j]), old, new) for (i, j), old, new in pairs]
     if labelled:
-        read = network.structure.selected
-        tests += [
-            _test_pair(
-                "given class", (names[i], target), reference.class_counts[i], found.with_class[i]
-            )
-            for i in read
-        ]
+        by_class = zip(names, reference.class_counts, found.with_class, strict=True)
+        every = [_test_pair("given class", (name, target), *counts) for name, *counts in by_class]
+        tests += [every[i] for i in network.structure.selected]
     _, joint, labels = found.sample[0]
     posteriors = np.exp(log_softmax(joint, axis=1))
     n_training = float(reference.classes.sum())
@@ -335,6 +295,10 @@ def _judge(
         tests += [counted, *_test_calibration(posteriors, labels, reference, codebook)]
     else:
         tests.append(by_em)
+    familiar: tuple[float, ...] = ()
+    if len(reference.scores):
+        found_at = reference.familiarity(log_sum_exp(joint, axis=1))
+        familiar = tuple(float((found_at <= level).mean()) for level in (0.01, 0.05, 0.25, 0.5))
     return Drift(
         _correct(tests, alpha, least, CALIBRATION_EFFECT + n_training**-0.5),
         int(found.cells[0].sum()),
@@ -343,7 +307,7 @@ def _judge(
         tuple(reference.expected.tolist()),
         tuple(shares.tolist()),
         labelled,
-        _familiarity(reference, joint),
+        familiar,
         alpha,
         least,
         tuple(
@@ -377,12 +341,9 @@ def _profile(column: Column, ends: Floats, old: Floats, new: Floats) -> Profile:
 
 
 def _correct(
-    tests: Sequence[_Test], alpha: float, least: float, allowed: float
+    tests: Sequence[Shift], alpha: float, least: float, allowed: float
 ) -> tuple[Shift, ...]:
-    """Return the tests with p-values adjusted by Holm's procedure, what moved first.
-
-    `allowed` is how far probabilities may be off.
-    """
+    """Adjust p-values by Holm's procedure, what moved first; `allowed` is for calibration."""
     p = np.array([test.p_value for test in tests])
     order = np.argsort(p, kind="stable")
     adjusted = np.empty(len(p))
@@ -390,27 +351,18 @@ def _correct(
     shifts = []
     for test, q in zip(tests, adjusted.tolist(), strict=True):
         enough = max(least, allowed) if test.kind == "calibration" else least
-        moved = q <= alpha and test.effect >= enough
-        shifts.append(Shift(test.kind, test.columns, test.effect, q, moved, test.words))
+        shifts.append(test._replace(p_value=q, moved=q <= alpha and test.effect >= enough))
     return tuple(sorted(shifts, key=lambda shift: (not shift.moved, -shift.effect)))
 
 
-def _familiarity(reference: Reference, joint: Floats) -> tuple[float, ...]:
-    """Return the share of rows at most as probable as the least 1, 5, 25 and 50 % of training."""
-    if not len(reference.scores):
-        return ()
-    found = reference.familiarity(log_sum_exp(joint, axis=1))
-    return tuple(float((found <= level).mean()) for level in (0.01, 0.05, 0.25, 0.5))
-
-
-def _test_column(column: Column, ends: Floats, old: Floats, new: Floats) -> list[_Test]:
+def _test_column(column: Column, ends: Floats, old: Floats, new: Floats) -> list[Shift]:
     """Test a column's values, its missing rate and what was never seen."""
     name, n_old, n_new = (column.name,), float(old.sum()), float(new.sum())
     known_old, known_new = float(old[:-3].sum()), float(new[:-1].sum())
     before, now = float(old[-1]) / max(n_old, 1.0), float(new[-1]) / max(n_new, 1.0)
     p_missing = _compare_shares(float(old[-1]), n_old, float(new[-1]), n_new)
     words = f"{_percent(before)} → {_percent(now)} missing"
-    tests = [_Test("missing", name, abs(now - before), p_missing, words)]
+    tests = [Shift("missing", name, abs(now - before), p_missing, words=words)]
     below, above = float(new[-3]), float(new[-2])
     if len(ends):
         strange = (below + above) / max(known_new, 1.0)
@@ -418,19 +370,19 @@ def _test_column(column: Column, ends: Floats, old: Floats, new: Floats) -> list
         side = ("below", ends[0], "smallest") if below > above else ("above", ends[-1], "largest")
         limit = show_cuts(np.array([side[1]]), column.temporal)[0]
         words = f"{_percent(strange)} of values {side[0]} {limit}, the {side[2]} in training"
-        tests.append(_Test("outside", name, strange, min(1.0, 2 * min(p)), words))
+        tests.append(Shift("outside", name, strange, min(1.0, 2 * min(p)), words=words))
     elif not isinstance(column, NumericColumn):
         # Of training rows, those with a value of their own were never seen before, either.
         alone = float(((old[:-3] > 0) & (old[:-3] <= 1)).sum())
         strange, usual = above / max(known_new, 1.0), alone / max(known_old, 1.0)
         p_unseen = _compare_shares(alone, known_old, above, known_new) if strange > usual else 1.0
         words = f"{_percent(strange)} of values never seen in training"
-        tests.append(_Test("unseen", name, max(strange - usual, 0.0), p_unseen, words))
+        tests.append(Shift("unseen", name, max(strange - usual, 0.0), p_unseen, words=words))
     ordered = isinstance(column, NumericColumn) or column.n_ordered > 0
     joined = _join_cells(old[:-3], new[:-3], ordered)
     if joined.shape[1] > 1:
-        effect, p_value = _chi_square(joined)
-        tests.append(_Test("values", name, effect, p_value, _say_values(column, ends, old, new)))
+        words = _say_values(column, ends, old, new)
+        tests.append(Shift("values", name, *_chi_square(joined), words=words))
     return tests
 
 
@@ -535,7 +487,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
 
 
-def _test_pair(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> _Test:
+def _test_pair(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> Shift:
     """Test whether two variables depend on each other as before, whatever their own shares.
 
     Pearson's test of no three-way interaction between table, first and second variable. A cell
@@ -547,14 +499,14 @@ def _test_pair(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> _
     both = np.stack([old, new])[:, used[0]][:, :, used[1]]
     n, m = both.sum(axis=(1, 2))
     if min(both.shape) < 2 or min(n, m) <= 0:
-        return _Test(kind, names, 0.0, 1.0, "one value")
+        return Shift(kind, names, 0.0, 1.0, words="one value")
     fitted = _fit_margins(np.ones_like(both), both)
     statistic = float((np.square(both - fitted) / np.maximum(fitted, 1.0)).sum())
     p_value = float(chdtrc((both.shape[1] - 1) * (both.shape[2] - 1), statistic))
     kept = _fit_margins(both[0] + 0.5, both[1])  # the old dependence with the new shares
     effect = float(np.abs(both[1] - kept).sum() / (2 * m))
     words = f"Cramér's V {_association(both[0]):.2f} → {_association(both[1]):.2f}"
-    return _Test(kind, names, effect, p_value, words)
+    return Shift(kind, names, effect, p_value, words=words)
 
 
 def _fit_margins(table: Floats, wanted: Floats) -> Floats:
@@ -580,7 +532,7 @@ def _association(table: Floats) -> float:
 
 def _test_shares(
     posteriors: Floats, reference: Reference, codebook: Codebook
-) -> tuple[Floats, _Test]:
+) -> tuple[Floats, Shift]:
     """Estimate the class shares without labels, and test them.
 
     The likelihood ratio knows the error of the new rows alone. As the model's own, from as many
@@ -590,7 +542,7 @@ def _test_shares(
 
     name, assumed, expected = (codebook.target.name,), reference.assumed, reference.expected
     if len(assumed) < 2:
-        return expected, _Test("classes", name, 0.0, 1.0, "one class")
+        return expected, Shift("classes", name, 0.0, 1.0, words="one class")
     shares = estimate_shares(posteriors, assumed)
     best = log_likelihood_of(shares, posteriors, assumed)
     error = 1 + len(posteriors) / float(reference.classes.sum())
@@ -600,7 +552,7 @@ def _test_shares(
         p_values.append(float(chdtrc(max(int((usual > 0).sum()) - 1, 1), max(gain, 0.0))))
         effects.append(float(np.abs(shares - usual).sum()) / 2)
     words = f"{_say_shares(codebook, expected, shares)} (estimated)"
-    return shares, _Test("classes", name, min(effects), max(p_values), words)
+    return shares, Shift("classes", name, min(effects), max(p_values), words=words)
 
 
 def _say_shares(codebook: Codebook, before: Floats, now: Floats) -> str:
@@ -608,18 +560,18 @@ def _say_shares(codebook: Codebook, before: Floats, now: Floats) -> str:
     return f"{codebook.classes[most]}: {_percent(before[most])} → {_percent(now[most])}"
 
 
-def _test_counts(reference: Reference, counted: Floats, codebook: Codebook) -> _Test:
+def _test_counts(reference: Reference, counted: Floats, codebook: Codebook) -> Shift:
     """Test the class shares of labelled rows against those expected."""
     expected = reference.expected * float(reference.classes.sum())
     joined = _join_cells(expected, counted, ordered=False)
-    effect, p_value = _chi_square(joined) if joined.shape[1] > 1 else (0.0, 1.0)
+    found = _chi_square(joined) if joined.shape[1] > 1 else (0.0, 1.0)
     words = _say_shares(codebook, reference.expected, counted / counted.sum())
-    return _Test("classes", (codebook.target.name,), effect, p_value, words)
+    return Shift("classes", (codebook.target.name,), *found, words=words)
 
 
 def _test_calibration(
     posteriors: Floats, labels: Ints, reference: Reference, codebook: Codebook
-) -> list[_Test]:
+) -> list[Shift]:
     """Test for each class whether its probabilities are still what they say."""
     from scipy.special import chdtrc
 
@@ -638,5 +590,6 @@ def _test_calibration(
             f"slope {recalibrate(p, hit).slope:.2f}"
         )
         effect = min(effect for _, effect in found)
-        tests.append(_Test("calibration", (str(codebook.classes[c]),), effect, p_value, words))
+        name = (str(codebook.classes[c]),)
+        tests.append(Shift("calibration", name, effect, p_value, words=words))
     return tests

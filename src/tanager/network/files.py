@@ -18,8 +18,7 @@ is one JSON text among the file's metadata::
                family.3.spread (numbers)                            how sure each of them is, by
                        the levels of `tanager.parameters.spread`; older releases don't read it
 
-Reading checks everything before any of it is used (`tanager.network.checks`,
-`tanager.network.checks`).
+Reading checks everything before any of it is used (`tanager.network.checks`).
 """
 
 from __future__ import annotations
@@ -38,12 +37,18 @@ from numpy.typing import NDArray
 from tanager import __version__
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
-from tanager.network.checks import check_codebook, check_history, check_structure, check_tables
+from tanager.network.checks import (
+    TREE_INTEGERS,
+    check_codebook,
+    check_history,
+    check_structure,
+    check_tables,
+)
 from tanager.network.network import Network
 from tanager.network.reference import check_reference
 from tanager.network.uncertainty import check_calibration
-from tanager.parameters.spread import level_codes, prior_levels
-from tanager.parameters.tables import DenseTable, GroupedTable
+from tanager.parameters.spread import level_codes, prior_levels, table_arrays
+from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
 FORMAT = "tanager"
 # A file has the lowest version that holds it, so that older releases read what they can.
@@ -54,8 +59,7 @@ HEAD_BYTES = 100_000_000  # safetensors reads no larger head
 Tensors = dict[str, NDArray[Any]]
 
 _DTYPES = {"F64": "<f8", "I64": "<i8", "U32": "<u4", "U16": "<u2", "U8": "<u1"}
-_TREE_INTEGERS = ("node_child", "node_value", "node_parent", "node_start", "cell_value")
-_TREE_FLOATS = ("node_log_escape", "cell_log_prob")
+_KINDS: dict[type, str] = {DenseTable: "dense", GroupedTable: "grouped", TreeTable: "tree"}
 
 
 def write_model(
@@ -81,13 +85,13 @@ def write_model(
         },
         "tables": {"normalized": network.tables.normalized, "families": families},
         "history": [edit.to_dict() for edit in network.history],
-        **({} if network.reference is None else {"reference": network.reference.to_dict()}),
         **(facts or {}),
     }
     if network.tables.spread is not None:
         header["tables"]["spread"] = prior_levels(network.tables.spread)
-    if network.calibration is not None:
-        header["calibration"] = network.calibration.to_dict()
+    for name in ("reference", "calibration"):
+        if getattr(network, name) is not None:
+            header[name] = getattr(network, name).to_dict()
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     metadata = {
         "format": FORMAT,
@@ -98,7 +102,7 @@ def write_model(
     with replacing(path) as part:
         part.write_bytes(_pack(metadata, tensors))
         try:
-            found = (load or _read_network)(part)
+            found = load(part) if load else read_model(part)[0]
         except ModelFileError as error:
             raise ModelFileError(
                 f"{path}: the model is not saved, since it could not be loaded again: {error}"
@@ -107,10 +111,6 @@ def write_model(
             raise ModelFileError(
                 f"{path}: the model is not saved, since loading it gives other values or classes."
             )
-
-
-def _read_network(path: Path) -> Network:
-    return read_model(path)[0]
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
@@ -155,27 +155,19 @@ def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
     """Return a description of each family, and the arrays of all."""
     tensors: Tensors = {"log_prior": _floats(network.tables.log_prior)}
     families: list[dict[str, Any]] = []
-    if network.tables.spread is not None:
-        for at, table in enumerate(network.tables.spread.families):
-            tensors[f"family.{at}.spread"] = level_codes(table)
+    spread = network.tables.spread
     for at, table in enumerate(network.tables.families):
-        if isinstance(table, DenseTable):
-            families.append({"kind": "dense"})
-            tensors[f"family.{at}.log_prob"] = _floats(table.log_prob)
-            continue
+        facts: dict[str, Any] = {"kind": _KINDS[type(table)]}
+        arrays = {name: _floats(array) for name, array in table_arrays(table).items()}
         if isinstance(table, GroupedTable):
-            families.append({"kind": "grouped"})
-            tensors[f"family.{at}.log_group"] = _floats(table.log_group)
-            tensors[f"family.{at}.log_within"] = _floats(table.log_within)
-            tensors[f"family.{at}.lookup"] = _narrow(table.lookup)
-            continue
-        families.append(
-            {"kind": "tree", "inherit": bool(table.inherit), "backoff": bool(table.backoff)}
-        )
-        for name in _TREE_INTEGERS:
-            tensors[f"family.{at}.{name}"] = _narrow(getattr(table.contexts, name))
-        for name in _TREE_FLOATS:
-            tensors[f"family.{at}.{name}"] = _floats(getattr(table, name))
+            arrays["lookup"] = _narrow(table.lookup)
+        elif isinstance(table, TreeTable):
+            facts |= {"inherit": bool(table.inherit), "backoff": bool(table.backoff)}
+            arrays |= {name: _narrow(getattr(table.contexts, name)) for name in TREE_INTEGERS}
+        if spread is not None:
+            arrays["spread"] = level_codes(spread.families[at])
+        families.append(facts)
+        tensors |= {f"family.{at}.{name}": array for name, array in arrays.items()}
     return families, tensors
 
 

@@ -14,7 +14,7 @@ For pairs, the model's own codes are joined to at most `MOST_GROUPS` groups of a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,20 +75,8 @@ class Reference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: what a model file holds."""
-        return {
-            "classes": _plain(self.classes),
-            "expected": self.expected.tolist(),
-            "assumed": self.assumed.tolist(),
-            "estimated": self.estimated.tolist(),
-            "calibration": self.calibration.tolist(),
-            "ends": [one.tolist() for one in self.ends],
-            "cells": [_plain(one) for one in self.cells],
-            "bounds": [one.tolist() for one in self.bounds],
-            "pairs": [list(pair) for pair in self.pairs],
-            "pair_counts": _plain(self.pair_counts),
-            "class_counts": _plain(self.class_counts),
-            "scores": self.scores.tolist(),
-        }
+        found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        return {**found, "calibration": self.calibration.tolist()}
 
     def log_unseen(self, feature: int) -> float:
         """Return the log-probability of meeting a value of a feature that training didn't have."""
@@ -108,10 +96,14 @@ class Reference:
         return np.asarray(levels[place] + inside * (levels[place + 1] - levels[place]))
 
 
-def _plain(counts: Floats) -> list[Any]:
-    """Return counts as a flat list, whole ones as integers."""
-    flat = counts.ravel()
-    return (flat.astype(np.int64) if (flat == np.rint(flat)).all() else flat).tolist()
+def _plain(value: Any) -> Any:
+    """Return arrays as flat lists, whole numbers as integers; tuples as lists."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    whole = (value == np.rint(value)).all() and np.abs(value).max(initial=0) < 2**53
+    return (value.astype(np.int64) if whole else value).ravel().tolist()
 
 
 def _join_codes(known: Floats) -> NDArray[np.int64]:
