@@ -83,7 +83,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
 
     structure, codebook, info = network.structure, network.codebook, header.get("info", {})
     from tanager.network import NetworkInformation
-    from tanager.network.families import n_probabilities
+    from tanager.network.information import n_probabilities
 
     information = NetworkInformation(network)
     cells = [n_probabilities(table) for table in network.tables.families]

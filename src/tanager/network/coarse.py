@@ -64,11 +64,9 @@ class Coarse(NamedTuple):
         Rows without an unknown feature stay as they are.
         """
         selected = list(self.structure.selected)
-        if self.structure.max_parents == 0 or codes.shape[1] == 0:
-            return
         unknown = codes[selected] >= self.arities[selected, None]
         rows = np.flatnonzero(unknown.any(axis=0))
-        if rows.size == 0:
+        if self.structure.max_parents == 0 or rows.size == 0:
             return
         some = group_codes(codes[:, rows], self.views)
         part = log_joint[rows]

@@ -36,7 +36,7 @@ def network_html(network: Network) -> str:
 
 def estimator_html(estimator: Any) -> str:
     """Return an estimator, fitted or not, as a small piece of HTML."""
-    head = f"<b>{escape(_one_line(repr(estimator)))}</b>"
+    head = f"<b>{escape(' '.join(repr(estimator).split()))}</b>"
     network = getattr(estimator, "network_", None)
     if network is None:
         return card(f"{head} <span class='t-soft'>not fitted</span>")
@@ -101,10 +101,6 @@ def _effects(information: NetworkInformation, bits: Floats) -> str:
         f"<div class='t-soft'>For and against: in log-odds, of a value known alone. {SPOKEN_FOR}"
         "</div></details>"
     )
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _prior(network: Network) -> str:

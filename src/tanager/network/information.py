@@ -10,32 +10,84 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
-from tanager.network.families import (
-    FamilyParts,
-    conditional_information,
-    information_beyond,
-    mutual_information,
-)
 from tanager.network.marginal import Factor, eliminate, sum_out
 from tanager.numerics import log_sum_exp
-from tanager.parameters.tables import GroupedTable, Tables
+from tanager.parameters.spread import table_arrays
+from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["NetworkInformation", "log_odds"]
+__all__ = ["NetworkInformation", "log_odds", "n_probabilities"]
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]
 
 TINY = np.finfo(np.float64).tiny
+MAX_CELLS = 1 << 23  # of one family without groups, spelled out: 64 MiB
 MAX_WORK = 1 << 22  # cells that may be added up for the joint probability of one family's parents
+
+
+def n_probabilities(table: FamilyTable) -> int:
+    """Return how many numbers a model file has for a family."""
+    return sum(array.size for array in table_arrays(table).values())
+
+
+class FamilyParts(NamedTuple):
+    """P(x | y, parents) of one family as P(group of x | y, parents) · P(x | group, y).
+
+    Given its group and the class, a value says nothing about the parents, so nearly everything
+    about a family is a sum over groups: often a dozen, where the feature has hundreds of values.
+    """
+
+    # (*parent_groups, n_groups, n_classes): P(group of x | y, groups of the parents).
+    by_group: Floats
+    within: Floats  # (arity, n_classes): P(x | its group, y)
+    own: Groups  # (arity,): the group of each value
+
+    @classmethod
+    def of(cls, network: Network, at: int) -> FamilyParts | None:
+        """Return the parts of a network's family; None where it is too large.
+
+        Tables that are scores and no probabilities are divided by their sum over the values.
+        """
+        table = network.tables.families[at]
+        if isinstance(table, GroupedTable):
+            own, log_within, log_group = table.member_groups[-1], table.log_within, table.log_group
+        elif prod(table.member_arities) * table.n_classes > MAX_CELLS:
+            return None
+        else:
+            log_group = table.to_dense().log_prob
+            own = np.arange(log_group.shape[-2], dtype=np.uint16)
+            log_within = np.zeros(log_group.shape[-2:])
+        if network.tables.normalized:
+            return cls(np.exp(log_group), np.exp(log_within), own)
+        within = np.exp(log_within - log_within.max(axis=0))
+        sums = np.zeros(log_group.shape[-2:])
+        np.add.at(sums, own, within)
+        scores = np.exp(log_group - log_group.max(axis=-2, keepdims=True)) * sums
+        return cls(scores / scores.sum(axis=-2, keepdims=True), within / sums[own], own)
+
+    def spelled_out(self) -> Floats:
+        """Return P(x | y, parents), shape (*parent_groups, arity, n_classes)."""
+        return np.take(self.by_group, self.own, axis=-2) * self.within
+
+    def of_values(self, joint: Floats) -> Floats:
+        """Return P(x, y), shape (arity, n_classes), from P(group, y)."""
+        return joint[self.own] * self.within
+
+    def regrouped(self, joint: Floats, groups: Groups) -> Floats:
+        """Return P(..., other group, y) from P(..., group, y): a child may read other groups."""
+        n_groups, n_classes = joint.shape[-2:]
+        shares = np.zeros((n_groups, int(groups.max(initial=0)) + 1, n_classes))
+        np.add.at(shares, (self.own, groups), self.within)
+        return np.einsum("...gc,goc->...oc", joint, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +127,7 @@ class NetworkInformation:
 
     def joint(self, feature: str) -> Floats | None:
         """Return P(feature, class), shape (arity, n_classes); None where it is too large."""
-        return self._joints[self._place(feature)]
+        return self._parts[1][self._place(feature)]
 
     def log_given_class(self) -> list[Floats | None]:
         """Return log P(feature | class) of each feature, (arity, n_classes); None as in `joint`."""
@@ -83,15 +135,15 @@ class NetworkInformation:
             None
             if joint is None
             else np.log(np.maximum(joint, TINY) / np.maximum(joint.sum(axis=0), TINY))
-            for joint in self._joints
+            for joint in self._parts[1]
         ]
 
     def of_features(self) -> Floats:
         """Return I(feature; class), shape (n_features,); zero for features left out."""
         out = np.zeros(self.network.codebook.domain.n_features)
-        for feature, joint in zip(self.network.structure.selected, self._joints, strict=True):
+        for feature, joint in zip(self.network.structure.selected, self._parts[1], strict=True):
             if joint is not None:
-                out[feature] = mutual_information(joint)
+                out[feature] = _dependence(joint, 0, 1)
         return out
 
     def beyond_parents(self) -> Floats:
@@ -107,7 +159,7 @@ class NetworkInformation:
             parts, joint = self._families[at], self._family_joint(at)
             out[feature] = np.nan
             if parts is not None and joint is not None:
-                out[feature] = information_beyond(joint, parts)
+                out[feature] = _information_beyond(joint, parts)
         return out
 
     def of_edges(self) -> dict[tuple[str, str], float]:
@@ -124,7 +176,8 @@ class NetworkInformation:
                 continue
             for axis, parent in enumerate(parents):
                 edge = (structure.names[parent], structure.features[at])
-                out[edge] = conditional_information(joint, axis)
+                # The feature's groups say all that it says about a parent.
+                out[edge] = _dependence(joint, axis, -2)
         return out
 
     def without_edge(self, parent: str, feature: str) -> Network | None:
@@ -176,7 +229,7 @@ class NetworkInformation:
         Values of a parent that the feature's table does not tell apart count as
         one: `parent_groups` says which.
         """
-        return self._contexts[self._place(feature)]
+        return self._parts[0][self._place(feature)]
 
     def table(self, feature: str) -> Floats | None:
         """Return P(feature | parents, class), (*parent_groups, arity, n_classes), if not huge."""
@@ -323,17 +376,9 @@ class NetworkInformation:
             context = context[..., None, :] * (shares / np.maximum(shares.sum(axis=0), TINY))
         return context
 
-    @property
-    def _contexts(self) -> list[Floats | None]:
-        return self._parts[0]
-
-    @property
-    def _joints(self) -> list[Floats | None]:
-        return self._parts[1]
-
     def _family_joint(self, at: int) -> Floats | None:
         """P(parents, the feature's group, class) of one family."""
-        parts, context = self._families[at], self._contexts[at]
+        parts, context = self._families[at], self._parts[0][at]
         if parts is None or context is None:
             return None
         return np.asarray(parts.by_group * context[..., None, :])
@@ -364,3 +409,41 @@ def _log_conditional(joint: Floats) -> Floats:
     uniform = 1.0 / joint.shape[-2]
     share = np.divide(joint, total, out=np.full(joint.shape, uniform), where=total > 0)
     return np.log(np.maximum(share, TINY))
+
+
+def _information_beyond(joint: Floats, parts: FamilyParts) -> float:
+    r"""Return I(X; Y | parents) of (*parents, groups of X, class).
+
+    Notes
+    -----
+    By the chain rule :math:`I(X; Y \mid U) = I(G; Y \mid U) + I(X; Y \mid G, U)`, G the
+    group of X. With :math:`m_{ux} = \sum_y P(u, g, y) P(x \mid g, y)` the second is
+
+    .. math:: \sum_{g,y} P(g, y) \sum_{x \in g} P(x \mid g, y) \log P(x \mid g, y)
+              - \sum_{u,x} m_{ux} \log m_{ux} + \sum_{u,g} P(u, g) \log P(u, g).
+    """
+    flat = joint.reshape(-1, *joint.shape[-2:])
+    found = _dependence(flat, 1, 2)
+    if len(parts.own) == flat.shape[1]:
+        return found
+    by_class, beyond = flat.sum(axis=0), 0.0
+    for group in range(flat.shape[1]):
+        inside = parts.within[parts.own == group]
+        beyond += float((by_class[group] * _x_log_x(inside).sum(axis=0)).sum())
+        beyond -= float(_x_log_x(flat[:, group] @ inside.T).sum())
+        beyond += float(_x_log_x(flat[:, group].sum(axis=1)).sum())
+    return found + max(0.0, beyond)
+
+
+def _x_log_x(p: Floats) -> Floats:
+    return p * np.log(np.maximum(p, np.finfo(np.float64).tiny))
+
+
+def _dependence(joint: Floats, one: int, other: int) -> float:
+    """Return the mutual information of two axes, given all the rest."""
+    rest = joint.sum(axis=(one, other), keepdims=True)
+    product = joint.sum(axis=one, keepdims=True) * joint.sum(axis=other, keepdims=True)
+    apart = np.divide(product, rest, out=np.zeros(joint.shape), where=rest > 0)
+    # A product of two probabilities may be too small for a number; what it adds is as small.
+    seen = (joint > 0) & (apart > 0)
+    return max(0.0, float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()))

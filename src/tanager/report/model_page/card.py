@@ -14,7 +14,7 @@ import numpy as np
 from tanager import __version__
 from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.escaping import visible
-from tanager.network.families import n_probabilities
+from tanager.network.information import n_probabilities
 from tanager.report.model_page.words import RIVALS, Ranking
 
 if TYPE_CHECKING:
