@@ -91,7 +91,7 @@ def test_decisions_have_the_least_expected_cost():
     wanted = (shares @ np.array(skewed).T).argmin(axis=1)
     assert (clf.decide(X, skewed).actions == np.array(ORDER)[wanted]).all()
     plain = BayesNetClassifier("naive", "ml").fit(X, y)
-    with pytest.raises(ConfigurationError, match="needs classes that stand in an order"):
+    with pytest.raises(ConfigurationError, match="needs ordered classes"):
         plain.decide(X, "absolute")
     with pytest.raises(ConfigurationError, match="3 by 3 numbers"):
         plain.decide(X, [[0, 1]])

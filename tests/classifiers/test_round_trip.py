@@ -136,7 +136,7 @@ def test_a_header_past_the_limit_of_safetensors(tmp_path, monkeypatch):
     check_round_trip(clf, X, tmp_path / "m")
     assert b'"version":"4"' in (tmp_path / "m").read_bytes()
     monkeypatch.setattr(network_files, "HEAD_BYTES", 100)
-    with pytest.raises(ModelFileError, match="arrays, more than a model file can name"):
+    with pytest.raises(ModelFileError, match="arrays, more than a model file can hold"):
         tanager.save(clf, tmp_path / "m")
 
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_loaded_is_not_saved(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(files, "load", refuse)
         with pytest.raises(
-            ModelFileError, match="m: the model is not saved, since it could not be"
+            ModelFileError, match="m: the model wasn't saved, because it couldn't be"
         ):
             tanager.save(clf, tmp_path / "m")
     other = BayesNetClassifier("naive", "laplace").fit(NUMBERS[:, None], WORDS)

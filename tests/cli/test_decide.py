@@ -78,7 +78,7 @@ def test_costs_that_cannot_be_read_are_refused(folder, tmp_path, capsys, text, w
 
 def test_costs_by_name_need_ordered_classes(folder, capsys):
     assert call("decide", folder / "m.tanager", folder / "t.csv", "--costs", "absolute") == 2
-    assert "classes that stand in an order" in capsys.readouterr().err
+    assert "needs ordered classes" in capsys.readouterr().err
     assert call("decide", folder / "m.tanager", folder / "t.csv", "--costs", "none.toml") == 1
     assert "none.toml" in capsys.readouterr().err
 

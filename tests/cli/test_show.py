@@ -124,7 +124,7 @@ def test_a_model_of_one_class_says_so(tmp_path, said):
     assert call("fit", rows, "-t", "y", "-s", "naive", "-p", "laplace", "-o", model) == 0
     said()
     assert call("explain", model, rows) == 2
-    assert "one class, 'p': every row is predicted so, and there is nothing" in said().err
+    assert "one class, 'p': there's nothing to explain" in said().err
     assert call("show", model, "--effect", "a") == 2
     told = said()
     assert "one class, 'p': every row is predicted so, and no value has an effect" in told.err

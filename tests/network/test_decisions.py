@@ -152,7 +152,7 @@ def test_decisions_with_one_class_and_with_classes_that_are_numbers():
         ([[0, "x", 2]] * 3, None, "must be 3 by 3 numbers"),
         ([[0, np.nan, 2]] * 3, None, "costs of 'r' under 's': nan"),
         ("cubic", None, "costs='cubic'"),
-        ("absolute", None, "needs classes that stand in an order"),
+        ("absolute", None, "needs ordered classes"),
     ],
 )
 def test_costs_that_cannot_be_are_refused(costs, actions, words):

@@ -177,7 +177,7 @@ def test_wrong_versions_and_formats_say_so(trees, tmp_path):
     data = path.read_bytes()
     for changes, words in [
         ({"version": "99"}, "format version '99'"),
-        ({"format": "other"}, "no Tanager model"),
+        ({"format": "other"}, "not a Tanager model"),
         ({"sha256": "0" * 64}, "checksum"),
         ({"header": "{}"}, "checksum"),
     ]:
@@ -186,7 +186,7 @@ def test_wrong_versions_and_formats_say_so(trees, tmp_path):
             tanager.load(path)
     for text in (b"", b"short", b"PK\x03\x04 a zip file of some length", bytes(100)):
         path.write_bytes(text)
-        with pytest.raises(ModelFileError, match=r"too few|no safetensors|no Tanager"):
+        with pytest.raises(ModelFileError, match=r"too few|not a safetensors|not a Tanager"):
             tanager.load(path)
 
 

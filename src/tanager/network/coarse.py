@@ -1,11 +1,10 @@
 """Unknown features, summed out by groups of their values.
 
-A feature of hundreds of values is often read by a few groups: by the tables of
-its children, and by its own, which is P(group of x | y, parents) times
-P(x | its group, y). Where such a feature is unknown its values need not be told
-apart. So the sums are those of a network of groups, with what each known value
-adds within its group; the work falls with the groups' number, to the power of
-how many unknown features hang together.
+Tables often read a feature with hundreds of values by a few groups: those of its children, and
+its own, which is P(group of x | y, parents) times P(x | its group, y). If such a feature is
+unknown, its values needn't be told apart: the sums are those of a network of groups, plus what
+each known value adds within its group. The work falls with the number of groups, to the power of
+how many unknown features are connected.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Coarse(NamedTuple):
 
     @classmethod
     def of(cls, tables: Tables, structure: Structure, arities: Ints) -> Coarse | None:
-        """Find what the tables tell apart; None if every value from every other."""
+        """Find the values that tables don't tell apart; None if there are none."""
         views = _views(tables, structure, arities, own=True)
         if all(int(view.max()) + 1 == len(view) for view in views):
             return None

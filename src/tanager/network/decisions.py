@@ -34,7 +34,7 @@ class Costs(EqualByArrays):
     Attributes
     ----------
     actions : tuple
-        In the order that decides between actions of the same expected cost.
+        In order of preference: the first of several with the same expected cost is taken.
     matrix : ndarray of float64, shape (n_actions, n_classes)
     """
 
@@ -65,7 +65,7 @@ class Costs(EqualByArrays):
         return np.asarray((expected <= least + self.tolerance).argmax(axis=-1))
 
     def decisions(self, log_joint: Floats) -> Decisions:
-        """Return the decisions on rows from log P(class, row), which is written over."""
+        """Return the decisions on rows from log P(class, row), which is overwritten."""
         expected = self.expected(posterior(log_joint))
         kinds = {type(action) for action in self.actions}
         labels = np.array(self.actions, dtype=None if len(kinds) == 1 else object)
@@ -79,11 +79,11 @@ class Decisions(EqualByArrays):
     Attributes
     ----------
     actions : ndarray, shape (n_rows,)
-        The action of least expected cost; of several, the one that `costs` names first.
-        Expected costs within a billionth of the greatest cost count as the same.
+        The action of least expected cost; if several tie, the one `costs` names first.
+        Expected costs within a billionth of the greatest cost count as tied.
     expected_costs : ndarray of float64, shape (n_rows, n_actions)
     names : tuple
-        The actions that there are, as the columns of `expected_costs`.
+        All actions, in the order of the columns of `expected_costs`.
     """
 
     actions: NDArray[Any]
@@ -135,8 +135,8 @@ class Decides:
             classes to numbers (or to one number for all classes, such as the price of asking a
             person), a DataFrame with actions as its index and classes as its columns, or an
             array of shape (n_actions, n_classes), classes as in ``classes_``. Negative costs
-            are gains. Of ordered classes (``classes_ordered``) also by name: how many classes
-            off, or its square. "absolute" decides for the median class.
+            are gains. For ordered classes (``classes_ordered``), "absolute" charges the number
+            of classes the decision is off, and so decides for the median; "squared" its square.
         actions : sequence, optional
             The names of an array's actions; by default the classes.
 
@@ -176,11 +176,11 @@ class Decides:
         Parameters
         ----------
         row : mapping or one-row table
-            What is known, as evidence for `Network.query`. Features that it doesn't name are
-            unknown, and can be asked about.
+            What is known, as evidence for `Network.query`. Features it doesn't name are unknown,
+            and can be asked about.
         costs : optional
-            As for `decide`. Questions are then worth what they save; without costs, the bits
-            of information that they give about the class.
+            As for `decide`. A question is then worth what it saves; without costs, the bits of
+            information it gives about the class.
         prices : mapping or float, default=0
             What each question costs, in the unit of `costs`; features not named are free.
         budget : float, optional
@@ -190,9 +190,9 @@ class Decides:
         n : int, default=1
             How many questions the plan may have, all asked before you decide.
         method : {"greedy", "exact"}, default="greedy"
-            How a plan of several is found. Greedy adds the question that is worth most beside
-            those already in, and misses questions that are worth something only together;
-            exact compares all sets of up to `n`.
+            How to find a plan of several. Greedy adds the question worth most given those
+            already chosen, and misses questions that are only worth something together; exact
+            compares all sets of up to `n`.
 
         Returns
         -------
@@ -205,7 +205,7 @@ class Decides:
 
         .. math:: \min_a E[c_a \mid e] - \sum_x P(x \mid e) \min_a E[c_a \mid e, x]
 
-        in expectation: never less than zero, and zero where no answer changes the decision.
+        in expectation: never negative, and zero if no answer changes the decision.
         All probabilities are exact.
 
         Examples
@@ -237,8 +237,8 @@ class Decides:
     ) -> list[Change]:
         """Return the smallest changes to a row that change the decision.
 
-        Of all rows that differ from this one in known features, those with the fewest changed
-        features come first, and among these the most probable by the network's own P(row).
+        Rows with the fewest changed features come first, and among these the most probable by
+        the network's own P(row).
 
         Parameters
         ----------
@@ -253,20 +253,19 @@ class Decides:
         max_changes : int, default=3
             How many features may change.
         n : int, default=3
-            How many ways, each with another set of features.
+            How many changes to return, each of a different set of features.
 
         Returns
         -------
         list of Change
-            All with the same, smallest, number of changes; empty if `max_changes` don't
-            suffice.
+            All with the same, smallest number of changes; empty if `max_changes` isn't enough.
 
         Notes
         -----
-        All combinations are tried as long as there are at most four million; that's exact, and
-        `Change.exact` says so. Beyond that the 256 rows nearest to the decision go on from each
-        number of changes to the next. No feature is changed to missing. Nothing here is
-        causal: it's what the network would say of another row.
+        Up to four million combinations are all tried, which is exact, and `Change.exact` says so.
+        Beyond that, a beam search keeps the 256 rows nearest to the decision for each number of
+        changes. No feature is changed to missing. Nothing here is causal: it's what the network
+        would say about another row.
 
         Examples
         --------
@@ -300,7 +299,7 @@ def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = Non
             )
         if costs != "error" and not network.codebook.target.ordered:
             raise ConfigurationError(
-                f"costs={costs!r} needs classes that stand in an order. Say it at the fit: "
+                f"costs={costs!r} needs ordered classes. Name their order at the fit: "
                 "classes_ordered=['low', 'mid', 'high'].",
                 parameter="costs",
             )
@@ -326,7 +325,7 @@ def is_number(value: Any) -> bool:
 def _from_array(
     classes: NDArray[Any], costs: Any, actions: Sequence[Any] | None
 ) -> list[tuple[Any, Any]]:
-    """Give the rows of an array the names of actions, and its columns those of the classes."""
+    """Name the rows of an array by actions, and its columns by classes."""
     labels = classes.tolist()
     names = labels if actions is None else list(actions)
     try:

@@ -420,7 +420,7 @@ def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
 
 
 def _chi_square(table: Floats) -> tuple[float, float]:
-    """Return the total variation distance between two rows of counts, and Pearson's test."""
+    """Return two rows' total variation distance, and the p-value of Pearson's test."""
     from scipy.special import chdtrc
 
     sizes = table.sum(axis=1, keepdims=True)

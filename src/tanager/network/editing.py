@@ -54,8 +54,8 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
     }
     if len(asked) != 1:
         raise ConfigurationError(
-            f"One change at a time is made; given: {', '.join(asked) or 'none'}. "
-            f"Choose one of {', '.join(request)}."
+            f"edit makes one change at a time; given: {', '.join(asked) or 'none'}. Choose one of "
+            f"{', '.join(request)}."
         )
     _check(network, feature)
     (action, value) = next(iter(asked.items()))
@@ -110,7 +110,7 @@ def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Networ
     added = structure.selected[structure.position(parent)]
     parents = list(structure.parent_indices)
     if added in parents[at]:
-        raise ConfigurationError(f"{parent!r} is a parent of {feature!r} already.")
+        raise ConfigurationError(f"{parent!r} is already a parent of {feature!r}.")
     parents[at] = (*parents[at], added)
     wider = replace(structure, parent_indices=tuple(parents))  # refuses a cycle, and names it
     members = (*parents[at], structure.selected[at])
@@ -155,7 +155,7 @@ def _check(network: Network, feature: str) -> None:
     if not network.tables.normalized or not structure.is_moral():
         raise ConfigurationError(
             "Only a proper network on a structure without immoralities can be edited (naive, tan, "
-            "kdb(k=1), kdb(k=2, moral=True)), where effects can be told apart. Learn such a one."
+            "kdb(k=1), kdb(k=2, moral=True)): there, effects are well defined. Learn one of these."
         )
 
 
@@ -244,7 +244,7 @@ def _read_odds(network: Network, given: Any) -> Floats:
     if isinstance(given, Mapping):
         for label, value in given.items():
             if not isinstance(value, Real):
-                raise ConfigurationError(f"The effect {value!r} of {label!r} is not a number.")
+                raise ConfigurationError(f"The effect {value!r} of {label!r} isn't a number.")
             odds[find_class(classes, label)] = value
     elif len(classes) == 2 and isinstance(given, Real):
         odds[1] = given
@@ -271,7 +271,7 @@ def _forbid(network: Network, feature: str) -> Network:
     """Return the network without a feature; its children keep their other parents."""
     structure = network.structure
     if len(structure.selected) == 1:
-        raise ConfigurationError(f"{feature!r} is the only feature left. Learn another network.")
+        raise ConfigurationError(f"{feature!r} is the only feature left, so it can't be removed.")
     information = NetworkInformation(network)
     index = structure.names.index(feature)
     kept, families = [], []

@@ -46,8 +46,8 @@ class Explanation(EqualByArrays):
     prior : float
         Log-odds before any feature is known.
     features, values : tuple of str
-        The features of the network and what the row has for them: of a number the
-        number itself and the interval it falls into, as ``53, in (45, 60]``.
+        The network's features and the row's values; a number with the interval it falls into,
+        such as ``53, in (45, 60]``.
     contributions : ndarray of float64, shape (n_features,)
         What each feature adds; `prior` and they sum to `posterior`.
     classes : tuple
@@ -57,8 +57,8 @@ class Explanation(EqualByArrays):
     parents : tuple of tuple of str
         Of each feature, besides the class.
     alone : ndarray of float64, shape (n_features,)
-        What each feature would add if nothing else were known; NaN where the network
-        is too large to say.
+        What each feature would add if nothing else were known; NaN if the network is too large
+        to tell.
 
     Notes
     -----
@@ -212,7 +212,7 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     network = network_of(network)
     codes = network.codebook.encode(X)
     if codes.shape[1] != 1:
-        raise DataError(f"One row is explained at a time; the table has {codes.shape[1]}.")
+        raise DataError(f"explain_row takes one row; the table has {codes.shape[1]}.")
     cells = network.codebook.read_few(X)
     if cells is None:
         matched = MatchedTable.of(network.codebook, X)
@@ -227,15 +227,14 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     classes = tuple(network.codebook.classes.tolist())
     if len(classes) == 1:
         raise ConfigurationError(
-            f"The model has one class, {classes[0]!r}: every row is predicted so, and there is "
-            "nothing to explain."
+            f"The model has only one class, {classes[0]!r}: there's nothing to explain."
         )
     best = int(np.argmax(log_joint)) if target is None else find_class(classes, target)
     others = np.where(np.arange(len(classes)) == best, -np.inf, log_joint)
     rival = int(np.argmax(others)) if against is None else find_class(classes, against)
     if best == rival:
         raise ConfigurationError(
-            f"The class {classes[best]!r} is to be explained against itself. Name two classes."
+            f"target and against are both {classes[best]!r}. Name two different classes."
         )
     structure = network.structure
     selected = structure.selected
@@ -266,7 +265,9 @@ def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = Non
     terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)
     classes = tuple(network.codebook.classes.tolist())
     if len(classes) == 1:
-        raise ConfigurationError(f"The model has one class, {classes[0]!r}: nothing to explain.")
+        raise ConfigurationError(
+            f"The model has only one class, {classes[0]!r}: there's nothing to explain."
+        )
     if target is not None:
         best = np.full(len(terms), find_class(classes, target))
     elif len(classes) == 2:
@@ -312,7 +313,7 @@ def _chance(log_odds: float) -> float:
 
 
 def _value(network: Network, feature: int, code: int, raw: Any) -> str:
-    """Say what the row has: of a number itself and its interval, else the value."""
+    """Return a value as text; a number with its interval."""
     column = network.codebook.columns[feature]
     if network.codebook.leaves_out(column.name):
         return "left out"
@@ -326,7 +327,7 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
 
 
 def _fit(name: Any) -> str:
-    """Return a name or a value as it fits a line of print; start and end tell long ones apart."""
+    """Return a name or value shortened to fit on a line, keeping its start and end."""
     return abridged(visible(re.sub(r"[\t\n]", " ", str(name))), 36)
 
 

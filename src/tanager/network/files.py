@@ -105,11 +105,11 @@ def write_model(
             found = load(part) if load else read_model(part)[0]
         except ModelFileError as error:
             raise ModelFileError(
-                f"{path}: the model is not saved, since it could not be loaded again: {error}"
+                f"{path}: the model wasn't saved, because it couldn't be loaded again: {error}"
             ) from error
         if found.codebook != network.codebook:
             raise ModelFileError(
-                f"{path}: the model is not saved, since loading it gives other values or classes."
+                f"{path}: the model wasn't saved, because loading it gives other values or classes."
             )
 
 
@@ -197,7 +197,7 @@ def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
         head, order = _head(short, tensors)
     if len(head) > HEAD_BYTES:
         raise ModelFileError(
-            f"The network has {len(tensors):,} arrays, more than a model file can name. Select "
+            f"The network has {len(tensors):,} arrays, more than a model file can hold. Select "
             "fewer features."
         )
     return b"".join([len(head).to_bytes(8, "little"), head, *(tensors[n].tobytes() for n in order)])
@@ -226,13 +226,13 @@ def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
         _refuse(f"it has {len(data)} bytes, too few for a model")
     if data[8:9] != b"{":  # where every safetensors file has one
         raise ModelFileError(
-            "this is no model file (no safetensors file). Models are written by tanager.save and "
-            "tanager fit. Check the path."
+            "this isn't a model file (not a safetensors file). Models are written by tanager.save "
+            "and tanager fit. Check the path."
         )
     try:
         parts = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
     except safetensors.SafetensorError as error:
-        _refuse(f"it is no safetensors file, or damaged ({error})")
+        _refuse(f"it isn't a safetensors file, or is damaged ({error})")
     # The library checked the JSON header; only it does not hand out the metadata.
     length = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
@@ -247,7 +247,7 @@ def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
 
 def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any]:
     if metadata.get("format") != FORMAT:
-        _refuse("it is a safetensors file, but holds no Tanager model")
+        _refuse("it's a safetensors file, but not a Tanager model")
     version = metadata.get("version", "")
     if version not in VERSIONS:
         raise ModelFileError(
@@ -259,7 +259,7 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
     if version == LARGE_VERSION:
         text = tensors.pop("header", np.zeros(0, np.uint8)).tobytes().decode()
     if metadata.get("sha256") != checksum(text, tensors):
-        _refuse("its checksum does not match its content: the file is damaged")
+        _refuse("its checksum doesn't match its content: the file is damaged")
     header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     if not isinstance(header, dict):
         _refuse("its header is not a JSON object")
@@ -270,7 +270,7 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ModelFileError(f"its header holds the number {name}, which JSON does not have.")
+    raise ModelFileError(f"its header holds the number {name}, which JSON doesn't allow.")
 
 
 def _finite(text: str) -> float:

@@ -67,7 +67,7 @@ def network_of_variables(
                 f"{listed(names)}."
             )
     if target in hidden:
-        raise ConfigurationError(f"The target {target!r} cannot be hidden. Name another node.")
+        raise ConfigurationError(f"The target {target!r} can't be hidden. Name another node.")
     graph = _Graph(variables)
     root = names.index(target)
     waiting = {names.index(name) for name in hidden}

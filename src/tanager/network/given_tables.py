@@ -1,4 +1,4 @@
-"""Tables as people write them, read against a codebook."""
+"""Reads tables as people write them, against a codebook."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def read_table(
         try:
             table = np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"The table of {name!r} is no array of numbers.") from error
+            raise ConfigurationError(f"The table of {name!r} isn't an array of numbers.") from error
         if table.shape != shape:
             raise ConfigurationError(
                 f"The table of {name!r} has the shape {table.shape}; {shape} is expected: one axis "

@@ -1,13 +1,12 @@
 """Exact marginalisation of unknown features, for any structure.
 
-What is known is instantiated; only unknown features are summed out. An unknown
-feature with nothing known below it sums to one and drops out. On forests
-(naive Bayes, TAN, kDB-1) messages run up the tree row by row; on other
-structures each row's unknown features are eliminated, those with the smallest
-tables first (`tanager.parameters.unknown`). Both loops are compiled.
+Only unknown features are summed out, and one with nothing known below it sums to one and drops
+out. On forests (naive Bayes, TAN, kDB-1), messages run up the tree row by row; on other structures
+each row's unknown features are eliminated, the smallest tables first
+(`tanager.parameters.unknown`). Both loops are compiled.
 
-A row whose unknown features hang together too closely to be eliminated within
-a memory bound gets an approximation, and a warning says so: see `_Forward`.
+If a row's unknown features are too entangled to be eliminated within the memory bound, its sum is
+approximate, and a warning says so: see `_Forward`.
 """
 
 from __future__ import annotations

@@ -95,22 +95,22 @@ class Network(Decides):
         return self.tables.log_prior
 
     def views(self) -> list[Groups]:
-        """Return for each feature the class of each value that no table tells apart from others."""
+        """Return, per feature, the group of each value; no table tells a group's values apart."""
         if self._coarse is not None:
             return self._coarse.views
         return [np.arange(n, dtype=np.uint16) for n in self.codebook.domain.arities]
 
     def query(self, targets: str | Sequence[str], evidence: Any = None) -> Answer:
-        """Return P(targets | evidence): of any features and the class, given any others.
+        """Return P(targets | evidence), for any features and the class given any others.
 
         Parameters
         ----------
         targets : str or sequence of str
             Features, and the target's name for the class (``"class"`` where it has none).
         evidence : mapping, table or None
-            What is known: from names to raw values, `OneOf`, `Interval`, `Soft` or None for a
-            missing cell. A table of raw values asks the same of each of its rows; columns that
-            it lacks are unknown.
+            What is known: a mapping from names to raw values, `OneOf`, `Interval`, `Soft`, or
+            None for a missing cell. A table of raw values asks the same about each of its rows;
+            columns it lacks are unknown.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Network(Decides):
 
         Notes
         -----
-        Exact: what is unknown and isn't asked about is summed out.
+        Exact: features that are unknown and not asked about are summed out.
 
         Examples
         --------
@@ -152,7 +152,7 @@ class Network(Decides):
     def sensitivity(
         self, target: Mapping[str, Any], evidence: Mapping[str, Any] | None = None, *, n: int = 10
     ) -> Sensitivity:
-        """Return how much P(target | evidence) moves with table entries and pieces of evidence.
+        """Return how P(target | evidence) responds to table entries and to pieces of evidence.
 
         Parameters
         ----------
@@ -161,14 +161,14 @@ class Network(Decides):
         evidence : mapping or None
             As for `query`.
         n : int, default=10
-            How many table entries are listed, those of the greatest effect first.
+            How many table entries to list, the largest effects first.
 
         Returns
         -------
         Sensitivity
-            `entries` with the derivative by each table entry, the other values of its context
-            moving in proportion; `evidence` with what the answer is without each piece, and the
-            range that knowing one more feature could give it. `to_pandas`.
+            `entries`: the derivative with respect to each table entry, the other values of its
+            context changing in proportion. `evidence`: the answer without each piece, and the
+            range it could take if one more feature were known. `to_pandas`.
 
         Examples
         --------
@@ -200,8 +200,8 @@ class Network(Decides):
         n : int, default=3
             How many.
         of : sequence of str, optional
-            Only these features (or the class), the others summed out. By default all that is
-            unknown, together.
+            Complete only these features (or the class) and sum out the others. By default,
+            everything unknown is completed jointly.
 
         Examples
         --------
@@ -228,9 +228,9 @@ class Network(Decides):
         Returns
         -------
         pyarrow.Table
-            One column per feature of the network, and the class. Numbers lie evenly in their
-            interval (the outer ones are taken to be as wide as their neighbours), whole where
-            all cuts are; a cell drawn as missing is null.
+            One column per feature of the network, and the class. Numbers are uniform within
+            their interval (an outer one is taken to be as wide as its neighbour), and integers
+            if all cuts are; a cell drawn as missing is null.
 
         Examples
         --------
@@ -251,8 +251,8 @@ class Network(Decides):
         ----------
         X : table
         method : {"mean", "mode", "draw"}, default="mean"
-            The expected number (the most probable value of a category or date), the most
-            probable value, or a draw in which the cells of a row fit together.
+            The expected number (for categories and dates, the most probable value), the most
+            probable value, or a joint draw of a row's missing cells.
         random_state : int, numpy.random.Generator or None
             For ``method="draw"``.
 
@@ -273,15 +273,15 @@ class Network(Decides):
         return impute(self, X, method, random_state)
 
     def familiarity(self, X: Any) -> Floats:
-        """Return for each row the share of training rows that are at most as probable.
+        """Return, per row, the share of training rows that are no more probable.
 
-        Near 0 where a row is unlike the rows of training; shape (n_rows,), to half a percent.
+        Near 0 for a row unlike the training rows; shape (n_rows,), accurate to half a percent.
 
         Notes
         -----
-        The probability is P(x), the class summed out. A value never seen in training, and a
-        number outside its range, counts with the probability of meeting such a value: one over
-        the number of rows, or of (n1 + 1) / (n + 1) where n1 categories occurred once.
+        The probability is P(x), with the class summed out. A category never seen in training
+        contributes the probability of meeting a new one, (n1 + 1) / (n + 1) if n1 of them
+        occurred once in n rows; a number outside the training range contributes 1 / (n + 1).
 
         Examples
         --------
@@ -300,9 +300,9 @@ class Network(Decides):
     def surprise(self, X: Any) -> Floats:
         """Return log P(x_i | the rest of the row), exact: which features make a row strange.
 
-        The lower, the stranger is the value beside the others; shape (n_rows, n_features).
-        Missing values that are summed out, and features that the network doesn't read, have 0;
-        values never seen are as in `familiarity`.
+        The lower, the stranger the value is given the others; shape (n_rows, n_features).
+        Missing values that are summed out, and features the network doesn't use, have 0;
+        values never seen in training count as in `familiarity`.
 
         Examples
         --------
@@ -329,7 +329,7 @@ class Network(Decides):
 
     @cached_property
     def watching(self) -> tuple[list[Watch], Codebook]:
-        """How raw values are compared with those of training."""
+        """How raw values are compared with the training rows."""
         from tanager.network.reference import reference_of, watch_codebook
 
         return watch_codebook(self.codebook, reference_of(self))
@@ -337,23 +337,22 @@ class Network(Decides):
     def drift(
         self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02, n_jobs: int = 1
     ) -> Drift:
-        """Compare rows with those the network was fitted to, in one read.
+        """Compare rows with the training rows, in one pass.
 
-        Every column (values, missing rate, what lies outside the range of training or was never
-        seen), every pair of the network and the class shares are tested.
+        Tests every column (values, missing rate, numbers outside the training range, categories
+        never seen), every edge of the network, and the class shares.
 
         Parameters
         ----------
         X : table
-            Read once: paths of files larger than memory will do.
+            Read once, so paths to files larger than memory work too.
         y : array-like or str, optional
-            Classes, or the name of their column in X. Then class shares are counted instead of
-            estimated, and calibration and each feature's dependence on the class are tested too.
+            Classes, or the name of their column in X. Class shares are then counted instead of
+            estimated, and calibration and each feature's dependence on the class tested too.
         alpha : float, default=0.05
-            The probability that anything is called moved when nothing is.
+            The probability of reporting any shift when nothing has changed.
         least : float, default=0.02
-            The least effect that should be looked at: of large tables the smallest change is
-            significant.
+            The smallest effect to report: in large tables, even tiny changes are significant.
         n_jobs : int, default=1
             Threads; the result doesn't depend on it.
 
@@ -379,11 +378,10 @@ class Network(Decides):
     def log_joint(self, X: Any) -> Floats:
         """Return log P(y, x) for every class, shape (n_rows, n_classes).
 
-        Unknown features (missing under ``missing="marginalize"``, and values
-        never seen in training) are summed out exactly. Where the tables are
-        scores and no probabilities (``tables.normalized`` is False) that is an
-        approximation: an unknown feature with nothing known below it is taken
-        to sum to one.
+        Unknown features (missing under ``missing="marginalize"``, and values never seen in
+        training) are summed out exactly. If the tables are scores rather than probabilities
+        (``tables.normalized`` is False), that's an approximation: an unknown feature with
+        nothing known below it is taken to sum to one.
         """
         return self.log_joint_of_codes(self.codebook.encode(X))
 
@@ -406,15 +404,12 @@ class Network(Decides):
 
     @cached_property
     def reaches(self) -> dict[float, Any]:
-        """What `tanager.network.uncertainty` found for each level of an interval so far."""
+        """Cache of `tanager.network.uncertainty`, by the level of the interval."""
         return {}
 
     @cached_property
     def log_alone(self) -> list[Floats | None]:
-        """Each selected feature's log P(value | class), (arity, n_classes), nothing else known.
-
-        None where the network is too large to say.
-        """
+        """Log P(value | class) of each selected feature, (arity, n_classes); None if too large."""
         from tanager.network.information import NetworkInformation
 
         return NetworkInformation(self).log_given_class()
@@ -425,8 +420,8 @@ class Network(Decides):
     def log_family(self, X: Any, y: ArrayLike) -> Floats:
         """Return log P(x_i | y, parents) of each feature, shape (n_rows, n_features).
 
-        With the class's log-prior a row sums to its log-joint. Features that
-        are unknown, or not in the structure, contribute nothing.
+        With the class's log-prior, a row sums to its log-joint. Features that are unknown, or
+        not in the structure, contribute nothing.
         """
         terms = self.log_terms(self.codebook.encode(X))
         labels = self.codebook.encode_labels(y)
@@ -437,11 +432,10 @@ class Network(Decides):
     def log_terms(self, codes: Codes) -> Floats:
         r"""Return each feature's part of the log-joint, (n_rows, n_features, n_classes).
 
-        For a complete row it is log P(x_i | y, parents). With unknown features
-        it is the step that the log-probability of what is known takes when the
-        feature is added, parents before children:
-        :math:`\log P(x_{\le i}, y) - \log P(x_{<i}, y)`. Either way a row's parts
-        and the log-prior sum to its log-joint.
+        For a complete row, that's log P(x_i | y, parents). With unknown features, it's the change
+        in the log-probability of what is known when the feature is added, parents before
+        children: :math:`\log P(x_{\le i}, y) - \log P(x_{<i}, y)`. Either way, a row's parts and
+        the log-prior sum to its log-joint.
         """
         structure, arities = self.structure, self.codebook.domain.arities
         codes = self.codebook.domain.check_codes(codes)
@@ -484,18 +478,17 @@ class Network(Decides):
         ----------
         feature : str
         effect : mapping, optional
-            From values, as `table` names them, to what they add to the log-odds:
-            of two classes a number, for the second; else a mapping from classes
-            to numbers. Other values keep their effect.
+            From values, as `table` names them, to their contribution to the log-odds: with two
+            classes a number, for the second; otherwise a mapping from classes to numbers. Values
+            you don't name keep their effect.
         smooth : int, optional
-            Replace the effect of each interval of a number by the mean over so
-            many neighbours on each side, by their probability.
+            Replace the effect of each interval by the mean over this many neighbours on each
+            side, weighted by their probability.
         neutralise : bool, default=False
-            The feature says nothing about the class any more. It still stands
-            among the parents of its children.
+            Remove what the feature says about the class. It stays a parent of its children.
         forbid : bool, default=False
-            Take the feature out; each child's table becomes its probability given
-            its other parents and the class.
+            Remove the feature; each child's table becomes its probability given its other
+            parents and the class.
         reason, author : str
             Kept in the history.
         when : str, optional
@@ -522,16 +515,16 @@ class Network(Decides):
     def with_table(
         self, feature: str, table: Any, *, reason: str = "", author: str = "", when: str = ""
     ) -> Network:
-        """Return the network with another table of a feature, and the change in its `history`.
+        """Return the network with a feature's table replaced, and the change in its `history`.
 
         Parameters
         ----------
         feature : str
         table : array, mapping or LabelledTable
-            P(feature | class, parents), the class first and the parents as
-            ``structure.parents`` has them: an array, one axis each and the feature's values
-            last; or a mapping from contexts, tuples of values, to mappings from values to
-            probabilities. Contexts that a mapping does not name stay as they are.
+            P(feature | class, parents), the class first and the parents in the order of
+            ``structure.parents``: an array with one axis each and the feature's values last; or
+            a mapping from contexts, tuples of values, to mappings from values to
+            probabilities. Contexts you don't name keep their probabilities.
         reason, author, when : str
             As in `edit`.
 
@@ -550,10 +543,10 @@ class Network(Decides):
     def with_edge(
         self, parent: str, feature: str, *, reason: str = "", author: str = "", when: str = ""
     ) -> Network:
-        """Return the network with one more parent of a feature, and the change in its `history`.
+        """Return the network with an edge added, and the change in its `history`.
 
-        The joint distribution stays as it is, until `with_table` says how the feature
-        depends on its new parent; an edge that would close a cycle is refused.
+        The joint distribution doesn't change until `with_table` says how the feature depends on
+        its new parent. An edge that would close a cycle is refused.
         """
         from tanager.network.editing import with_edge
 
@@ -563,9 +556,9 @@ class Network(Decides):
     def without_edge(
         self, parent: str, feature: str, *, reason: str = "", author: str = "", when: str = ""
     ) -> Network:
-        """Return the network with one parent of a feature less, and the change in its `history`.
+        """Return the network without an edge, and the change in its `history`.
 
-        Of all networks without the edge it is the nearest by Kullback-Leibler divergence.
+        Of all networks without the edge, it's the nearest by Kullback-Leibler divergence.
         """
         from tanager.network.editing import without_edge
 
@@ -580,13 +573,13 @@ class Network(Decides):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Network:
-        """Read a network from a file that `save` or `tanager.save` wrote, all checked."""
+        """Read a network from a file that `save` or `tanager.save` wrote, and check all of it."""
         from tanager.network.files import read_model
 
         return read_model(path)[0]
 
     def summary(self) -> str:
-        """Return its size in words: how many features, edges and classes it has."""
+        """Return the number of features, edges and classes as text."""
         n_classes = len(self.codebook.classes)
         classes = "1 class" if n_classes == 1 else f"{n_classes:,} classes"
         return f"{self.structure.summary()}, {classes}"
@@ -696,19 +689,19 @@ class Network(Decides):
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
     ) -> None:
-        """Write the network's own page: one HTML file to see it, ask it and trust it.
+        """Write a report on the network: one HTML file to explore, query and check it.
 
         Parameters
         ----------
         path : path
             The page.
         X, y : table and classes, optional
-            Rows to measure on, which the network must not have been fitted on: it
-            cannot be fitted again. `BayesNetClassifier.report` can.
+            Held-out rows to evaluate on: a network can't be refitted, so it must not have seen
+            them in training. `BayesNetClassifier.report` cross-validates instead.
         **options
             As `tanager.report.model_page.render_report` has them.
         """
-        # Pages are made far above this layer, so the name is looked up when it is needed.
+        # Reports live in a higher layer, so they're imported when needed.
         pages = import_module("tanager.report.model_page")
         pages.write_report(self, path, X, y, **options)
 
@@ -732,6 +725,6 @@ def network_of(model: Any) -> Network:
         return network
     raise ConfigurationError(
         f"A fitted BayesNetClassifier or a Network is needed, not a {type(model).__name__}. Fit "
-        "the classifier first; of a pipeline or a search, pass the fitted classifier in it: "
+        "the classifier first; for a pipeline or a search, pass the fitted classifier inside: "
         "pipeline[-1], search.best_estimator_."
     )

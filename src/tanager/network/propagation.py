@@ -277,7 +277,7 @@ def require_probabilities(network: Network) -> None:
     """Refuse a network whose tables are scores: its P(x) is not known."""
     if not network.tables.normalized:
         raise ConfigurationError(
-            "This network's tables are scores: they have the right P(class | row), but no "
-            "distribution of the features, because some feature has parents that aren't joined. "
+            "This network's tables are scores: they give P(class | row), but no distribution of "
+            "the features, because some feature has parents that aren't connected. "
             "Fit with structure='tan' or 'ktree', or with parameters='hdp', to ask about features."
         )

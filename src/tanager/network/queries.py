@@ -1,4 +1,4 @@
-"""Questions to a network: any features and the class, given any others, exactly."""
+"""Exact queries: any features and the class, given any others."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
     for feature in features:
         if (known.codes[feature] < domain.arities[feature]).any():
             raise ConfigurationError(
-                f"{domain.names[feature]!r} is both asked about and given. Take it out of one."
+                f"{domain.names[feature]!r} is both asked about and given. Remove it from one."
             )
     shape = tuple(int(domain.arities[f]) for f in features)
     n_rows = known.codes.shape[1]
@@ -145,11 +145,11 @@ def _with_observed_children(network: Network, known: Known) -> tuple[Network, Co
 
 
 def refuse_impossible(log_evidence: Floats) -> None:
-    """Refuse evidence of probability zero, from its log-probability of each row."""
+    """Refuse evidence of probability zero, given each row's log-probability."""
     if (log_evidence < IMPOSSIBLE).any():
         at = int(np.argmin(log_evidence))
         where = "The evidence" if len(log_evidence) == 1 else f"The evidence of row {at}"
-        raise DataError(f"{where} is impossible by this network: it has probability zero.")
+        raise DataError(f"{where} is impossible under this network: it has probability zero.")
 
 
 def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) -> list[Completion]:

@@ -67,7 +67,7 @@ def test_names_that_are_not_there_are_refused(tmp_path):
     path = write(tmp_path, random_network(np.random.default_rng(0)))
     with pytest.raises(ConfigurationError, match="no node 'n9'"):
         tanager.read_network(path, target="n9")
-    with pytest.raises(ConfigurationError, match="'n0' cannot be hidden"):
+    with pytest.raises(ConfigurationError, match="'n0' can't be hidden"):
         tanager.read_network(path, target="n0", hidden=["n0"])
     with pytest.raises(ConfigurationError, match="no node besides 'n0'"):
         tanager.read_network(path, target="n0", hidden=["n1", "n2", "n3", "n4"])
