@@ -310,7 +310,21 @@ def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = Non
     elif isinstance(costs, Mapping):
         given = list(costs.items())
     else:
-        given = _from_array(classes, costs, actions)
+        labels = classes.tolist()
+        names = labels if actions is None else list(actions)
+        try:
+            matrix = np.asarray(costs, dtype=np.float64)
+        except (TypeError, ValueError):
+            matrix = np.empty(0)
+        if matrix.shape != (len(names), len(labels)):
+            raise ConfigurationError(
+                f"costs must be {len(names)} by {len(labels)} numbers, one row per action and one "
+                f"column per class; got the shape {matrix.shape}. Name actions other than the "
+                "classes with actions=, or give a mapping.",
+                parameter="costs",
+            )
+        rows = [dict(zip(labels, row, strict=True)) for row in matrix.tolist()]
+        given = list(zip(names, rows, strict=True))
     names = [action for action, _ in given]
     if not names or len(set(map(str, names))) < len(names):
         raise ConfigurationError(f"costs has the actions {names}. Name at least one, each once.")
@@ -320,29 +334,6 @@ def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = Non
 def is_number(value: Any) -> bool:
     """Return whether it's a finite number."""
     return isinstance(value, Real) and isfinite(value)
-
-
-def _from_array(
-    classes: NDArray[Any], costs: Any, actions: Sequence[Any] | None
-) -> list[tuple[Any, Any]]:
-    """Name the rows of an array by actions, and its columns by classes."""
-    labels = classes.tolist()
-    names = labels if actions is None else list(actions)
-    try:
-        matrix = np.asarray(costs, dtype=np.float64)
-    except (TypeError, ValueError):
-        matrix = np.empty(0)
-    if matrix.shape != (len(names), len(labels)):
-        raise ConfigurationError(
-            f"costs must be {len(names)} by {len(labels)} numbers, one row per action and one "
-            f"column per class; got the shape {matrix.shape}. Name actions other than the classes "
-            "with actions=, or give a mapping.",
-            parameter="costs",
-        )
-    return [
-        (name, dict(zip(labels, row, strict=True)))
-        for name, row in zip(names, matrix.tolist(), strict=True)
-    ]
 
 
 def _row(network: Network, action: Any, given: Any) -> Floats:

@@ -32,6 +32,7 @@ from tanager.network.recalibration import (
 from tanager.network.reference import (
     Reference,
     Watch,
+    code_groups,
     count_pairs,
     count_with_class,
     reference_of,
@@ -230,7 +231,7 @@ class DriftPass:
         groups = []
         for at, (watch, fine) in enumerate(zip(self.watches, chunk.codes, strict=True)):
             state.cells[at] += np.bincount(fine, minlength=len(watch.cells))
-            groups.append(self.reference.groups(at, columns[at])[watch.codes][fine])
+            groups.append(code_groups(self.reference.bounds[at], columns[at])[watch.codes][fine])
         state.pairs[:] += count_pairs(groups, self.reference.pairs)
         indices, labels = chunk.indices, chunk.labels
         if self.labelled:

@@ -151,7 +151,13 @@ class _Search:
         joint = network.log_joint_of_codes(start)
         self.log_start = float(log_sum_exp(joint, axis=1)[0])
         self.own = int(costs.best(costs.expected(posterior(joint.copy())))[0])
-        self.to = None if to is None else self._action(to)
+        if to is not None and str(to) not in costs.names:
+            raise ConfigurationError(
+                f"to={to!r} is not one of the decisions {listed(costs.names)}."
+                f"{nearest(to, costs.names)}",
+                parameter="to",
+            )
+        self.to = None if to is None else costs.names.index(str(to))
         # Of each set of changed features the most probable row: its log-probability, row and joint.
         self.found: dict[tuple[int, ...], tuple[float, Codes, Floats]] = {}
         self.near: list[tuple[float, tuple[int, ...], Codes]] = []
@@ -220,12 +226,3 @@ class _Search:
             if len(kept) == BEAM:
                 break
         self.near = list(kept.values())
-
-    def _action(self, to: Any) -> int:
-        names = self.costs.names
-        if str(to) not in names:
-            raise ConfigurationError(
-                f"to={to!r} is not one of the decisions {listed(names)}.{nearest(to, names)}",
-                parameter="to",
-            )
-        return names.index(str(to))

@@ -9,7 +9,7 @@ function of P(answer, class | what is known), which one propagation gives for al
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from math import comb, inf, prod
 from typing import TYPE_CHECKING, Any
@@ -140,106 +140,65 @@ def find_questions(
     if method not in ("greedy", "exact"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
     check_count("n", n, 1)
-    most = inf if budget is None else _number(budget, "budget")
-    asked = _Asked(network, one_row(network, row), costs)
     price = read_prices(network, prices)
-    open_ = [f for f in asked.open if price[f] <= most + NOTHING]
+    wanted = None
     if among is not None:
         wanted = {find_feature(network.structure.names, name, "among") for name in among}
-        open_ = [f for f in open_ if f in wanted]
+    most = inf if budget is None else _number(budget, "budget")
+    asked = _Asked(network, one_row(network, row), costs, price, most, wanted)
     names = network.structure.names
-    gains = asked.gains((), open_) if open_ else {}
     ranked = sorted(
-        (Question(names[f], gains[f], price[f]) for f in open_),
+        (Question(names[f], asked.alone[f], price[f]) for f in asked.open),
         key=lambda q: (-(q.net if costs else q.gain), q.price),
     )
-    found = Questions("bits" if costs is None else "cost", asked.now, asked.action, tuple(ranked))
 
     def worth(some: tuple[int, ...], gain: float) -> tuple[float, float]:
         total = sum(price[f] for f in some)
         return (gain - total if costs else gain), -total
 
-    plans = (_all_sets if method == "exact" else _greedy)(asked, open_, gains, price, most, n)
     best: tuple[int, ...] = ()
     gain = 0.0
-    for some, its_gain in plans:  # the first of those that are worth the same, small ones first
+    # Of plans worth the same, the first is kept, and small ones come first.
+    for some, its_gain in asked.all_sets(n) if method == "exact" else asked.greedy(n):
         ahead = [a - b for a, b in zip(worth(some, its_gain), worth(best, gain), strict=True)]
         if ahead[0] > asked.nothing or (abs(ahead[0]) <= asked.nothing < ahead[1]):
             best, gain = some, its_gain
-    return replace(
-        found,
-        plan=tuple(names[f] for f in best),
-        gain=gain,
-        price=sum(price[f] for f in best),
+    return Questions(
+        "bits" if costs is None else "cost",
+        asked.now,
+        asked.action,
+        tuple(ranked),
+        tuple(names[f] for f in best),
+        gain,
+        sum(price[f] for f in best),
         exact=method == "exact" or n == 1,
     )
 
 
-def _greedy(
-    asked: _Asked,
-    open_: list[int],
-    gains: dict[int, float],
-    price: list[float],
-    most: float,
-    n: int,
-) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Yield growing sets of questions: by what each adds, and by what it adds for its price."""
-    for per_price in (False, True) if any(price) and n > 1 else (False,):
-        some: tuple[int, ...] = ()
-        before, left, adds = 0.0, most, gains
-        while len(some) < n:
-            fit = [f for f in open_ if f not in some and price[f] <= left + NOTHING]
-            if some and fit:
-                adds = asked.gains(some, fit)
-
-            worth = {f: adds[f] - before for f in fit}
-            if per_price:
-                worth = {f: gain / max(price[f], NOTHING) for f, gain in worth.items()}
-            elif asked.costs:
-                worth = {f: gain - price[f] for f, gain in worth.items()}
-            best = max(fit, key=worth.__getitem__, default=None)
-            if best is None or adds[best] - before <= asked.nothing:
-                break
-            some, before, left = (*some, best), adds[best], left - price[best]
-            yield some, before
-
-
-def _all_sets(
-    asked: _Asked,
-    open_: list[int],
-    gains: dict[int, float],
-    price: list[float],
-    most: float,
-    n: int,
-) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Yield all sets of up to n questions within the budget, small ones first."""
-    if sum(comb(len(open_), size) for size in range(1, n + 1)) > MOST_SETS:
-        raise ConfigurationError(
-            f"method='exact' would compare all sets of up to {n} of {len(open_)} questions, more "
-            f"than {MOST_SETS:,}. Name fewer with among=, lower n, or use method='greedy'."
-        )
-    yield from (((f,), gains[f]) for f in open_)
-    for size in range(2, n + 1):
-        for some in combinations(open_, size - 1):
-            left = most - sum(price[f] for f in some)
-            # No set is worth more than to know the class.
-            if asked.costs and most - left >= asked.now - asked.knowing:
-                continue
-            last = [f for f in open_ if f > some[-1] and price[f] <= left + NOTHING]
-            if last:
-                found = asked.gains(some, last)
-                yield from (((*some, f), found[f]) for f in last)
-
-
 class _Asked:
-    """A row of which something is known, and what is open about it."""
+    """A row of which something is known, and what can be asked about it within the budget."""
 
-    def __init__(self, network: Network, known: Known, costs: Costs | None) -> None:
-        self.network, self.costs = network, costs
+    def __init__(
+        self,
+        network: Network,
+        known: Known,
+        costs: Costs | None,
+        price: list[float],
+        most: float,
+        wanted: set[int] | None,
+    ) -> None:
+        self.network, self.costs, self.price, self.most = network, costs, price, most
         arities = network.codebook.domain.arities
         self.evidence = known.fixed(network), *known.logs
         selected = sorted(network.structure.selected)
-        self.open = [f for f in selected if f not in self.evidence[0] and arities[f] > 1]
+        self.open = [
+            f
+            for f in selected
+            if f not in self.evidence[0]
+            and arities[f] > 1
+            and price[f] <= most + NOTHING
+            and (wanted is None or f in wanted)
+        ]
         self.first = self._spread(())
         refuse_impossible(np.array([self.first.log_evidence]))
         now = self.first.kept[None]
@@ -250,6 +209,47 @@ class _Asked:
             self.action = costs.actions[int(costs.best(costs.expected(now))[0])]
             self.nothing = NOTHING * float(np.abs(costs.matrix).max())
             self.knowing = float((now[0] * costs.matrix.min(axis=0)).sum())
+        self.alone = self.gains((), self.open)
+
+    def greedy(self, n: int) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Yield growing sets of questions: by what each adds, and by what it adds for its price."""
+        price = self.price
+        for per_price in (False, True) if any(price) and n > 1 else (False,):
+            some: tuple[int, ...] = ()
+            before, left, adds = 0.0, self.most, self.alone
+            while len(some) < n:
+                fit = [f for f in self.open if f not in some and price[f] <= left + NOTHING]
+                if some and fit:
+                    adds = self.gains(some, fit)
+                worth = {f: adds[f] - before for f in fit}
+                if per_price:
+                    worth = {f: gain / max(price[f], NOTHING) for f, gain in worth.items()}
+                elif self.costs:
+                    worth = {f: gain - price[f] for f, gain in worth.items()}
+                best = max(fit, key=worth.__getitem__, default=None)
+                if best is None or adds[best] - before <= self.nothing:
+                    break
+                some, before, left = (*some, best), adds[best], left - price[best]
+                yield some, before
+
+    def all_sets(self, n: int) -> Iterator[tuple[tuple[int, ...], float]]:
+        """Yield all sets of up to n questions within the budget, small ones first."""
+        if sum(comb(len(self.open), size) for size in range(1, n + 1)) > MOST_SETS:
+            raise ConfigurationError(
+                f"method='exact' would compare all sets of up to {n} of {len(self.open)} "
+                f"questions, more than {MOST_SETS:,}. Name fewer with among=, lower n, or use "
+                "method='greedy'."
+            )
+        yield from (((f,), gain) for f, gain in self.alone.items())
+        for some in (some for size in range(1, n) for some in combinations(self.open, size)):
+            spent = sum(self.price[f] for f in some)
+            if self.costs and spent >= self.now - self.knowing:
+                continue  # no set is worth more than knowing the class
+            left = self.most - spent
+            last = [f for f in self.open if f > some[-1] and self.price[f] <= left + NOTHING]
+            if last:
+                found = self.gains(some, last)
+                yield from (((*some, f), found[f]) for f in last)
 
     def gains(self, some: tuple[int, ...], features: Iterable[int]) -> dict[int, float]:
         """Return what the answers to some questions and one more are worth, for each more."""

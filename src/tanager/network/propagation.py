@@ -48,11 +48,9 @@ class Inner(NamedTuple):
 class Propagation:
     """What eliminating all unknown features leaves."""
 
-    # (n_classes,): log P(class, evidence); or of the most probable completion with each
-    # class.
+    # (n_classes,): log P(class, evidence), or of the most probable completion with each class.
     log_classes: Floats
-    # In the order of elimination: read it backwards to draw or to complete.
-    steps: list[EliminationStep]
+    steps: list[EliminationStep]  # read backwards to draw or to complete
     inner: dict[int, Inner]
 
     @classmethod
@@ -88,10 +86,7 @@ class Propagation:
         return cls(log_prior + total[0], steps, families.inner)
 
     def best(self) -> tuple[float, int, dict[int, int]]:
-        """Return the most probable completion: its log-probability, class and codes.
-
-        For a propagation that maximised.
-        """
+        """Return the most probable completion, after maximising: its logarithm, class and codes."""
         label = int(np.argmax(self.log_classes))
         views: dict[int, int] = {}
         codes: dict[int, int] = {}
@@ -108,13 +103,10 @@ class Propagation:
 class Spread(NamedTuple):
     """The joint distribution of each unknown feature with the class and the features kept."""
 
-    # (n_classes, n_views, *views of those kept): P(feature, kept, class | evidence), by
-    # views.
-    joints: dict[int, Floats]
+    joints: dict[int, Floats]  # P(feature, kept, class | evidence): (n_classes, n_views, *kept's)
     kept: Floats  # (n_classes, *views of those kept)
     log_evidence: float
-    # (arity, n_classes): P(value | its view, class), whatever else is known.
-    shares: dict[int, Floats]
+    shares: dict[int, Floats]  # (arity, n_classes): P(value | its view, class)
     views: list[Groups]
 
     @classmethod

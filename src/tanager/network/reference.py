@@ -61,13 +61,6 @@ class Reference:
     class_counts: Floats  # (n_features, MOST_GROUPS, n_classes): its rows by group and class
     scores: Floats  # quantiles of its log P(x) at `LEVELS`; empty where scores are no probabilities
 
-    def groups(self, feature: int, column: Column) -> Bytes:
-        """Return the group of each code of a feature; `MOST_GROUPS` for missing and unknown."""
-        n_known = column.arity - (column.missing_code is not None)
-        found = np.searchsorted(self.bounds[feature], np.arange(column.arity + 1), side="right")
-        found[n_known:] = MOST_GROUPS
-        return found.astype(np.uint8)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reference) and self.to_dict() == other.to_dict()
 
@@ -104,6 +97,14 @@ def _plain(value: Any) -> Any:
         return value
     whole = (value == np.rint(value)).all() and np.abs(value).max(initial=0) < 2**53
     return (value.astype(np.int64) if whole else value).ravel().tolist()
+
+
+def code_groups(bounds: NDArray[np.int64], column: Column) -> Bytes:
+    """Return the group of each code of a feature; `MOST_GROUPS` for missing and unknown."""
+    n_known = column.arity - (column.missing_code is not None)
+    found = np.searchsorted(bounds, np.arange(column.arity + 1), side="right")
+    found[n_known:] = MOST_GROUPS
+    return found.astype(np.uint8)
 
 
 def _join_codes(known: Floats) -> NDArray[np.int64]:
@@ -207,10 +208,10 @@ def measure_reference(
 ) -> Reference:
     """Return the reference of a network that was just fitted.
 
-    All training `rows` are counted feature by feature; pairs and log P(x) are those of a sample of
-    up to 100,000, the same for any chunking and engine. `shares` are the expected and the assumed
-    class shares, up to a factor; class shares and calibration are measured on rows `held` out, or
-    else on the sample.
+    Features are counted in all training `rows`; pairs and log P(x) in a sample of up to 100,000
+    that doesn't depend on chunking or engine. `shares` are the expected and the assumed class
+    shares, up to a factor; class shares and calibration are measured on the held-out rows, or else
+    on the sample.
     """
     columns, structure = network.codebook.columns, network.structure
     ends, cells, bounds = [], [], []
@@ -231,27 +232,12 @@ def measure_reference(
         for parent in parents
     ]
     n_classes = len(counts.classes)
-    found = Reference(
-        np.array(counts.classes),
-        shares[0] / shares[0].sum(),
-        shares[1] / shares[1].sum(),
-        np.zeros(n_classes),
-        np.zeros((n_classes, 2)),
-        tuple(ends),
-        tuple(cells),
-        tuple(bounds),
-        tuple(pairs),
-        np.zeros((len(pairs), MOST_GROUPS, MOST_GROUPS)),
-        np.zeros((len(columns), MOST_GROUPS, n_classes)),
-        np.zeros(0),
-    )
+    expected, assumed = (one / one.sum() for one in shares)
     taken = sample_rows(rows, context.row_seed(_KEY), SAMPLE_ROWS, context).gather()
     groups = [
-        found.groups(at, column)[np.minimum(codes, column.arity)]
-        for at, (column, codes) in enumerate(zip(columns, taken.codes, strict=True))
+        code_groups(bound, column)[np.minimum(codes, column.arity)]
+        for bound, column, codes in zip(bounds, columns, taken.codes, strict=True)
     ]
-    pair_counts = count_pairs(groups, pairs, taken.weights)
-    class_counts = count_with_class(groups, taken.labels, n_classes, taken.weights)
     joint, scores = network.log_joint_of_codes(taken.codes), np.zeros(0)
     if network.tables.normalized:
         log_probability = log_sum_exp(joint, axis=1)
@@ -264,13 +250,19 @@ def measure_reference(
         recalibrate(posteriors[:, c], (labels == c).astype(np.float64), held.weights[few])
         for c in range(n_classes)
     ]
-    return replace(
-        found,
-        pair_counts=pair_counts,
-        class_counts=class_counts,
-        estimated=estimate_shares(posteriors, found.assumed, 100),
-        calibration=np.array(calibration),
-        scores=np.asarray(scores, np.float64),
+    return Reference(
+        np.array(counts.classes),
+        expected,
+        assumed,
+        estimate_shares(posteriors, assumed, 100),
+        np.array(calibration),
+        tuple(ends),
+        tuple(cells),
+        tuple(bounds),
+        tuple(pairs),
+        count_pairs(groups, pairs, taken.weights),
+        count_with_class(groups, taken.labels, n_classes, taken.weights),
+        np.asarray(scores, np.float64),
     )
 
 
