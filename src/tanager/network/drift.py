@@ -1,11 +1,10 @@
 """Drift: how new rows differ from those a model was trained on.
 
-One pass over the new rows counts what `tanager.network.reference` counted of the training rows,
-and keeps the class scores of a sample. Then every column, every pair of the network, the class
-shares and (with labels) the calibration are tested. Holm's procedure corrects for the number of
-tests; what is *moved* must be significant and large enough to matter. No model is perfect, so the
-class shares and the calibration must differ both from what they should be and from what they
-were on the training rows.
+One pass over the new rows counts what `tanager.network.reference` counted in the training rows, and
+keeps the class scores of a sample. Then every column, every edge of the network, the class shares
+and (with labels) the calibration are tested. Holm's procedure corrects for the number of tests; a
+shift that has *moved* is both significant and large enough to matter. No model is perfect, so class
+shares and calibration must differ both from their ideal and from what they were in training.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ Ints = NDArray[np.int64]
 SCORED = 1_000_000  # scores of classes kept: so many rows times classes
 MOST_SCORED = 100_000  # rows
 LEAST_EXPECTED = 5.0  # rows of a cell in either table, for a chi-square test
-MOST_CELLS = 20  # of a column in one test
+MOST_CELLS = 20  # per column in one test
 MOST_SHOWN = 12  # categories of a column in its profile
 CALIBRATION_EFFECT = 0.05  # how far probabilities must be off, besides one over the root of
 # training rows: what a model is off by itself
@@ -76,7 +75,7 @@ class Shift(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """How a column's values were spread, and are: the share of rows by interval or value."""
+    """A column's distribution in training and now: the share of rows per interval or value."""
 
     column: str
     labels: tuple[str, ...]
@@ -104,12 +103,12 @@ class Drift:
 
     @property
     def moved(self) -> tuple[Shift, ...]:
-        """What should be looked at, the largest change first."""
+        """The shifts worth looking at, the largest first."""
         return tuple(shift for shift in self.shifts if shift.moved)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that moved by themselves, the largest change first."""
+        """The columns whose own distribution moved, the largest shift first."""
         kinds = ("values", "missing", "outside", "unseen")
         found = (shift.columns[0] for shift in self.moved if shift.kind in kinds)
         return tuple(dict.fromkeys(found))
@@ -214,7 +213,7 @@ class DriftPass:
     labelled: bool
 
     def zero(self) -> Gathered:
-        """Return what no rows tell."""
+        """Return empty counts."""
         reference = self.reference
         with_class = reference.class_counts if self.labelled else reference.class_counts[:0]
         return Gathered(
@@ -250,7 +249,7 @@ class DriftPass:
         return state
 
     def merge(self, a: Gathered, b: Gathered) -> Gathered:
-        """Return what the rows of both tell."""
+        """Return the counts of both."""
         cells = [x + y for x, y in zip(a.cells, b.cells, strict=True)]
         summed = (a.pairs + b.pairs, a.with_class + b.with_class, a.classes + b.classes)
         return Gathered(cells, *summed, a.sample + b.sample)
@@ -432,9 +431,9 @@ def _chi_square(table: Floats) -> tuple[float, float]:
 
 
 def _compare_shares(a: float, n: float, b: float, m: float) -> float:
-    """Return the p-value of two shares, a of n and b of m, being one: exact where few are counted.
+    """Return the p-value for two shares, a of n and b of m, being equal; exact for small counts.
 
-    Given how many there are in all, how many of them are of the first n is binomial.
+    Given the total, the number among the first n is binomial.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -454,7 +453,7 @@ def _compare_shares(a: float, n: float, b: float, m: float) -> float:
 def _exceedance(k: float, n: float, m: float) -> float:
     """Return the probability that k of m rows lie beyond all of n, when all are alike.
 
-    It is that of the k most extreme of n + m being among the m.
+    That is, that the k most extreme of n + m are among the m.
     """
     from scipy.special import gammaln
 
@@ -465,7 +464,7 @@ def _exceedance(k: float, n: float, m: float) -> float:
 
 
 def _say_values(column: Column, ends: Floats, old: Floats, new: Floats) -> str:
-    """Say how a column's known values moved."""
+    """Describe how a column's known values moved."""
     before, now = old[:-3] / old[:-3].sum(), new[:-3] / new[:-3].sum()
     if len(ends):
         middle = [ends[np.searchsorted(np.cumsum(one), 0.5 - 1e-12)] for one in (before, now)]
@@ -511,7 +510,7 @@ def _test_pair(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> S
 
 
 def _fit_margins(table: Floats, wanted: Floats) -> Floats:
-    """Scale a table until its sums along each axis are those wanted (iterative proportional)."""
+    """Scale a table until its margins are those wanted (iterative proportional fitting)."""
     for _ in range(60):
         before = table
         for axis in range(table.ndim):
@@ -573,7 +572,7 @@ def _test_counts(reference: Reference, counted: Floats, codebook: Codebook) -> S
 def _test_calibration(
     posteriors: Floats, labels: Ints, reference: Reference, codebook: Codebook
 ) -> list[Shift]:
-    """Test for each class whether its probabilities are still what they say."""
+    """Test, per class, whether its probabilities are still calibrated."""
     from scipy.special import chdtrc
 
     tests = []

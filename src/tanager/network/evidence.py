@@ -1,4 +1,4 @@
-"""What is known of a row: values, sets of values, intervals, likelihoods, or nothing.
+"""What is known about a row: values, sets of values, intervals, likelihoods, or nothing.
 
 Evidence is a mapping from names to what is known, for one row, or a table of values for many.
 A feature that isn't named is unknown. ``None`` is a missing cell: a value of its own where
@@ -61,8 +61,8 @@ class OneOf(Evidence):
 class Interval(Evidence):
     """The number, date or duration lies above `low` and is at most `high`.
 
-    A bin that the interval covers in part counts by the part that is covered: values are
-    taken to be spread evenly over their bin.
+    A bin that's partly inside counts by the part covered: values are taken to be uniform within
+    their bin.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ class Soft(Evidence):
     Parameters
     ----------
     likelihoods : mapping
-        From raw values, `OneOf` or `Interval` to numbers of at least zero. Only their ratios
-        matter; values that aren't named have a likelihood of zero.
+        From raw values, `OneOf` or `Interval` to non-negative numbers. Only their ratios
+        matter; values you don't name have a likelihood of zero.
 
     Examples
     --------
@@ -124,15 +124,15 @@ class Known:
 
 
 def class_name(network: Network) -> str:
-    """Return what the class is called: the target column's name, or "class"."""
+    """Return the name of the class: the target column's, or "class"."""
     return network.codebook.target.name or "class"
 
 
 def read_evidence(network: Network, evidence: Any) -> Known:
     """Turn evidence into codes and likelihoods.
 
-    A mapping from names to evidence is one row; any other table has one row of raw values per
-    answer, and may lack columns.
+    A mapping from names to evidence is one row; a table has one row of raw values per answer, and
+    may lack columns.
     """
     codebook = network.codebook
     domain = codebook.domain
@@ -250,7 +250,7 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
         return _scaled(_covered(network, column, given), column.name)
     if isinstance(given, list | set | tuple | range | slice):
         raise ConfigurationError(
-            f"{column.name!r}: {given!r} is not one value. Use OneOf(...) for several values, "
+            f"{column.name!r}: {given!r} isn't a single value. Use OneOf(...) for several values, "
             "Interval(low, high) for a range, or Soft({...}) for likelihoods."
         )
     code = _code(network, column, given)
@@ -324,7 +324,7 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
 
 
 def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
-    """Divide by the greatest, so that it is one; all zeros are refused."""
+    """Divide by the maximum; all zeros are refused."""
     likelihood = likelihood.astype(np.float64)
     top = float(likelihood.max(initial=0.0))
     if top <= 0:
@@ -340,7 +340,7 @@ def names_of(network: Network, targets: str | Sequence[str]) -> list[str]:
         if name not in known:
             if name in network.codebook.domain.names:
                 raise ConfigurationError(
-                    f"{name!r} is a column, but not in the network: the structure left it out."
+                    f"{name!r} is a column, but the structure left it out of the network."
                 )
             find_feature(known, name)
     if not names or len(set(names)) < len(names):

@@ -1,7 +1,7 @@
-"""What a network says about its own variables: marginals, information, an edge less.
+"""What a network implies about its variables: marginals, information, removing an edge.
 
-Everything here is a property of the joint distribution that the network is; no
-data is read. Information is in nats.
+All of it is a property of the network's joint distribution; no data is read. Information is in
+nats.
 """
 
 from __future__ import annotations
@@ -94,15 +94,13 @@ class FamilyParts(NamedTuple):
 class NetworkInformation:
     """Marginals of the features, and the information that features and edges carry.
 
-    A feature may be known finely and read coarsely as a parent; contexts then
-    range over the groups of values that its children's tables tell apart.
+    Children may read a feature more coarsely than its own values; contexts then range over the
+    groups of values that their tables tell apart.
 
-    Where the parents of a feature depend on each other in ways that would take more
-    than four million additions to sum out, they are taken as independent given the
-    class in the feature's marginal, and nothing is said about its edges.
-
-    Where the tables are scores and no probabilities (``tables.normalized`` is
-    False), each is first divided by its sum over the feature's values.
+    If summing out what connects a feature's parents would take more than four million additions,
+    they're treated as independent given the class in the feature's marginal, and its edges have no
+    information. Tables that are scores rather than probabilities (``tables.normalized`` is False)
+    are first divided by their sum over the feature's values.
 
     Parameters
     ----------
@@ -149,9 +147,8 @@ class NetworkInformation:
     def beyond_parents(self) -> Floats:
         """Return I(feature; class | parents), shape (n_features,).
 
-        What a feature says about the class when its parents are known: a feature that
-        says much alone says nothing here where its parents speak for it. Zero for
-        features left out; NaN where the family is too large.
+        What a feature says about the class once its parents are known. Zero for features left
+        out; NaN if the family is too large.
         """
         structure = self.network.structure
         out = np.zeros(self.network.codebook.domain.n_features)

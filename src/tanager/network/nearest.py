@@ -39,15 +39,15 @@ class Change:
     Attributes
     ----------
     changes : dict of str to tuple of str
-        From each changed feature to the value that it has and the one that it would have.
+        From each changed feature to its old and new value.
     before, after : object
         The decisions.
     probabilities : tuple of float
         P(class | changed row).
     ratio : float
-        P(changed row) / P(row): how much more, or less, usual the changed row is.
+        P(changed row) / P(row): how much more or less common the changed row is.
     exact : bool
-        Whether every combination was tried: no change is smaller, or as small and more probable.
+        Whether every combination was tried, so no change is smaller or more probable.
     """
 
     changes: dict[str, tuple[str, str]]
@@ -144,7 +144,7 @@ def _grid(start: Codes, some: tuple[int, ...], free: dict[int, Codes]) -> Iterat
 
 
 class _Search:
-    """Rows with the decision wanted, and those nearest to it."""
+    """The rows found with the wanted decision, and those nearest to it."""
 
     def __init__(self, network: Network, start: Codes, costs: Costs, to: Any) -> None:
         self.network, self.start, self.costs = network, start, costs

@@ -71,10 +71,10 @@ class Questions:
     action : object
         The best action before any question; None without costs.
     questions : tuple of Question
-        By gain less price with costs, by gain without; of the same worth, the cheaper and
-        then the earlier column first. Those beyond the budget are left out.
+        Sorted by gain less price with costs, by gain without; ties go to the cheaper, then to
+        the earlier column. Those beyond the budget are left out.
     plan : tuple of str
-        What to ask, together: empty where nothing is worth its price or within the budget.
+        What to ask, together; empty if nothing is worth its price or within the budget.
     gain, price : float
         Of the plan as a whole.
     exact : bool

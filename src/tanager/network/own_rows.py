@@ -24,7 +24,7 @@ def own_rows(
     n_rows: int,
     read: Callable[[], Iterable[CodedRows]],
 ) -> bool | None:
-    """Return whether rows are the training rows; None where the model cannot tell.
+    """Return whether rows are the training rows; None if the model can't tell.
 
     `info` is what the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
     `read` gives the rows, a part at a time, and is called only where `n_rows` is that of the fit.

@@ -1,4 +1,4 @@
-"""The reference: what a model's training rows were like, so that other rows can be compared.
+"""The reference: counts of the training rows, to compare other rows with.
 
 Counts only, no rows. Each feature's values are counted in *cells*: a category's values, a number's
 intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and three more at the end::
@@ -162,7 +162,7 @@ class Familiar(NamedTuple):
 
 
 def read_familiar(network: Network, X: Any) -> Familiar:
-    """Code rows, and find what was never seen.
+    """Code rows, and find values never seen in training.
 
     Of n training rows with n1 values that occurred once, the next value is a new one with a
     probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
@@ -189,7 +189,7 @@ def log_probability(network: Network, rows: Familiar) -> Floats:
 
 
 def reference_of(network: Network) -> Reference:
-    """Return a network's reference, or say that it has none."""
+    """Return a network's reference; an error if it has none."""
     if network.reference is None:
         raise ConfigurationError(
             "This model doesn't know what its training rows were like: it was saved by an earlier "

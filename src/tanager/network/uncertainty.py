@@ -66,8 +66,8 @@ def _reaches(network: Network, level: float) -> tuple[tuple[Tables, Network], ..
     spread = network.tables.spread
     if spread is None:
         raise ConfigurationError(
-            "This model doesn't know how sure its tables are. It was edited by hand, imported, "
-            "saved by a release without intervals, or its parameters give none: fit it again with "
+            "This model has no record of how sure its tables are. It was edited by hand, "
+            "imported, saved by a release without intervals, or its parameters give none: fit with "
             "parameters 'layered', 'hdp', 'm-estimate', 'laplace', 'friedman' or 'ml'."
         )
     if level not in network.reaches:
@@ -117,9 +117,9 @@ def check_share(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Calibration(EqualByArrays):
-    """How surprising its own class was to each held-out row.
+    """How improbable its true class was for each held-out row.
 
-    Of a class with more than 1,024 rows, neighbours share the highest of their scores.
+    In a class with more than 1,024 rows, neighbouring scores share the highest of them.
     """
 
     labels: NDArray[np.int64]  # (n_scores,): the class of each score
@@ -188,19 +188,19 @@ def check_calibration(data: Any, n_classes: int) -> Calibration | None:
 
 
 class PredictionSets:
-    """The classes that each row may have.
+    """Sets of classes, one per row, that contain the true class with a given coverage.
 
-    ``sets[i]`` is the tuple of row i's labels, ``list(sets)`` has one for each row, and
-    ``np.asarray(sets)`` is a table of booleans, rows by classes.
+    ``sets[i]`` is the tuple of row i's labels, ``list(sets)`` has one per row, and
+    ``np.asarray(sets)`` is a boolean array, rows by classes.
 
     Attributes
     ----------
     members : ndarray of bool, shape (n_rows, n_classes)
     classes : ndarray of shape (n_classes,)
     coverage : float
-        The share of rows whose set has their class.
+        The share of rows whose set contains their class.
     thresholds : ndarray of float64, shape (n_classes,)
-        The least probability with which a class joins a set.
+        The smallest probability with which a class is in a set.
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class PredictionSets:
         return pd.DataFrame(self.members, columns=self.classes)
 
     def note(self) -> str:
-        """Say why sets are empty, or full."""
+        """Explain why sets are empty or full."""
         n_classes, parts = len(self.classes), []
         empty, full = int((self.sizes == 0).sum()), int((self.sizes == n_classes).sum())
         if empty:
