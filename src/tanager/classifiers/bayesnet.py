@@ -25,8 +25,7 @@ from tanager.classifiers.priors import (
     check_class_weight,
     class_shares,
     network_prior,
-    set_class_shares,
-    weigh_classes,
+    set_class_prior,
 )
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
@@ -35,7 +34,6 @@ from tanager.estimator import join_scikit_learn, with_callbacks
 from tanager.network import Network
 from tanager.parameters import GroupedLearner, ParameterLearner, TablePrior
 from tanager.parameters.registry import resolve_pair, resolve_parameters
-from tanager.progress import Progress
 from tanager.structure import Constraints, StructureLearner
 
 
@@ -234,16 +232,17 @@ class BayesNetClassifier(NetworkPredictor):
         codebook, table = self.network_.codebook, as_table(X)
         check_class_weight(self.class_weight, codebook.classes)
         with open_progress(self.verbose) as progress:
-            context = self._context(progress)
+            context = open_context(self, progress)
             rows = encode_rows(codebook, table, y, sample_weight=sample_weight, context=context)
             structure = self.network_.structure
             with context.stage("parameters"):
                 sum_out = codebook.missing == "marginalize"
                 kept = self._kept_counts.add(rows, structure, context, sum_out=sum_out)
                 tables = kept.tables(context)
-        shares = class_shares(self.class_prior, codebook.classes, kept.classes)
-        tables = set_class_shares(tables, shares, kept.classes, counted=True)
-        tables = weigh_classes(tables, self.class_weight, codebook.classes, kept.classes)
+        classes, sums = codebook.classes, kept.classes
+        shares = class_shares(self.class_prior, classes, sums)
+        given = shares, self.class_weight, classes, sums
+        tables = set_class_prior(tables, *given, counted=True)
         network = replace(self.network_, tables=tables)
         self.network_, self._kept_counts = network, kept
         self.info_ = self.info_.grown(rows.n_rows, context.info)
@@ -270,7 +269,7 @@ class BayesNetClassifier(NetworkPredictor):
         classes: ArrayLike | None = None,
     ) -> Self:
         with open_progress(self.verbose) as progress:
-            context = self._context(progress)
+            context = open_context(self, progress)
             codebook, rows = self._encode(X, y, sample_weight, classes, context)
             fit = Fit(codebook, rows, model_options(self), context, self.checkpoint)
             structure = fit.learn_structure()
@@ -343,8 +342,3 @@ class BayesNetClassifier(NetworkPredictor):
             )
         warn_of_columns(codebook, context.info["codes"], rows.n_rows, target_among(X, y))
         return codebook, rows
-
-    def _context(self, progress: Progress) -> FitContext:
-        return open_context(
-            self.engine, self.n_jobs, self.memory_limit, self.random_state, progress
-        )

@@ -21,8 +21,7 @@ from tanager.classifiers.priors import (
     read_prior,
     read_signs,
     reads_prior_counts,
-    set_class_shares,
-    weigh_classes,
+    set_class_prior,
     with_prior_arcs,
     with_prior_rows,
 )
@@ -30,7 +29,7 @@ from tanager.codes import Codebook, Rows
 from tanager.codes.hashing import Fold, fingerprint_rows
 from tanager.codes.targets import class_factors
 from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
-from tanager.engines import Engine, FitContext, resolve_engine
+from tanager.engines import FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.network import Network
@@ -56,14 +55,9 @@ def model_options(clf: Any) -> dict[str, Any]:
     return {k: v for k, v in clf.get_params().items() if k not in RUN_PARAMETERS}
 
 
-def open_context(
-    engine: str | Engine,
-    n_jobs: int | None,
-    memory_limit: str | int | None,
-    random_state: Any,
-    progress: Progress,
-) -> FitContext:
-    """Return what every learner is given besides its data, from the estimator's parameters."""
+def open_context(clf: Any, progress: Progress) -> FitContext:
+    """Return what every learner is given besides its data, from an estimator's parameters."""
+    random_state = clf.random_state
     if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
         seed = np.random.SeedSequence(0 if random_state is None else int(random_state))
     else:
@@ -78,8 +72,8 @@ def open_context(
                 parameter="random_state",
             ) from error
         seed = np.random.SeedSequence(generator.randint(2**31))
-    limit = read_memory_limit(memory_limit)
-    return FitContext(resolve_engine(engine, n_jobs), seed, progress, memory_limit=limit)
+    engine, limit = resolve_engine(clf.engine, clf.n_jobs), read_memory_limit(clf.memory_limit)
+    return FitContext(engine, seed, progress, memory_limit=limit)
 
 
 def open_progress(verbose: int) -> AbstractContextManager[Progress]:
@@ -249,20 +243,17 @@ class Fit:
     ) -> tuple[Network, KeptCounts | None]:
         """Return the network, and the counts where `partial_fit` may add to them."""
         learner, options, classes = self.learner, self.options, self.codebook.classes
-        sums, seen = self.counts.classes, self.observed.classes
+        sums, seen, before = self.counts.classes, self.observed.classes, tables
         shares = class_shares(options["class_prior"], classes, sums)
-        counted, before = isinstance(learner, CountLearner), tables
-        tables = set_class_shares(tables, shares, sums, counted=counted)
-        tables = weigh_classes(tables, options["class_weight"], classes, sums)
+        given = shares, options["class_weight"], classes, sums
+        tables = set_class_prior(tables, *given, counted=isinstance(learner, CountLearner))
         prior_network = network_prior(options["prior"])
         history = () if prior_network is None else prior_network.history
         held, calibration = before.held_out, None
         if held is not None and options["prior"] is None:  # prior rows may be among those held out
             moved = log_posterior(held.log_posteriors + tables.log_prior - before.log_prior)
-            weights = held.weights
-            if shares is not None:
-                weights = weights * (shares / np.maximum(sums, 1e-300))[held.labels]
-            calibration = Calibration.of(moved, held.labels, weights)
+            rates = np.ones(len(sums)) if shares is None else shares / np.maximum(sums, 1e-300)
+            calibration = Calibration.of(moved, held.labels, held.weights * rates[held.labels])
             held = replace(held, log_posteriors=moved)
         tables = replace(tables, held_out=None)
         network, kept = Network(self.codebook, structure, tables, history, calibration), None
@@ -317,7 +308,7 @@ def resampled_structures(
 ) -> Iterator[Structure]:
     """Iterate over structures of rows drawn with replacement; see `edge_confidence`."""
     options = model_options(clf)
-    context = clf._context(Progress())
+    context = open_context(clf, Progress())
     codebook, rows = clf._encode(X, y, sample_weight, None, context)
     chunk = rows.gather()
     n_rows = chunk.labels.shape[0]

@@ -37,20 +37,6 @@ def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
         raise no_weight_error()
 
 
-def weigh_classes(tables: Tables, class_weight: Any, classes: NDArray[Any], sums: Floats) -> Tables:
-    """Return the tables with each class's prior times its weight, normalised again.
-
-    That minimises the weighted errors, and leaves the rows as they are: fifty rows that weigh
-    like five thousand are still the evidence of fifty. `sums` are the weights of the classes' rows.
-    """
-    if class_weight is None:
-        return tables
-    factors = class_factors(class_weight, classes, sums)
-    # A class of weight zero keeps a finite logarithm.
-    log_prior = tables.log_prior + np.log(np.maximum(factors, np.finfo(np.float64).tiny))
-    return replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))
-
-
 def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
     """Return `monotonic` for `BayesNetClassifier` from texts.
 
@@ -333,16 +319,31 @@ def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Float
     return np.asarray(shares / shares.sum())
 
 
-def set_class_shares(
-    tables: Tables, shares: Floats | None, sums: Floats, *, counted: bool
+def set_class_prior(
+    tables: Tables,
+    shares: Floats | None,
+    class_weight: Any,
+    classes: NDArray[Any],
+    sums: Floats,
+    *,
+    counted: bool,
 ) -> Tables:
-    """Return the tables for rows in which the classes have the given shares.
+    """Return the tables for classes with the given shares, if any, and weights of errors.
 
-    Counted tables get a new prior; trained scores are multiplied by new share over old.
+    Counted tables get the shares as their prior; trained scores are multiplied by new share over
+    old, in proportion to `sums`. A class's weight multiplies its prior, which minimises the
+    weighted errors and leaves the rows as they are: fifty rows that weigh like five thousand are
+    still the evidence of fifty.
     """
-    if shares is None:
-        return tables
-    log_prior = np.log(shares)
-    if not counted:
-        log_prior = tables.log_prior + log_prior - np.log(np.maximum(sums / sums.sum(), 1e-300))
-    return replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))
+    log_prior = tables.log_prior
+    if shares is not None:
+        logs = np.log(shares)
+        if not counted:
+            logs = log_prior + logs - np.log(np.maximum(sums / sums.sum(), 1e-300))
+        log_prior = logs - np.logaddexp.reduce(logs)
+    if class_weight is not None:
+        weights = class_factors(class_weight, classes, sums)
+        # A class of weight zero keeps a finite logarithm.
+        log_prior = log_prior + np.log(np.maximum(weights, np.finfo(np.float64).tiny))
+        log_prior = log_prior - np.logaddexp.reduce(log_prior)
+    return replace(tables, log_prior=log_prior)

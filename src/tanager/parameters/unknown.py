@@ -177,7 +177,11 @@ class _Batch:
                 rows = used[which.ravel() == at]
                 self.groups.append(_Group(family, rows, missing, rows))
                 scopes.append(local[np.ix_(members[missing], rows)].T)
-        counts = [(len(g.rows), self._size(g), int(g.missing.sum())) for g in self.groups]
+        arities = [under.arities[under._members[g.family][g.missing]] for g in self.groups]
+        counts = [
+            (len(group.rows), int(np.prod(some)), len(some))
+            for group, some in zip(self.groups, arities, strict=True)
+        ]
         sizes = np.repeat([size for _, size, _ in counts], [n for n, _, _ in counts])
         widths = np.repeat([width for _, _, width in counts], [n for n, _, _ in counts])
         row = np.concatenate([g.rows for g in self.groups])
@@ -217,10 +221,6 @@ class _Batch:
             self.sums,
             self.draws,
         )
-
-    def _size(self, group: _Group) -> int:
-        members = self.under._members[group.family]
-        return int(np.prod(self.under.arities[members[group.missing]]))
 
     def spell(self, group: _Group) -> tuple[Codes, int]:
         """Return the members' codes of every cell of a group, (n_members, n), and cells a row."""

@@ -69,7 +69,12 @@ def sample(
     tree: ContextTree, flat: TiedTree, prior: Prior, budget: Budget, generator: np.random.Generator
 ) -> Estimate:
     """Estimate one family by the mean of its posterior."""
-    _check_counts(flat)
+    leaves = flat.cell_count[flat.level_cell[-2] :]
+    if not np.array_equal(leaves, np.floor(leaves)):
+        raise ConfigurationError(
+            "inference='gibbs' needs whole counts, but the rows have fractional weights. "
+            "Use inference='fixed-point', which takes any weights."
+        )
     if flat.cell_count.shape[0] == 0:
         return fixed_point.solve(tree, flat, prior, budget.tolerance, 1)
     chains = _start(tree, flat, prior, budget, generator)
@@ -126,8 +131,7 @@ class _Model:
         root = (prior.root_concentration, prior.root_share)
         model = (*nodes, *above, *self.ratios, *root, prior.shape, self.rates, self.tree.arity)
         moving = (chain.alpha, *chain.state, chain.random, chain.clock)
-        given = (*model, n_sweeps, *pace, *moving, total, escape)
-        native.run_chain(*given)
+        native.run_chain(*model, n_sweeps, *pace, *moving, total, escape)
 
     def move_discount(self, chain: _Chain, generator: np.random.Generator) -> None:
         """Draw a free discount: Metropolis steps to neighbours on the grid."""
@@ -243,15 +247,6 @@ def _largest_count(flat: TiedTree) -> int:
     """Return a power of two no cell below the root can exceed, so that tables are shared."""
     below = flat.cell_count[flat.level_cell[1] :]
     return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
-
-
-def _check_counts(flat: TiedTree) -> None:
-    leaves = flat.cell_count[flat.level_cell[-2] :]
-    if not np.array_equal(leaves, np.floor(leaves)):
-        raise ConfigurationError(
-            "inference='gibbs' needs whole counts, but the rows have fractional weights. "
-            "Use inference='fixed-point', which takes any weights."
-        )
 
 
 def log_likelihood(
