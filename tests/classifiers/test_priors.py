@@ -255,3 +255,14 @@ def test_class_priors_that_make_no_sense_are_refused(given):
     rows, y, _ = rows_of()
     with pytest.raises(ConfigurationError):
         BayesNetClassifier("naive", "ml", class_prior=given).fit(rows, y)
+
+
+@pytest.mark.parametrize("options", [{"class_weight": "balanced"}, {"class_prior": {"a": 0.2}}])
+def test_more_rows_count_beside_a_prior_as_if_all_were_fitted_at_once(options):
+    X, y = [["u"], ["v"], ["u"]] * 30, ["a", "b", "c"] * 30
+    y[:12] = ["c"] * 12
+    prior = TablePrior({"class": [0.7, 0.1, 0.2]}, strength=50)
+    clf = BayesNetClassifier("naive", "ml", prior=prior, **options)
+    together = clf.fit(X, y).predict_proba(X)
+    apart = clf.fit(X[:45], y[:45]).partial_fit(X[45:], y[45:]).predict_proba(X)
+    np.testing.assert_allclose(apart, together, rtol=1e-12)

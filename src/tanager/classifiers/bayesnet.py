@@ -239,7 +239,7 @@ class BayesNetClassifier(NetworkPredictor):
                 sum_out = codebook.missing == "marginalize"
                 kept = self._kept_counts.add(rows, structure, context, sum_out=sum_out)
                 tables = kept.tables(context)
-        classes, sums = codebook.classes, kept.classes
+        classes, sums = codebook.classes, kept.sums
         shares = class_shares(self.class_prior, classes, sums)
         given = shares, self.class_weight, classes, sums
         tables = set_class_prior(tables, *given, counted=True)

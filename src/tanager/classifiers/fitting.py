@@ -88,8 +88,9 @@ class KeptCounts:
     """The counts of all rows so far, and the learner that estimates tables from them."""
 
     learner: CountLearner  # its choices made
-    classes: Floats  # (n_classes,)
+    classes: Floats  # (n_classes,); with the prior's, as those of the families
     families: list[FamilyCounts]
+    sums: Floats  # (n_classes,); of the rows alone
     asked: dict[str, tuple[str, Any]]  # the learners of the first fit, as text and as data
 
     def check(self, structure: Any, parameters: Any) -> None:
@@ -113,7 +114,8 @@ class KeptCounts:
             counts = add_expected(counts, structure, tables)[0]
         added = counts.trees(structure).counts
         families = [old.plus(new) for old, new in zip(self.families, added, strict=True)]
-        return replace(self, classes=self.classes + counts.classes, families=families)
+        classes, sums = self.classes + counts.classes, self.sums + counts.classes
+        return replace(self, classes=classes, families=families, sums=sums)
 
     def tables(self, context: FitContext) -> Tables:
         """Estimate the tables from all counts so far."""
@@ -245,8 +247,8 @@ class Fit:
         learner, options, classes = self.learner, self.options, self.codebook.classes
         sums, seen, before = self.counts.classes, self.observed.classes, tables
         shares = class_shares(options["class_prior"], classes, sums)
-        given = shares, options["class_weight"], classes, sums
-        tables = set_class_prior(tables, *given, counted=isinstance(learner, CountLearner))
+        asked = shares, options["class_weight"], classes, sums
+        tables = set_class_prior(tables, *asked, counted=isinstance(learner, CountLearner))
         prior_network = network_prior(options["prior"])
         history = () if prior_network is None else prior_network.history
         held, calibration = before.held_out, None
@@ -259,8 +261,8 @@ class Fit:
         network, kept = Network(self.codebook, structure, tables, history, calibration), None
         if isinstance(learner, CountLearner):
             totals, trees = learner.prior_counts(structure, self.counts, self.plan)
-            asked = _identify(options["structure"], options["parameters"])
-            kept = KeptCounts(learner, totals, list(trees.counts), asked)
+            learners = _identify(options["structure"], options["parameters"])
+            kept = KeptCounts(learner, totals, list(trees.counts), sums, learners)
             if TRIAL_ROWS[0] <= self.rows.n_rows <= TRIAL_ROWS[1]:
                 held = self._try_on_half(network)
         expected = seen if shares is None else shares

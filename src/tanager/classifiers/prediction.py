@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial, wraps
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -86,7 +86,6 @@ def _predict_partition(
     return found
 
 
-Result = TypeVar("Result")
 Score = Callable[[Network, Codes], Floats]
 
 
@@ -147,8 +146,10 @@ def score_table(
     score: Score = Network.log_joint_of_codes,
 ) -> Iterator[ScoredBatch]:
     """Score all rows in order, a few fragments at a time; `unseen` is told of every batch."""
-    for batches in map_fragments(FragmentScorer(network, table, score), table, engine):
-        for batch in batches:
+    scorer, pieces = FragmentScorer(network, table, score), _bounded(table.source, table.columns)
+    window = 2 * int(getattr(engine, "n_jobs", 8))
+    while some := list(islice(pieces, window)):
+        for batch in chain.from_iterable(engine.map(scorer, some, Progress(), "predict")):
             unseen.add(batch.rows.n_rows, batch.known)
             yield batch
 
@@ -214,17 +215,8 @@ def _empty_columns(table: Source, names: Sequence[str]) -> set[str]:
     return empty
 
 
-def map_fragments(
-    function: Callable[[Fragment], Result], table: MatchedTable, engine: Engine
-) -> Iterator[Result]:
-    """Apply a function to all fragments, in order, a few at a time."""
-    pieces = _bounded(table.source, table.columns)
-    window = 2 * int(getattr(engine, "n_jobs", 8))
-    while some := list(islice(pieces, window)):
-        yield from engine.map(function, some, Progress(), "predict")
-
-
 def _bounded(source: Source, columns: Sequence[str]) -> Iterator[Fragment]:
+    """Yield the fragments, large ones batch by batch."""
     for fragment in source.fragments():
         if fragment.n_rows <= LARGE_ROWS:
             yield fragment

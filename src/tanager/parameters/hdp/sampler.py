@@ -131,7 +131,8 @@ class _Model:
         root = (prior.root_concentration, prior.root_share)
         model = (*nodes, *above, *self.ratios, *root, prior.shape, self.rates, self.tree.arity)
         moving = (chain.alpha, *chain.state, chain.random, chain.clock)
-        native.run_chain(*model, n_sweeps, *pace, *moving, total, escape)
+        given = (*model, n_sweeps, *pace, *moving, total, escape)
+        native.run_chain(*given)
 
     def move_discount(self, chain: _Chain, generator: np.random.Generator) -> None:
         """Draw a free discount: Metropolis steps to neighbours on the grid."""
