@@ -251,7 +251,7 @@ MISTAKES = [
     (("predict", NEW, MODEL), 1, "this isn't a model file"),
     (("predict", MODEL, TABLE, "-o", MODEL), 2, "the ending '.tanager' is not known"),
     (("predict", MODEL, NEW, "--keep", "idd"), 2, "--keep names 'idd'"),
-    (("predict", MODEL, NEW, "--dates", "joined"), 2, "The model remembers"),
+    (("predict", MODEL, NEW, "--dates", "joined"), 2, "The model file records"),
     (("score", MODEL, NEW), 1, "no column 'label' of true classes"),
     (("score", MODEL, TABLE, "-t", "customer"), 1, "is not one of the classes"),
     (("show", TABLE), 1, "this isn't a model file"),

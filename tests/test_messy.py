@@ -293,7 +293,7 @@ def test_what_cannot_be_learned_from_is_refused_in_words(X, kind, said):
     [
         (None, "name of their column"),
         ([None, *Y[1:]], "first in row 0"),
-        (Y[:-1], "One label a row|one label a row"),
+        (Y[:-1], "one label per row"),
         (np.linspace(0, 1, 30), "continuous"),
         (pd.Series(DAYS[:30]), "is of the type datetime64.*Turn it into one of them"),
         (pd.Series(pd.cut(np.arange(30), 3)), "is of the type Interval.*Turn it into one of them"),

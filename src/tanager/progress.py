@@ -75,7 +75,7 @@ class LongWork(Progress):
 
     def _tell(self) -> None:
         now, at, done = time.perf_counter(), self._stage, self._done
-        text = f"This takes long: {now - self._began:.0f} s so far"
+        text = f"This is taking a while: {now - self._began:.0f} s so far"
         if at is not None:
             stage, total, unit, began = at
             text += f", at the stage {stage!r}"

@@ -42,7 +42,7 @@ def test_a_cluster_gives_the_same_file(dask_client, folder, tmp_path):
     ("options", "said"),
     [
         (("--engine", "moon"), "Allowed: local, dask"),
-        (("--scheduler", "tcp://here:1"), "goes with --engine dask"),
+        (("--scheduler", "tcp://here:1"), "needs --engine dask"),
         (("--memory-limit", "lots"), "--memory-limit 'lots'"),
     ],
 )

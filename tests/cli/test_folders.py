@@ -45,7 +45,7 @@ def test_a_folder_with_something_in_it_is_refused(place, tmp_path, capsys):
     (tmp_path / "out" / "mine.txt").write_text("kept")
     model, rows = place / "m.tanager", place / "rows"
     assert call("predict", model, rows, "--ignore-extra", "-o", tmp_path / "out") != 0
-    assert "not an empty folder" in capsys.readouterr().err
+    assert "isn't an empty folder" in capsys.readouterr().err
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 

@@ -52,43 +52,46 @@ from tanager.progress import LongWork
         (["predict", "{m}", "{t}", "-o", "{tmp}/p.doc"], "'.doc'"),
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
-        (["report", "{m}", "-o", "{tmp}/g.pdf"], "a page is HTML"),
+        (["report", "{m}", "-o", "{tmp}/g.pdf"], "the report is HTML"),
         (["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--rows", "-1"], "--rows -1. Allowed: 0"),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),
-        (["export", "{m}", "-o", "{tmp}/g.json", "--dialect", "duckdb"], "--dialect has no"),
-        (["export", "{m}", "-o", "{tmp}/g.bif", "--complete-rows"], "--complete-rows has no"),
+        (["export", "{m}", "-o", "{tmp}/g.json", "--dialect", "duckdb"], "--dialect can't be used"),
+        (
+            ["export", "{m}", "-o", "{tmp}/g.bif", "--complete-rows"],
+            "--complete-rows can't be used",
+        ),
         (["export", "{m}", "-o", "{tmp}/g.h", "--name", "1x"], "--name '1x'"),
         (["explain", "{m}", "{t}", "--class", "none"], "'none'"),
         (["explain", "{m}", "{t}", "--row", "-1"], "counted from 0"),
         (["show", "{m}", "--table", "nix"], "'nix'"),
-        (["show", "{m}", "--class", "high"], "--class is the class of --effect"),
-        (["show", "{m}", "--sort", "nonsense"], "--sort is the order of the rows of --table"),
+        (["show", "{m}", "--class", "high"], "--class needs --effect FEATURE"),
+        (["show", "{m}", "--sort", "nonsense"], "--sort needs --table FEATURE"),
         (
             ["show", "{m}", "--effect", "age", "--sort", "parents"],
-            "--sort is the order of the rows of --table",
+            "--sort needs --table FEATURE",
         ),
         (["show", "{m}", "--table", "age", "--sort", "nonsense"], "nonsense"),
         (
             ["draw", "{m}", "-o", "{tmp}/g.svg", "--sort", "context"],
-            "--sort is the order of the rows of --table",
+            "--sort needs --table FEATURE",
         ),
         (
             ["draw", "{m}", "-o", "{tmp}/g.svg", "--table", "age", "--leaves"],
-            "Leave out --leaves, or --table",
+            "Leave out --leaves or --table",
         ),
         (
             ["report", "{m}", "-o", "{tmp}/r.html", "--folds", "3", "--na-values", "X"],
-            "--folds, --na-values: of DATA, which is not given",
+            "--folds, --na-values needs DATA",
         ),
         (
             ["report", "{m}", "-o", "{tmp}/r.html", "--rows", "5"],
-            "--rows: of DATA, which is not given",
+            "--rows needs DATA",
         ),
         (
             ["report", "{m}", "-o", "{tmp}/r.html", "-t", "risk"],
-            "--target: of DATA, which is not given",
+            "--target needs DATA",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--allow-imports", "--data", "/nowhere"],
@@ -171,7 +174,9 @@ def test_long_work_is_told_of_without_options_of_the_library(folder, tmp_path, s
     monkeypatch.setattr("tanager.classifiers.fitting.LongWork", Long)
     line = ["fit", folder / "t.parquet", "-t", "risk", "-s", "naive", "-p", "laplace"]
     assert call(*line, "-o", tmp_path / "m.tanager") == 0
-    assert re.search(r"^tanager: note: This takes long: 0 s so far\.$", said().err, re.MULTILINE)
+    assert re.search(
+        r"^tanager: note: This is taking a while: 0 s so far\.$", said().err, re.MULTILINE
+    )
 
 
 def test_debug_shows_the_traceback(tmp_path):

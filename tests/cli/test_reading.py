@@ -109,7 +109,7 @@ def test_a_pipe_is_read(frame, tmp_path, monkeypatch, capfd, kind):
 
 def test_what_is_no_json_or_no_sheet_is_told(tmp_path):
     (tmp_path / "bad.jsonl").write_text("[1, 2\n")
-    with pytest.raises(DataError, match="one JSON object a line"):
+    with pytest.raises(DataError, match="one JSON object per line"):
         open_source(tmp_path / "bad.jsonl")
     pytest.importorskip("openpyxl")
     (tmp_path / "bad.xlsx").write_text("no sheet")
@@ -129,7 +129,7 @@ def test_audit_says_what_a_fit_will_do_and_a_fit_says_what_it_did(frame, tmp_pat
     assert columns["city"]["n_values"] == 2
     model = fit(tmp_path, path)
     assert (
-        "tanager: note: Columns that are not what they seem: 'id' left out"
+        "tanager: note: Some columns are read differently from how they are stored: 'id' left out"
         in capfd.readouterr().err
     )
     assert run(["show", str(model)]) == 0
@@ -159,7 +159,7 @@ def test_texts_that_mean_missing_wherever_the_table_is(kind, tmp_path):
     assert opened.hash_text().column("a").to_pylist() == ["x", None, None, "x"]
     assert [v for v in opened.column("n").to_pylist() if v is not None] == [1.5, 2.0, 4.0]
     if kind != "csv":
-        with pytest.raises(ConfigurationError, match="encoding='latin-1' says how a CSV"):
+        with pytest.raises(ConfigurationError, match="encoding='latin-1' applies only to CSV"):
             tanager.open_table(table if kind == "frame" else place, encoding="latin-1")
 
 
@@ -199,7 +199,7 @@ def test_dates_in_doubt_are_asked_for_and_then_read(messy, tmp_path, capfd):
     model = tmp_path / "m.tanager"
     fit = ["fit", str(messy), "-t", "y", *PAIR, "-o", str(model)]
     assert run([*fit, "--dates", "day"]) == 2
-    assert "may be written as %d/%m/%Y or as %m/%d/%Y. Say which" in capfd.readouterr().err
+    assert "matches several formats: %d/%m/%Y and %m/%d/%Y. Choose one" in capfd.readouterr().err
     assert run([*fit, *READING]) == 0
     columns = {c.name: c for c in Network.load(model).codebook.columns}
     assert columns["day"].temporal
@@ -213,7 +213,7 @@ def test_dates_in_doubt_are_asked_for_and_then_read(messy, tmp_path, capfd):
     assert run(["predict", str(model), str(messy)]) == 1
     assert "--na-values: Column" in capfd.readouterr().err
     assert run(["predict", str(model), str(messy), "--dates", "day"]) == 2
-    assert "The model remembers how its columns are read" in capfd.readouterr().err
+    assert "The model file records how to read its columns" in capfd.readouterr().err
 
 
 def test_a_column_that_the_model_does_not_know_can_be_dropped(frame, tmp_path, capfd):
@@ -274,7 +274,7 @@ def test_standard_input_can_be_evaluated(messy, monkeypatch, capfd):
         (("--dates", "day=%d-%b"), "Allowed: ISO"),
         (("--dates", "nope"), "--dates names 'nope', which is not a feature"),
         (("--drop", "nope"), "--drop names 'nope'"),
-        (("--drop", "y"), "--drop names the target"),
+        (("--drop", "y"), "--drop can't name the target"),
         (("--encoding", "utf9"), "--encoding 'utf9' is not known"),
         (("--bins", "foo"), "--bins 'foo' is not known"),
         (("--jobs", "0"), "--jobs 0 has no meaning"),
@@ -339,7 +339,7 @@ def test_a_header_of_names_is_one(frame, tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert open_source(tmp_path / "t.csv").n_rows == 60
     assert tanager.open_table(tmp_path / "t.csv", header=False).n_rows == 61
-    with pytest.raises(ConfigurationError, match="header=False says how a CSV file is written"):
+    with pytest.raises(ConfigurationError, match="header=False applies only to CSV files"):
         tanager.open_table({"a": [1]}, header=False)
     # Columns of a file without names are matched by position.
     clf = BayesNetClassifier("naive", "laplace").fit(frame[["n", "city"]], frame["y"])

@@ -53,7 +53,7 @@ def test_numbers_agree_with_scikit_learn(folder, capfd):
 def test_it_prints_a_sheet(folder, capfd):
     assert run(["score", str(folder / "m.tanager"), str(folder / "test.csv")]) == 0
     out = capfd.readouterr().out
-    for word in ("accuracy", "log-loss", "AUC", "calibration", "recall", "true class (down)"):
+    for word in ("accuracy", "log-loss", "AUC", "calibration", "recall", "rows: true class"):
         assert word in out
 
 
@@ -66,7 +66,7 @@ def test_one_row_and_no_loss_are_written_well(folder, capfd):
     assert run(given) == 0
     out = capfd.readouterr().out
     assert "1 row " in out
-    assert "the rows' own class shares" in out
+    assert "baseline: class frequencies" in out
     assert "log-loss" in out
     assert "-0.0000" not in out
     assert run([*given, "--json"]) == 0
@@ -90,7 +90,7 @@ def test_rows_of_the_fit_are_recognised_and_told_of(folder, capfd):
         assert run(["score", str(folder / "m.tanager"), str(folder / name), "--json"]) == 0
         said = capfd.readouterr()
         assert json.loads(said.out)["rows_of_the_fit"] is own, name
-        assert ("the rows that the model was fitted on" in said.err) is own, name
+        assert ("the model's training data" in said.err) is own, name
     other = pd.read_csv(folder / "train.csv")
     other.loc[0, "kind"] = "eel" if other.loc[0, "kind"] == "cat" else "cat"
     other.to_csv(folder / "other.csv", index=False)  # as many rows, but not the same

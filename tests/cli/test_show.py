@@ -127,7 +127,7 @@ def test_a_model_of_one_class_says_so(tmp_path, said):
     assert "one class, 'p': there's nothing to explain" in said().err
     assert call("show", model, "--effect", "a") == 2
     told = said()
-    assert "one class, 'p': every row is predicted so, and no value has an effect" in told.err
+    assert "one class, 'p': every row gets this prediction, and no value has an effect" in told.err
     assert told.out == ""
 
 

@@ -66,7 +66,7 @@ def test_a_name_says_that_whole_numbers_are_ids(name):
     values = np.random.default_rng(0).permutation(200) * 3
     (found,) = judge_whole(name, values)
     assert (found.verdict, found.action) == ("names of rows", "left out")
-    assert found.reason == "whole numbers, all different: they name the rows"
+    assert found.reason == "whole numbers, all different: looks like an identifier"
     assert found.reading is not None
     assert found.reading.kind == "nothing"
 

@@ -487,7 +487,7 @@ def test_dates_and_numbers_in_another_style_are_read_or_told(n):
     german = [f"{v:,.2f}".translate(str.maketrans(",.", ".,")) for v in numbers[:n]]
     american = days().dt.strftime("%m/%d/%Y")
     for name, values in {"day": american, "paid": german}.items():
-        with pytest.warns(ColumnWarning, match=f"'{name}' is read as .* taken as missing"):
+        with pytest.warns(ColumnWarning, match=f"'{name}' is read as .* count as missing"):
             codebook.encode(few.assign(**{name: values}))
     few.loc[1] = "unknown"  # no date and no number of any style: missing, as in training
     codebook.encode(few)

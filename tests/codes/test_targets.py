@@ -150,7 +150,7 @@ def test_rows_of_weight_zero_leave_no_values_but_their_class():
         ([1, 1, 1], "sample_weight has 3 entries where the table has 4 rows"),
         ([[1, 1], [1, 1]], "Sample weights must be 1D"),
         ([0, 0, 0, 0], "Every sample_weight is zero"),
-        (["a", "b", "c", "d"], "sample_weight holds what is no number"),
+        (["a", "b", "c", "d"], "sample_weight holds a value that isn't a number"),
     ],
 )
 def test_bad_weights(weight, text):

@@ -74,7 +74,7 @@ def test_a_pair_is_not_tested_by_the_noise_of_its_cells(run):
     intervals = score_intervals(results, METRIC)
     assert sorted(intervals.centers) == sorted(results.mean(METRIC).values[0])
     assert intervals.lows == intervals.centers == intervals.highs
-    assert "a round together" in intervals.meaning
+    assert "Over all held-out rows of a round" in intervals.meaning
 
 
 def test_along_a_learning_curve_every_cell_counts_by_itself(small):

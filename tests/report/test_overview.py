@@ -61,7 +61,7 @@ def test_intervals_of_one_table_are_corrected_for_shared_rows():
     assert list(best_first) == sorted(best_first, reverse=True)
     one = score_intervals(make_results(2, 1, n_cells=1), "log_loss")
     assert one.lows == one.centers == one.highs
-    assert "cannot be told" in one.meaning
+    assert "no interval can be estimated" in one.meaning
 
 
 def test_intervals_of_many_tables_overlap_where_nemenyi_does_not_tell_apart():

@@ -154,22 +154,22 @@ LONELY = [SURROGATE if i % 3 else "a" for i in range(N)]
     ids=["rows", "texts", "with NUL", "objects", "dict", "pandas"],
 )
 def test_lone_surrogates_are_refused_by_column(X):
-    with pytest.raises(DataError, match=r"Column 'x0' has a text that is no valid Unicode"):
+    with pytest.raises(DataError, match=r"Column 'x0' has a text that isn't valid Unicode"):
         fit(X)
 
 
 def test_what_is_no_letter_at_all_is_refused():
     codes = np.full(N, 65, np.uint32)
     codes[7] = 0x110000
-    with pytest.raises(DataError, match="no valid Unicode: in row 7"):
+    with pytest.raises(DataError, match="isn't valid Unicode: in row 7"):
         fit({"x": codes.view("<U1")})
-    with pytest.raises(DataError, match="the target has a text that is no valid Unicode: in row 7"):
+    with pytest.raises(DataError, match="the target has a text that isn't valid Unicode: in row 7"):
         fit(NUMBERS[:, None], codes.view("<U1"))
 
 
 def test_lone_surrogates_elsewhere():
     for y in (LONELY, np.array(LONELY), pd.Series(LONELY, dtype=object)):
-        with pytest.raises(DataError, match="the target has a text that is no valid Unicode"):
+        with pytest.raises(DataError, match="the target has a text that isn't valid Unicode"):
             fit(NUMBERS[:, None], y)
     with pytest.raises(DataError, match="name of a column"):
         fit({SURROGATE: NUMBERS})
@@ -177,7 +177,7 @@ def test_lone_surrogates_elsewhere():
         fit(NUMBERS[:, None], pd.Series(Y, name=SURROGATE))
     clf = fit([[word] for word in WORDS])
     for n in (1, 9):  # cell by cell, and as a table
-        with pytest.raises(DataError, match="Column 'x0' has a text that is no valid Unicode"):
+        with pytest.raises(DataError, match="Column 'x0' has a text that isn't valid Unicode"):
             clf.predict_proba([[SURROGATE]] * n)
 
 
@@ -189,9 +189,9 @@ def test_bytes_are_text_or_refused(make):
     assert clf.classes_.tolist() == ["a", "é"]
     assert clf.classes_.dtype.kind in "UO"
     assert clf.score({"b": given}, given) == 1.0
-    with pytest.raises(DataError, match="Column 'b' has bytes that are no UTF-8"):
+    with pytest.raises(DataError, match="Column 'b' has bytes that aren't valid UTF-8"):
         fit({"b": make([b"\xff", b"a"] * (N // 2))})
-    with pytest.raises(DataError, match="the target has bytes that are no UTF-8"):
+    with pytest.raises(DataError, match="the target has bytes that aren't valid UTF-8"):
         fit(NUMBERS[:, None], make([b"\xff", b"a"] * (N // 2)))
 
 
@@ -204,7 +204,7 @@ def test_binary_in_files(tmp_path):
             clf = fit(str(tmp_path / "t.parquet"), "y")
             assert clf.network_.codebook.columns[0].labels() == ["a", "b"]
         else:
-            with pytest.raises(DataError, match="Column 'a' has bytes that are no UTF-8"):
+            with pytest.raises(DataError, match="Column 'a' has bytes that aren't valid UTF-8"):
                 fit(str(tmp_path / "t.parquet"), "y")
 
 
@@ -354,7 +354,7 @@ def test_polars_integers_of_128_bits(kind):
 @pytest.mark.parametrize("weight", [None, "heavy", [1], 10**400])
 def test_class_weights_that_are_no_numbers(weight):
     with pytest.raises(
-        ConfigurationError, match=r"class_weight=.*no number.*Allowed: zero, and from"
+        ConfigurationError, match=r"class_weight=.*isn't a number.*Allowed: zero, and from"
     ):
         fit(NUMBERS[:, None], class_weight={0: weight})
 

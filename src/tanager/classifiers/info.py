@@ -85,7 +85,7 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON
         return ""
     shown = "; ".join(f"{f['column']!r} {f['action']} ({f['reason']})" for f in acted[:MOST])
     more = f"; and {len(acted) - MOST} more" if len(acted) > MOST else ""
-    return f"Columns that are not what they seem: {shown}{more}. {remedy}"
+    return f"Some columns are read differently from how they are stored: {shown}{more}. {remedy}"
 
 
 def warn_of_columns(

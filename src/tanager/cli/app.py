@@ -31,47 +31,55 @@ DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 COMMANDS = {
     "audit": (
         "fit:audit",
-        "Look at the columns of a table: types, gaps, ids, dates and numbers written as text.",
+        "Inspect the columns of a table: types, missing values, ids, dates and numbers stored as "
+        "text.",
     ),
     "fit": ("fit:fit", "Learn a classifier from a table and write it to a model file."),
     "predict": ("predict:predict", "Classify the rows of a table."),
     "decide": (
         "predict:decide",
-        "Choose the action of least expected cost for each row of a table.",
+        "Choose the action with the lowest expected cost for each row of a table.",
     ),
-    "score": ("predict:score", "Score a model on rows whose classes are known."),
+    "score": ("predict:score", "Evaluate a model on rows with known classes."),
     "show": (
         "show:show",
         "Show what a model has learned: structure, sizes, informative features, tables.",
     ),
     "explain": (
         "ask:explain",
-        "Explain one row: how each feature moves the odds between two classes.",
+        "Explain a prediction: how much each feature adds to the log-odds of two classes.",
     ),
-    "ask": ("ask:ask", "Ask a model's network about any features and the class, given any others."),
+    "ask": (
+        "ask:ask",
+        "Query the network: the probability of any features or the class given any others.",
+    ),
     "sample": (
         "ask:sample",
-        "Draw rows from a model's network, in the columns of its training table.",
+        "Sample rows from the network, with the columns of the training data.",
     ),
-    "draw": ("report:draw", "Draw the network, or one of its tables."),
+    "draw": ("report:draw", "Plot the network, or one of its probability tables."),
     "export": (
         "export:export",
         "Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.",
     ),
     "import": (
         "export:import_network",
-        "Turn another program's network into a model file: a classifier for one of its nodes.",
+        "Import a network from another program as a classifier for one of its nodes.",
     ),
     "report": (
         "report:report",
-        "Write a page: of a model, to see it, ask it and trust it; or of a comparison.",
+        "Write an HTML report of a model (performance, network, what-if queries) or of a "
+        "comparison.",
     ),
-    "drift": ("drift:drift", "Compare new rows with those a model was trained on."),
-    "demo": ("demo:demo", "Train on a real table and show what was learned."),
-    "compare": ("laboratory:compare", "Compare classifiers on tables, with tests of significance."),
+    "drift": ("drift:drift", "Detect drift: compare new rows with a model's training data."),
+    "demo": ("demo:demo", "Train on an example dataset and show the result."),
+    "compare": (
+        "laboratory:compare",
+        "Compare classifiers on several datasets, with significance tests.",
+    ),
     "evaluate": (
         "laboratory:evaluate",
-        "Estimate by cross-validation how well a classifier will do on a table.",
+        "Estimate a classifier's performance on a dataset by cross-validation.",
     ),
 }
 CONTEXT = {"help_option_names": ["-h", "--help"]}
@@ -134,7 +142,7 @@ def tanager(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of a failure.")
+        bool, typer.Option("--debug", help="Show the full traceback on errors.")
     ] = False,
 ) -> None:
     """Bayesian network classifiers: calibrated, explainable probabilities from any table.
@@ -213,7 +221,7 @@ def _stop(*_: Any) -> None:
 def _tell(error: BaseException) -> int:
     """Say in one line what went wrong; returns the exit code."""
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        _say("interrupted; no file was left half-written.")
+        _say("interrupted; no partial files were left behind.")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
         # The reader of our output went away, as `head` does; the parser makes an exit of 1
@@ -253,10 +261,10 @@ def _tell(error: BaseException) -> int:
 def _hint(error: BaseException) -> str:
     """Say where a command or an option is that isn't here."""
     if "No such command 'reproduce'" in str(error):
-        return " It comes with the package tanager-papers: pip install ./papers in a checkout."
+        return " It is part of the package tanager-papers: run pip install ./papers in a checkout."
     option = getattr(error, "option_name", None)
     if option in ("--categorical", "--dates", "--ordered", "--monotonic"):
-        return " The model remembers how its columns are read: the option is one of fit."
+        return " The model file records how to read its columns; this option belongs to fit."
     return ""
 
 

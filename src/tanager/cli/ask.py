@@ -29,8 +29,8 @@ Given = Annotated[
     typer.Option(
         "--given",
         "-g",
-        help="What is known: NAME=VALUE, NAME=ONE|OTHER for one of several, NAME=LOW..HIGH for a "
-        "number or date above LOW and at most HIGH; once for each feature.",
+        help="Evidence: NAME=VALUE, NAME=A|B for one of several values, NAME=LOW..HIGH for a "
+        "number or date above LOW and at most HIGH. Repeat for each feature.",
     ),
 ]
 
@@ -39,43 +39,39 @@ def ask(
     model: Model,
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help="The features, or the target's name: what is asked. Else the class."),
+        typer.Argument(help="The features to query, or the target. [default: the target]"),
     ] = None,
     given: Given = None,
     best: Annotated[
         int | None,
-        typer.Option("--best", min=1, help="Instead, the so many most probable completions."),
+        typer.Option("--best", min=1, help="Show this many most probable completions instead."),
     ] = None,
     next_: Annotated[
         int | None,
-        typer.Option(
-            "--next", min=1, help="Instead, what to find out next: a plan of so many questions."
-        ),
+        typer.Option("--next", min=1, help="Plan this many questions to ask next instead."),
     ] = None,
     costs: Annotated[
         str | None,
         typer.Option(
-            help="--next: a TOML file as for tanager decide, with [prices] of questions; else "
-            "questions are worth the bits that they give."
+            help="--next: a TOML file as for tanager decide, with the [prices] of questions. "
+            "By default, questions are ranked by information gain in bits."
         ),
     ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="--next: the most that the plan may cost.")
-    ] = None,
+    budget: Annotated[float | None, typer.Option(help="--next: maximum cost of the plan.")] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="--next: compare all sets of so many questions.")
+        bool, typer.Option("--exact", help="--next: search all sets of questions exhaustively.")
     ] = False,
     sensitivity: Annotated[
         bool,
         typer.Option(
             "--sensitivity",
-            help="For targets NAME=VALUE: how much their probability moves with each table entry "
+            help="For targets NAME=VALUE: how sensitive their probability is to each table entry "
             "and piece of evidence.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Ask a model's network about any features and the class, given any others.
+    """Query the network: the probability of any features or the class given any others.
 
     Everything that is neither given nor asked about is summed out exactly. With --next, the
     features named are those that can be asked about.
@@ -102,7 +98,7 @@ def ask(
             console().print(str(questions), markup=False, highlight=False, soft_wrap=True)
         return
     if costs is not None or budget is not None or exact:
-        raise ConfigurationError("--costs, --budget and --exact are for --next: give it too.")
+        raise ConfigurationError("--costs, --budget and --exact need --next.")
     if sensitivity:
         if not targets or not all("=" in target for target in targets):
             raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")
@@ -134,13 +130,15 @@ def sample(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="A .csv, .parquet or .arrow file; else CSV to standard output."
+            "--output",
+            "-o",
+            help="A .csv, .parquet or .arrow file. [default: CSV to standard output]",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed for the draws.")] = None,
     force: Force = False,
 ) -> None:
-    """Draw rows from a model's network, in the columns of its training table."""
+    """Sample rows from the network, with the columns of the training data."""
     check_ending(output)
     check_output(output, [model], force=force)
     from tanager.network import Network
@@ -248,34 +246,39 @@ def explain(
     model: Model,
     data: Data,
     reading: TableOptions,
-    row: Annotated[int, typer.Option("--row", "-r", help="Which row; the first is 0.")] = 0,
+    row: Annotated[int, typer.Option("--row", "-r", help="Row number, counted from 0.")] = 0,
     target: Annotated[
-        str | None, typer.Option("--class", help="The class to explain; else the most probable.")
+        str | None,
+        typer.Option("--class", help="The class to explain. [default: the most probable]"),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="The other class; else the next most probable.")
+        str | None,
+        typer.Option(help="The class to compare it with. [default: the next most probable]"),
     ] = None,
     to: Annotated[
         str | None,
         typer.Option(
-            help="Instead, the smallest changes that lead to this class, or action of --costs; "
-            "'any': to any other."
+            help="Find the smallest changes that lead to this class, or to this action of --costs, "
+            "instead; 'any': any other class."
         ),
     ] = None,
     fixed: Annotated[
         Texts, typer.Option(help="--to: a feature that can't change; may be repeated.")
     ] = None,
-    changes: Annotated[int, typer.Option(min=0, help="--to: how many features may change.")] = 3,
+    changes: Annotated[
+        int, typer.Option(min=0, help="--to: maximum number of features to change.")
+    ] = 3,
     costs: Annotated[
         str | None, typer.Option(help="--to: a TOML file as for tanager decide.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Draw it: .svg, .png or .pdf.")
+        Path | None,
+        typer.Option("--output", "-o", help="Plot the explanation: .svg, .png or .pdf."),
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Explain one row: how each feature moves the odds between two classes."""
+    """Explain a prediction: how much each feature adds to the log-odds of two classes."""
     inputs: list[str | Path] = [model, *data]
     check_output(output, inputs, force=force)
     from tanager.network import Network
@@ -292,7 +295,7 @@ def explain(
     one = _read_row(network, reading.open(data), row)
     if to is not None:
         if classes or output is not None:
-            raise ConfigurationError("--class, --against and --output don't go with --to.")
+            raise ConfigurationError("--class, --against and --output can't be combined with --to.")
         table = None if costs is None else read_costs_file(network, costs)[0]
         known = map(str, labels if table is None else table.actions)
         wanted = None if to == "any" and to not in known else to
@@ -322,9 +325,9 @@ def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
         lines += [f"  {name}: {old} -> {new}" for name, (old, new) in change.changes.items()]
         lines.append(f"  P(changed row) / P(row) = {change.ratio:.3g}")
     if not found:
-        lines.append(f"No change of up to {most} features leads there.")
+        lines.append(f"No change of up to {most} features leads to it.")
     elif not found[0].exact:
-        lines.append("Not all combinations were tried: smaller changes may exist.")
+        lines.append("Not all combinations were searched: smaller changes may exist.")
     console().print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -32,7 +32,7 @@ class Example(NamedTuple):
 
 
 def demo() -> None:
-    """Train on a real table and show what was learned.
+    """Train on an example dataset and show the result.
 
     Uses the KEEL table of the MAGIC gamma telescope if the environment variable
     TANAGER_KEEL names a folder that has it, else a table that comes with
@@ -49,7 +49,7 @@ def demo() -> None:
     train, test = order[: 2 * len(order) // 3], order[2 * len(order) // 3 :]
     out = console()
     out.print(f"[bold]{example.title}[/]")
-    out.print(f"{len(train):,} rows to learn from, {len(test):,} held out\n")
+    out.print(f"{len(train):,} training rows, {len(test):,} held out\n")
     estimator = BayesNetClassifier(random_state=SEED)
     start = time.process_time()
     estimator.fit(example.table.take(train), example.labels[train])

@@ -24,22 +24,26 @@ def drift(
     reading: TableOptions,
     target: Annotated[
         str | None,
-        typer.Option("--target", "-t", help="The column of true classes, where DATA has them."),
+        typer.Option("--target", "-t", help="The column of true classes, if DATA has one."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write a page, .html.")
+        Path | None, typer.Option("--output", "-o", help="Also write an HTML report.")
     ] = None,
     least: Annotated[
-        float, typer.Option("--least", help="The least effect that should be looked at, 0 to 1.")
+        float, typer.Option("--least", help="Smallest effect to report, 0 to 1.")
     ] = 0.02,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="The probability of an alarm where nothing changed.")
+        float,
+        typer.Option(
+            "--alpha",
+            help="Significance level: the probability of a false alarm when nothing changed.",
+        ),
     ] = 0.05,
     jobs: Threads = 1,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare new rows with those a model was trained on.
+    """Detect drift: compare new rows with a model's training data.
 
     Which columns moved, which dependences, whether class shares did (estimated without
     labels) and, with --target, whether probabilities are still what they say. DATA is

@@ -54,12 +54,13 @@ def export(
         typer.Option(
             "--output",
             "-o",
-            help="The file; its ending says the format: .sql, .onnx, .json, .js, .mjs, .h, .bif, "
-            ".xml or .dot.",
+            help="The output file. Its extension determines the format: .sql, .onnx, .json, .js, "
+            ".mjs, .h, .bif, .xml or .dot.",
         ),
     ],
     format_: Annotated[
-        str | None, typer.Option("--format", help=f"Instead of the ending: {', '.join(_FORMATS)}.")
+        str | None,
+        typer.Option("--format", help=f"Overrides the extension: {', '.join(_FORMATS)}."),
     ] = None,
     dialect: Annotated[
         str | None, typer.Option(help="SQL: duckdb (default), sqlite, postgres, case.")
@@ -70,19 +71,25 @@ def export(
     ] = None,
     keep: Annotated[
         Texts,
-        typer.Option(help="SQL: a column to give back, such as a key; once for each."),
+        typer.Option(
+            help="SQL: a column to include in the output, such as a key; may be repeated."
+        ),
     ] = None,
     contributions: Annotated[
         bool,
-        typer.Option("--contributions", help="SQL, ONNX: also what each feature contributes."),
+        typer.Option("--contributions", help="SQL, ONNX: also output each feature's contribution."),
     ] = False,
     log_probability: Annotated[
-        bool, typer.Option("--log-probability", help="SQL: also log P(row), low if it's strange.")
+        bool,
+        typer.Option(
+            "--log-probability", help="SQL: also output log P(row), which is low for unusual rows."
+        ),
     ] = False,
     complete_rows: Annotated[
         bool,
         typer.Option(
-            "--complete-rows", help="Score no rows with unknown values: shorter and simpler."
+            "--complete-rows",
+            help="Don't support unknown values; the code gets shorter and simpler.",
         ),
     ] = False,
     float32: Annotated[
@@ -95,9 +102,11 @@ def export(
     ] = None,
     costs: Annotated[
         str | None,
-        typer.Option(help="SQL, JSON, JavaScript, C: also decide, as tanager decide does."),
+        typer.Option(
+            help="SQL, JSON, JavaScript, C: also output decisions, as tanager decide does."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="C: what every name starts with.")] = None,
+    name: Annotated[str | None, typer.Option(help="C: prefix of all names.")] = None,
     force: Force = False,
 ) -> None:
     """Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.
@@ -185,7 +194,7 @@ def _check_options(kind: str, options: dict[str, Any]) -> None:
             flag = "complete-rows" if option == "unknowns" else option.replace("_", "-")
             owners = [name for name, known in _FORMATS.items() if option in known.options]
             raise ConfigurationError(
-                f"--{flag} has no meaning for the format {kind}; it is for {', '.join(owners)}. "
+                f"--{flag} can't be used with the format {kind}; it is for {', '.join(owners)}. "
                 "Leave it out."
             )
 
@@ -195,23 +204,23 @@ def import_network(
         Path,
         typer.Argument(
             help="A network in BIF, XMLBIF, GeNIe's XDSL or Hugin's NET: .bif, .xml, .xmlbif, "
-            ".bifxml, .xdsl or .net, with .gz where it is packed."
+            ".bifxml, .xdsl or .net, optionally compressed as .gz."
         ),
     ],
     target: Annotated[str, typer.Option("--target", "-t", help="The node to predict.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
     hidden: Annotated[
         Texts,
-        typer.Option(help="A node that no table has as a column: summed out; once for each."),
+        typer.Option(help="An unobserved node to marginalize out; may be repeated."),
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="Instead of the ending: bif, xmlbif, xdsl or net."),
+        typer.Option("--format", help="Overrides the extension: bif, xmlbif, xdsl or net."),
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Turn another program's network into a model file: a classifier for one of its nodes.
+    """Import a network from another program as a classifier for one of its nodes.
 
     The joint distribution is kept exactly; columns that a table lacks are summed out.
     """

@@ -47,13 +47,13 @@ def audit(
     data: Data,
     reading: TableOptions,
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The column to predict: not judged.")
+        str | None, typer.Option("--target", "-t", help="The column to predict; it isn't audited.")
     ] = None,
     categorical: Categorical = None,
     dates: Dates = None,
     as_json: Json = False,
 ) -> None:
-    """Look at the columns of a table: types, gaps, ids, dates and numbers written as text.
+    """Inspect the columns of a table: types, missing values, ids, dates and numbers stored as text.
 
     Says what a fit will do about each: read it as dates or numbers, leave it out,
     or take it as it is. Reads up to 100,000 rows of files.
@@ -81,7 +81,7 @@ def audit(
     if as_json:
         print_json({"columns": [sheet.to_dict() for sheet in sheets]})
         return
-    columns = ("column", "type", "values", "missing", "most frequent", "what a fit does")
+    columns = ("column", "type", "values", "missing", "most frequent", "what fit does")
     shown = plain_table(*columns, left=(0, 1, 4, 5))
     for sheet in sheets:
         does = plain(sheet.action if not sheet.reason else f"{sheet.action}: {sheet.reason}")
@@ -97,8 +97,8 @@ def audit(
     out = console()
     out.print(shown)
     out.print(
-        "To overrule: --categorical COLUMN takes it as it is, --dates COLUMN as dates, "
-        "--drop COLUMN leaves it out."
+        "To override: --categorical COLUMN keeps a column as categories, --dates COLUMN "
+        "reads it as dates, --drop COLUMN leaves it out."
     )
 
 
@@ -114,13 +114,13 @@ def fit(
     classes_ordered: Annotated[
         str | None,
         column_option(
-            help="All classes from the lowest to the highest, with commas: low,mid,high."
+            help="All classes from lowest to highest, separated by commas: low,mid,high."
         ),
     ] = None,
     constraints: Annotated[
         Path | None,
         typer.Option(
-            help="A TOML file of what is known of the structure: required, forbidden, tiers, "
+            help="A TOML file with constraints on the structure: required, forbidden, tiers, "
             "order, roots, leaves, max_parents.",
             exists=True,
         ),
@@ -132,7 +132,7 @@ def fit(
     class_prior: Annotated[
         Texts,
         column_option(
-            help="How frequent a class is where the model is used, if not as in the rows: "
+            help="Frequency of a class in deployment, if it differs from the training data: "
             "sick=0.02. May be repeated."
         ),
     ] = None,
@@ -143,17 +143,20 @@ def fit(
     jobs: Threads = 1,
     memory_limit: Annotated[
         str | None,
-        running_option(help="For rows and counts: 4GB, 512MiB, … Else half of the free."),
+        running_option(
+            help="Memory for rows and counts: 4GB, 512MiB, … [default: half of the free memory]"
+        ),
     ] = None,
     checkpoint: Annotated[
-        Path | None, running_option(help="A folder: a killed fit goes on from there.")
+        Path | None,
+        running_option(help="Folder for checkpoints: an interrupted fit resumes from it."),
     ] = None,
     engine: Annotated[
-        str, running_option(help="local: threads. dask: the workers of a cluster.")
+        str, running_option(help="local (threads) or dask (the workers of a cluster).")
     ] = "local",
     scheduler: Annotated[
         str | None,
-        running_option(help="Address of a Dask scheduler; else workers of this machine."),
+        running_option(help="Address of a Dask scheduler. [default: workers on this machine]"),
     ] = None,
     seed: Annotated[int, running_option(help="Seed for learners that use random numbers.")] = 0,
     audit: Audit = True,
@@ -168,7 +171,8 @@ def fit(
     check_output(output, data, force=force)
     if engine == "dask" and given_flags(context, "jobs"):
         raise ConfigurationError(
-            "--jobs is the threads of --engine local; a cluster has its workers. Leave out --jobs."
+            "--jobs sets the threads of --engine local; a cluster has its own workers. Leave out "
+            "--jobs."
         )
     from tanager.classifiers import BayesNetClassifier, save
     from tanager.classifiers.files import plain_parameters
@@ -201,7 +205,7 @@ def fit(
         verbose=int(sys.stderr.isatty()),
     )
     if {target, weight} & {*(reading.drop or ())}:
-        raise ConfigurationError("--drop names the target or the weight. Drop another column.")
+        raise ConfigurationError("--drop can't name the target or the weight column.")
     plain_parameters(estimator)  # what no model file holds is refused before the fit
     needed = [target] if drop_missing_target else []
     table = reading.open(data, needed)
@@ -257,7 +261,7 @@ def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
         raise ConfigurationError(f"--engine {name!r} is not known. Allowed: local, dask.")
     if name == "local":
         if scheduler is not None:
-            raise ConfigurationError("--scheduler goes with --engine dask.")
+            raise ConfigurationError("--scheduler needs --engine dask.")
         yield name
         return
     try:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from tanager.evaluation import Contender, Experiment, Results
 
 REMEDY = (
-    "To take a column as categories, give it as --categorical. All findings: tanager audit DATA."
+    "To treat a column as categorical, pass --categorical COLUMN. For all findings, run "
+    "tanager audit DATA."
 )
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
@@ -56,7 +57,7 @@ Imports = Annotated[
 TableFolder = Annotated[
     Path | None,
     typer.Option(
-        help="Folder in which an experiment file's tables are found by name; else TANAGER_DATA."
+        help="Folder of the tables an experiment file refers to by name. [default: $TANAGER_DATA]"
     ),
 ]
 
@@ -65,16 +66,16 @@ TableFolder = Annotated[
 class LaboratoryOptions(ColumnOptions, TableOptions):
     """What `compare` and `evaluate` are told of the tables and of the measurement."""
 
-    rounds: Annotated[int, typer.Option(help="Rounds of cross-validation.")] = 5
-    folds: Annotated[int, typer.Option(help="Folds of a round.")] = 2
+    rounds: Annotated[int, typer.Option(help="Number of cross-validation rounds.")] = 5
+    folds: Annotated[int, typer.Option(help="Folds per round.")] = 2
     stratified: Annotated[
-        bool, typer.Option("--stratified", help="Every fold its share of classes.")
+        bool, typer.Option("--stratified", help="Stratify the folds by class.")
     ] = False
-    seed: Annotated[int, typer.Option(help="Decides folds and random states.")] = 0
+    seed: Annotated[int, typer.Option(help="Seed for folds and random states.")] = 0
     bins: Bins = "auto"
     run: Annotated[
         Path | None,
-        typer.Option(help="Run file: an interrupted run goes on where it was.", dir_okay=False),
+        typer.Option(help="Run file: an interrupted run resumes from it.", dir_okay=False),
     ] = None
     jobs: Processes = 1
     output: Annotated[
@@ -130,16 +131,18 @@ def compare(
     classifiers: Annotated[
         Texts, typer.Option("--with", help="tan/hdp, kdb(k=2)/m-estimate, random-forest, ...")
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report of one HTML page.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
     data: TableFolder = None,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Try failed cells again.")
+        bool, typer.Option("--retry-failed", help="Retry failed cells.")
     ] = False,
     allow_imports: Imports = False,
-    details: Annotated[bool, typer.Option("--details", help="The tests of every metric.")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show the tests for every metric.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare classifiers on tables, with tests of significance.
+    """Compare classifiers on several datasets, with significance tests.
 
     Exit code 1 if a classifier failed; the others' results stand.
     """
@@ -154,7 +157,8 @@ def compare(
         if len(sources) > 1 or strange:
             flags = f" Leave out {', '.join(strange)}." if strange else ""
             raise ConfigurationError(
-                f"an experiment file says what is compared, and how: give it alone.{flags}"
+                "an experiment file already defines what to compare and how, so pass nothing "
+                f"else.{flags}"
             )
         experiment = Experiment.from_toml(sources[0], data, allow_imports=allow_imports)
         _check_pairs(experiment, f"{sources[0]}: classifier")
@@ -202,7 +206,7 @@ def evaluate(
     audit: Audit = True,
     as_json: Json = False,
 ) -> None:
-    """Estimate by cross-validation how well a classifier will do on a table."""
+    """Estimate a classifier's performance on a dataset by cross-validation."""
     _check_outputs([source], options.run, options.output, None, force=options.force)
     from tanager.evaluation import Contender
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from tanager.sources import Source
 
 # The boxes in which a command's help has its options.
-reading_option = partial(typer.Option, rich_help_panel="How the table is read")
-column_option = partial(typer.Option, rich_help_panel="What its columns are")
-learning_option = partial(typer.Option, rich_help_panel="What is learned")
-running_option = partial(typer.Option, rich_help_panel="How it runs")
+reading_option = partial(typer.Option, rich_help_panel="Reading the table")
+column_option = partial(typer.Option, rich_help_panel="Columns")
+learning_option = partial(typer.Option, rich_help_panel="Learning")
+running_option = partial(typer.Option, rich_help_panel="Execution")
 
 Texts = list[str] | None
 
@@ -38,19 +38,22 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Threads = Annotated[int, running_option("--jobs", "-j", help="Threads; -1 is one per core.")]
 Processes = Annotated[int, running_option("--jobs", "-j", help="Processes; -1 is one per core.")]
 TableFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder of tables; else TANAGER_DATA.")
+    Path | None, typer.Option("--data", help="Folder of tables. [default: $TANAGER_DATA]")
 ]
 
 # How a table is read.
 NaValues = Annotated[
-    Texts, reading_option(help="A text that means missing, as '?'; may be repeated.")
+    Texts, reading_option(help="A text that means missing, such as '?'; may be repeated.")
 ]
-Encoding = Annotated[str, reading_option(help="CSV: such as latin-1 or cp1252.")]
+Encoding = Annotated[str, reading_option(help="CSV: the encoding, such as latin-1 or cp1252.")]
 Decimal = Annotated[str, reading_option(help="CSV: the decimal mark, . or ,")]
 Header = Annotated[
     bool | None,
     reading_option(
-        help="CSV: whether the first line names the columns; else unless it is all numbers."
+        help=(
+            "CSV: whether the first line holds column names. [default: yes, unless it's all "
+            "numbers]"
+        )
     ),
 ]
 
@@ -58,26 +61,26 @@ Header = Annotated[
 Target = Annotated[str, column_option("--target", "-t", help="The column to predict.")]
 Drop = Annotated[Texts, column_option(help="A column to leave out; may be repeated.")]
 Categorical = Annotated[
-    Texts, column_option(help="A column to take as categories, as it is; may be repeated. Or: all.")
+    Texts,
+    column_option(help="A column to treat as categorical; may be repeated. 'all': every column."),
 ]
 Dates = Annotated[
     Texts,
     column_option(
-        help="A column of text that is dates; may be repeated. In doubt with how they are "
-        "written: --dates when=%d/%m/%Y"
+        help="A text column to read as dates; may be repeated. To give the format: --dates "
+        "when=%d/%m/%Y"
     ),
 ]
 Ordered = Annotated[
     Texts,
-    column_option(
-        help="A column's categories from the first to the last: size=S,M,L; may be repeated."
-    ),
+    column_option(help="A column's categories in order: size=S,M,L; may be repeated."),
 ]
 Monotonic = Annotated[
     Texts,
     column_option(
-        help="A column along which the second class rises or falls: age=+1, price=-1; or, with "
-        "more classes, age=high:+1. May be repeated. For layered parameters."
+        help="A monotonic effect: the probability of the second class rises (age=+1) or falls "
+        "(price=-1) with the column; with more classes, age=high:+1. May be repeated. Layered "
+        "parameters only."
     ),
 ]
 
@@ -95,17 +98,22 @@ Parameters = Annotated[
     ),
 ]
 Missing = Annotated[
-    str, learning_option(help="value: a value of its own. marginalize: summed out.")
+    str,
+    learning_option(
+        help="How to treat missing values: value (as a separate value) or marginalize."
+    ),
 ]
 Bins = Annotated[
     str,
-    learning_option(help="How numbers are cut: auto, mdl, fine, or also into so many equal bins."),
+    learning_option(
+        help="How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins."
+    ),
 ]
 Balanced = Annotated[
-    bool, learning_option("--balanced", help="Let every class count alike in the prior.")
+    bool, learning_option("--balanced", help="Give all classes the same prior probability.")
 ]
 Audit = Annotated[
-    bool, learning_option(help="Read dates and numbers written as text; leave out ids.")
+    bool, learning_option(help="Read dates and numbers stored as text, and leave out ids.")
 ]
 
 
@@ -183,8 +191,8 @@ OPTIONS = {
     "unknowns": "--complete-rows",
 }
 AUDIT_REMEDY = (
-    "To take a column as categories, give it as --categorical; to take all as they are, pass "
-    "--no-audit. All findings: tanager audit DATA."
+    "To treat a column as categorical, pass --categorical COLUMN; to turn this off, pass "
+    "--no-audit. For all findings, run tanager audit DATA."
 )
 
 
@@ -236,7 +244,7 @@ def read_costs_file(network: Network, path: str) -> tuple[Costs, dict[str, float
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"--costs {path} is no TOML file: {error}.") from error
+        raise ConfigurationError(f"--costs {path} isn't a valid TOML file: {error}.") from error
     if "costs" not in tables or set(tables) - {"costs", "prices"}:
         raise ConfigurationError(
             f"--costs {path} has the tables {listed(tables)}. Needed: [costs], one line per action "

@@ -170,18 +170,16 @@ def check_folder(output: Path | str) -> None:
 
         if exists(output):
             raise ConfigurationError(
-                f"--output {output} is there already. Give a new folder, or a file with an ending: "
-                ".parquet, .arrow, .csv."
+                f"--output {output} already exists. Name a new folder, or a file with an "
+                "extension: .parquet, .arrow, .csv."
             )
         return
     if not output.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, "The folder to write into is not there", str(output.parent)
-        )
+        raise FileNotFoundError(errno.ENOENT, "The output folder doesn't exist", str(output.parent))
     if output.is_file() or (output.is_dir() and any(output.iterdir())):
         raise ConfigurationError(
-            f"--output {output} is there already, and is not an empty folder. Give a new folder, "
-            "or a file with an ending: .parquet, .arrow, .csv."
+            f"--output {output} already exists and isn't an empty folder. Name a new folder, or "
+            "a file with an extension: .parquet, .arrow, .csv."
         )
 
 

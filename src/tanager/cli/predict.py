@@ -37,15 +37,18 @@ class WritingOptions:
         typer.Option(
             "--output",
             "-o",
-            help=".parquet, .arrow, .csv; a folder; a URL; else (or -) CSV to the terminal.",
+            help=(
+                "A .parquet, .arrow or .csv file, a folder or a URL. [default: CSV to standard "
+                "output, or -]"
+            ),
         ),
     ] = None
     keep: Annotated[
         Texts,
-        typer.Option(help="A column of the input to keep; may be repeated. 'all': every one."),
+        typer.Option(help="An input column to keep; may be repeated. 'all': every column."),
     ] = None
     ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Do not mind columns that the model lacks.")
+        bool, typer.Option("--ignore-extra", help="Ignore columns the model doesn't know.")
     ] = False
     jobs: Threads = 1
     force: Force = False
@@ -58,23 +61,30 @@ def predict(
     reading: TableOptions,
     writing: WritingOptions,
     probabilities: Annotated[
-        bool, typer.Option(help="One column p_CLASS for every class, or the label alone.")
+        bool, typer.Option(help="Write a column p_CLASS per class, or only the label.")
     ] = True,
     interval: Annotated[
         float | None,
         typer.Option(
-            help="A level such as 0.9: columns low_CLASS and high_CLASS for each p_CLASS."
+            help=(
+                "Credible level such as 0.9: adds columns low_CLASS and high_CLASS for each "
+                "p_CLASS."
+            )
         ),
     ] = None,
     coverage: Annotated[
         float | None,
-        typer.Option("--set", help="A coverage such as 0.9: the column set, all likely classes."),
+        typer.Option(
+            "--set",
+            help="Coverage such as 0.9: adds the column set with a conformal prediction set.",
+        ),
     ] = None,
     per_class: Annotated[
-        bool, typer.Option("--per-class", help="With --set: that coverage in every class.")
+        bool, typer.Option("--per-class", help="With --set: guarantee the coverage per class.")
     ] = False,
     abstain: Annotated[
-        float | None, typer.Option(help="No prediction below this probability of the best class.")
+        float | None,
+        typer.Option(help="Abstain when the most probable class is below this probability."),
     ] = None,
 ) -> None:
     """Classify the rows of a table.
@@ -95,12 +105,12 @@ def decide(
     costs: Annotated[
         str,
         typer.Option(
-            help="A TOML file with what each action costs under each class; of ordered classes "
-            "also 'absolute' or 'squared'."
+            help="A TOML file with the cost of each action per class; for ordered classes also "
+            "'absolute' or 'squared'."
         ),
     ],
 ) -> None:
-    """Choose the action of least expected cost for each row of a table.
+    """Choose the action with the lowest expected cost for each row of a table.
 
     Writes the columns decision, margin (how much more the second-best action costs) and
     cost_ACTION, the expected cost of each action. The costs stand in the table costs of a
@@ -134,7 +144,7 @@ def _write_answers(
         inputs: list[str | Path] = [model, *data]
         check_output(place, inputs, force=writing.force)
     if place is None and as_json:
-        raise ConfigurationError("--json tells about the file that was written: give --output.")
+        raise ConfigurationError("--json describes the output file: pass --output.")
     start = time.perf_counter()
     network = Network.load(model)
     priced = None if costs is None else read_costs_file(network, costs)[0]
@@ -301,12 +311,14 @@ def score(
     reading: TableOptions,
     target: Annotated[
         str | None,
-        typer.Option("--target", "-t", help="The column of true classes; else the model's."),
+        typer.Option(
+            "--target", "-t", help="The column of true classes. [default: the model's target]"
+        ),
     ] = None,
     jobs: Threads = 1,
     as_json: Json = False,
 ) -> None:
-    """Score a model on rows whose classes are known.
+    """Evaluate a model on rows with known classes.
 
     Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
     every class by itself. Scores on training rows are too good, so those rows are
@@ -339,8 +351,8 @@ def score(
         _print_sheet(sheet)
     if own:
         print(
-            "tanager: these are the rows that the model was fitted on, so the numbers flatter it. "
-            f"Score other rows, or let tanager report {model} DATA cross-validate these.",
+            "tanager: this is the model's training data, so the scores are optimistic. Score "
+            f"held-out rows, or run tanager report {model} DATA to cross-validate.",
             file=sys.stderr,
         )
 
@@ -372,7 +384,7 @@ def _print_sheet(sheet: Sheet) -> None:
 
     out = console()
     rows = "1 row" if sheet.n_rows == 1 else f"{sheet.n_rows:,} rows"
-    lines = plain_table("", rows, "always the rows' own class shares")
+    lines = plain_table("", rows, "baseline: class frequencies")
     for name, value in sheet.metrics.items():
         base = sheet.baseline.get(name)
         lines.add_row(METRICS[name].title, _number(value), "" if base is None else _number(base))
@@ -387,7 +399,7 @@ def _print_sheet(sheet: Sheet) -> None:
     out.print(by_class)
     if len(sheet.classes) <= MOST_CLASSES:
         out.print()
-        matrix = plain_table("true class (down), predicted (across)", *sheet.classes)
+        matrix = plain_table("rows: true class; columns: predicted", *sheet.classes)
         for label, row in zip(sheet.classes, sheet.confusion, strict=True):
             matrix.add_row(plain(label), *(f"{int(n):,}" for n in row))
         out.print(matrix)

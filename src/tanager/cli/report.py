@@ -24,27 +24,25 @@ def draw(
     context: typer.Context,
     model: Model,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The picture: .svg, .png or .pdf.")
+        Path, typer.Option("--output", "-o", help="The output file: .svg, .png or .pdf.")
     ],
     table: Annotated[
-        str | None, typer.Option(help="Draw this feature's probabilities instead.")
+        str | None, typer.Option(help="Plot this feature's probability table instead.")
     ] = None,
     sort: Annotated[
         str, typer.Option(help="Order of the table's rows: context, parents or center.")
     ] = "context",
     leaves: Annotated[
-        bool, typer.Option("--leaves", help="Draw every leaf, however many a parent has.")
+        bool, typer.Option("--leaves", help="Draw all leaves instead of folding them.")
     ] = False,
     force: Force = False,
 ) -> None:
-    """Draw the network, or one of its tables."""
+    """Plot the network, or one of its probability tables."""
     if given_flags(context, "sort") and table is None:
-        raise ConfigurationError(
-            "--sort is the order of the rows of --table. Name a feature with --table."
-        )
+        raise ConfigurationError("--sort needs --table FEATURE.")
     if leaves and table is not None:
         raise ConfigurationError(
-            "--leaves is of the network; a table has none. Leave out --leaves, or --table."
+            "--leaves applies to the network, not to a table. Leave out --leaves or --table."
         )
     _check_ending(output)
     check_output(output, [model], force=force)
@@ -92,55 +90,62 @@ def report(
     context: typer.Context,
     subject: Annotated[
         Path,
-        typer.Argument(metavar="MODEL", help="A model file; or the run file of `compare`."),
+        typer.Argument(metavar="MODEL", help="A model file, or a run file of `compare`."),
     ],
     reading: TableOptions,
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[DATA]", help="Rows to measure the model on: Parquet, Arrow or CSV."
+            metavar="[DATA]", help="Rows to evaluate the model on: Parquet, Arrow or CSV."
         ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", "-t", help="The column of true classes in DATA; else the model's."
+            "--target",
+            "-t",
+            help="The column of true classes in DATA. [default: the model's target]",
         ),
     ] = None,
     html: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The page; .md: the model card alone, as Markdown."),
+        typer.Option(
+            "--output", "-o", help="The HTML page; with .md, only the model card, as Markdown."
+        ),
     ] = Path("report.html"),
     card: Annotated[
         Path | None,
         typer.Option(help="Notes for the model card, in simple Markdown.", exists=True),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of the page.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     folds: Annotated[
         int | None,
         typer.Option(
             "--folds",
-            help="Of cross-validation, where DATA are the rows of the fit; 0: none. By default 5, "
-            "or as many as there are rows.",
+            help="Cross-validation folds if DATA is the training data; 0: none. [default: 5, or "
+            "the number of rows]",
         ),
     ] = None,
     rows: Annotated[
         int,
-        typer.Option(help="Write so many rows of DATA into the page, to be loaded there."),
+        typer.Option(help="Embed this many rows of DATA in the page, to load them there."),
     ] = 0,
     learning_curve: Annotated[
-        bool, typer.Option("--learning-curve", help="Fit again on parts of DATA.")
+        bool, typer.Option("--learning-curve", help="Add a learning curve: refit on parts of DATA.")
     ] = False,
     refits: Annotated[
-        bool, typer.Option("--refits", help="Fit again on parts of the columns.")
+        bool,
+        typer.Option(
+            "--refits", help="Refit on subsets of the columns, to compare with unknown features."
+        ),
     ] = False,
     costs: Annotated[
         str | None,
-        typer.Option(help="A TOML file as for tanager decide: the page says what to do too."),
+        typer.Option(help="A TOML file as for tanager decide: the page also shows decisions."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Write a page: of a model, to see it, ask it and trust it; or of a comparison.
+    """Write an HTML report of a model (performance, network, what-if queries) or of a comparison.
 
     One HTML file that needs neither server nor network. With DATA it measures
     the model too; rows that the model was fitted on are recognised, and
@@ -156,8 +161,8 @@ def report(
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]
         if strange:
             raise ConfigurationError(
-                f"{subject} is no model file. The page of a comparison takes its run file alone: "
-                f"leave out {', '.join(strange)}."
+                f"{subject} isn't a model file. The report of a comparison takes only its run "
+                f"file: leave out {', '.join(strange)}."
             )
         with subject.open("rb") as file:
             is_run = file.read(1) == b"{"  # lines of JSON
@@ -174,8 +179,7 @@ def report(
         strange = [] if data else given_flags(context, *OF_DATA)
         if strange:
             raise ConfigurationError(
-                f"{', '.join(strange)}: of DATA, which is not given. Give the rows too, or leave "
-                "the options out."
+                f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
             )
         table = reading.open(data) if data else None
         if table is not None and target is None:

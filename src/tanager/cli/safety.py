@@ -12,7 +12,7 @@ import typer
 
 from tanager.errors import ConfigurationError
 
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 def check_output(
@@ -38,13 +38,13 @@ def check_output(
 
         if output in map(str, inputs):
             raise ConfigurationError(
-                f"{option} {output} is an input, and would be destroyed. Give another name."
+                f"{option} {output} is also an input and would be overwritten. Choose another name."
             )
         there = exists(output)
     else:
         if not output.parent.is_dir():
             raise FileNotFoundError(
-                errno.ENOENT, "The folder to write into is not there", str(output.parent)
+                errno.ENOENT, "The output folder doesn't exist", str(output.parent)
             )
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(output))
@@ -52,7 +52,7 @@ def check_output(
         if there:
             refuse_input(output, inputs, option)
     if there and not force:
-        raise ConfigurationError(f"{option} {output} exists; --force writes over it.")
+        raise ConfigurationError(f"{option} {output} already exists. Pass --force to overwrite it.")
 
 
 def refuse_input(output: Path, inputs: Iterable[str | Path], option: str) -> None:
@@ -60,7 +60,8 @@ def refuse_input(output: Path, inputs: Iterable[str | Path], option: str) -> Non
     for path in _files(inputs):
         if path.samefile(output):  # links are followed, as writing does
             raise ConfigurationError(
-                f"{option} {output} is the input {path}, and would be destroyed. Give another name."
+                f"{option} {output} is the input {path} and would be overwritten. Choose another "
+                "name."
             )
 
 

@@ -25,14 +25,18 @@ def show(
     model: Model,
     table: Annotated[
         Texts,
-        typer.Option(help="Print a feature's probabilities; may be repeated. Or: all."),
+        typer.Option(
+            help="Print a feature's probability table; may be repeated. 'all': every feature."
+        ),
     ] = None,
     effect: Annotated[
         Texts,
-        typer.Option(help="Print what each value of a feature says of a class; may be repeated."),
+        typer.Option(
+            help="Print the effect of each value of a feature on a class; may be repeated."
+        ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--class", help="The class of --effect; else the last.")
+        str | None, typer.Option("--class", help="The class of --effect. [default: the last]")
     ] = None,
     sort: Annotated[
         str, typer.Option(help="Order of a table's rows: context, parents or center.")
@@ -43,11 +47,9 @@ def show(
     from tanager.network.files import read_model
 
     if target is not None and not effect:
-        raise ConfigurationError("--class is the class of --effect. Name a feature with --effect.")
+        raise ConfigurationError("--class needs --effect FEATURE.")
     if given_flags(context, "sort") and not table:
-        raise ConfigurationError(
-            "--sort is the order of the rows of --table. Name a feature with --table."
-        )
+        raise ConfigurationError("--sort needs --table FEATURE.")
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
     tables = [network.table(name).sorted(sort) for name in names]
@@ -71,7 +73,7 @@ def show(
     if not tables and not effects:
         _print_facts(facts)
         print_structure(network)
-        console().print(f"all of it, with pictures: tanager report {model}", markup=False)
+        console().print(f"for the full report with plots: tanager report {model}", markup=False)
     for one in effects:
         print_effect(one)
     for t in tables:
@@ -176,10 +178,10 @@ def _print_facts(facts: dict[str, Any]) -> None:
         f"{facts['n_features']} features, {facts['n_edges']} edges",
         f"parameters  {facts['parameters']}: {facts['n_probabilities']:,} probabilities",
         f"target      {facts['target']}: {prior}{more}",
-        f"missing     {'a value of its own' if facts['missing'] == 'value' else 'summed out'}",
+        f"missing     {'a separate value' if facts['missing'] == 'value' else 'marginalized'}",
     ]
     if facts["rows"]:
-        lines.append(f"rows        {facts['rows']:,} in the fit")
+        lines.append(f"rows        {facts['rows']:,} of training data")
     lines += [f"column      {name} {how}" for name, how in facts["readings"].items()]
     lines += [f"monotonic   {how} along {name}" for name, how in facts["monotonic"].items()]
     lines += [f"edited      {edit}" for edit in facts["history"]]
@@ -221,8 +223,8 @@ def print_structure(network: Network, most: int = 60) -> None:
     if left:
         out.print(f"left out: {', '.join(left)}", markup=False)
     out.print(
-        "bits: what a feature, alone, says about the class; beyond: what it says when its parents "
-        "are known; beside a parent: what that says about the feature, class known"
+        "bits: mutual information with the class; beyond: the same, given the feature's parents; "
+        "next to a parent: its mutual information with the feature, given the class"
     )
     out.print(SPOKEN_FOR)
 
@@ -253,8 +255,8 @@ def effect_of(network: Network, feature: str, target: int | None) -> Effect:
     classes = [str(label) for label in network.codebook.classes]
     if len(classes) == 1:
         raise ConfigurationError(
-            f"The model has one class, {classes[0]!r}: every row is predicted so, and no value "
-            "has an effect."
+            f"The model has one class, {classes[0]!r}: every row gets this prediction, and no "
+            "value has an effect."
         )
     joint = NetworkInformation(network).joint(feature)
     if joint is None:
@@ -296,4 +298,4 @@ def print_effect(effect: Effect) -> None:
         table.add_row(plain(value), f"{share:.3f}", f"{odds:+.2f}", bar)
     out.print(table)
     if effect.n_values > len(effect.values):
-        out.print(f"{effect.n_values} values, neighbours joined", markup=False)
+        out.print(f"{effect.n_values} values, neighbours merged", markup=False)

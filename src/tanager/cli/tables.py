@@ -85,7 +85,7 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
         out.print()
         _print_summary(out, results, summarize(results, metric))
     if not details:
-        out.print("\nThe same of every metric: --details")
+        out.print("\nFor every metric: --details")
     partly = [f for f in results.failures if f["classifier"] not in failed]
     if partly:
         cells = plain_table("dataset", "classifier", "error", title=f"{len(partly)} failed cells")
@@ -169,7 +169,7 @@ def _print_summary(out: Console, results: Results, summary: Summary) -> None:
             f"Nemenyi: critical difference {summary.nemenyi.critical_difference:.2f}"
         )
     if scores.excluded:
-        out.print(f"left out, a cell failed: {', '.join(scores.excluded)}", markup=False)
+        out.print(f"left out because a cell failed: {', '.join(scores.excluded)}", markup=False)
 
 
 def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) -> None:

@@ -160,8 +160,8 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
     for name, style in styles.items():
         if style is not None and style not in DATE_STYLES:
             raise ConfigurationError(
-                f"dates: column {name!r} is said to be written as {style!r}. "
-                f"Allowed: {', '.join(DATE_STYLES)}.",
+                f"dates: column {name!r} was given the format {style!r}. Allowed: "
+                f"{', '.join(DATE_STYLES)}.",
                 parameter="dates",
             )
     return styles
@@ -206,7 +206,7 @@ def _find_style(name: str, texts: pa.Array, asked: str | None) -> str:
     best = [style for style, n in known.items() if n == most]
     if len(best) > 1:
         raise ConfigurationError(
-            f"dates: {name!r} may be written as {' or as '.join(best)}. Say which: "
+            f"dates: {name!r} matches several formats: {' and '.join(best)}. Choose one: "
             f"'{name}={best[0]}'.",
             parameter="dates",
         )

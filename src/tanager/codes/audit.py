@@ -125,7 +125,7 @@ def _action(
         action = finding.action if finding.action != "none" else "taken as it is"
         return action, finding.reason
     if n_values <= 1:
-        return "taken as it is", "constant: it says nothing"
+        return "taken as it is", "constant: carries no information"
     if share > DOMINATING:
         return "taken as it is", "one value dominates"
     return "taken as it is", ""
@@ -281,7 +281,7 @@ def _are_codes(texts: list[str], strays: list[str]) -> bool:
 def _judge_names(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
     share = len(distinct) / max(1, n_known)
     if n_known >= LEAST_ROWS and share > NEAR_UNIQUE:
-        reason = f"{len(distinct):,} different texts in {n_known:,} rows: they name the rows"
+        reason = f"{len(distinct):,} different texts in {n_known:,} rows: looks like an identifier"
         return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
     if n_known >= LEAST_ROWS and len(distinct) > 50 and n_known < 20 * len(distinct):
         rows = n_known / len(distinct)
@@ -320,7 +320,7 @@ def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
     # One that is repeated stands for something that rows share: a customer, a shop.
     if bool((np.diff(np.sort(values)) == 0).any()):
         return None
-    reason = "whole numbers, all different: they name the rows"
+    reason = "whole numbers, all different: looks like an identifier"
     return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
 
 

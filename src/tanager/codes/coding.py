@@ -137,7 +137,7 @@ class RawRows:
         if labels is not None and len(labels) != source.n_rows:
             raise DataError(
                 "Found input variables with inconsistent numbers of samples: the table has "
-                f"{source.n_rows} rows, the target {len(labels)} labels. Pass one label a row."
+                f"{source.n_rows} rows, the target {len(labels)} labels. Pass one label per row."
             )
         weight = sample_weight if isinstance(sample_weight, str) else None
         weights = None

@@ -98,7 +98,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if len(values) != X.shape[0]:
             raise DataError(
                 f"Found input variables with inconsistent numbers of samples: X has {X.shape[0]} "
-                f"rows, y {len(values)}. Pass one label a row."
+                f"rows, y {len(values)}. Pass one label per row."
             )
         target = target_column(values, "class")
         self.classes_ = class_array(target, dtype)

@@ -88,8 +88,8 @@ class Reading:
         for style in DATE_STYLES if self.kind == "date" else NUMBER_STYLES:
             if parse_texts(lost, self.kind, style).null_count < len(lost):
                 warnings.warn(
-                    f"Column {name!r} is read as {self.kind}s written as {self.style!r}; some are "
-                    f"written as {style!r}, and are taken as missing. Write all of them alike, or "
+                    f"Column {name!r} is read as {self.kind}s in the format {self.style!r}, but "
+                    f"some are in the format {style!r} and count as missing. Use one format, or "
                     f"convert the column to {self.kind}s first.",
                     ColumnWarning,
                     stacklevel=2,

@@ -211,7 +211,7 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
         weights = admit_array(np.asarray(sample_weight, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"sample_weight holds what is no number ({error}). Pass one number per row."
+            f"sample_weight holds a value that isn't a number ({error}). Pass one number per row."
         ) from error
     if weights.ndim == 0 and n_rows is not None:
         weights = np.full(n_rows, float(weights))
@@ -292,7 +292,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
         factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
-            f"class_weight={dict(class_weight)!r} has a weight that is no number ({error}). "
+            f"class_weight={dict(class_weight)!r} has a weight that isn't a number ({error}). "
             f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
         ) from error
     good = (factors == 0) | ((factors >= LEAST_WEIGHT) & (factors <= MOST_WEIGHT))

@@ -34,7 +34,7 @@ class LocalEngine:
         if n_jobs == 0 or not isinstance(n_jobs, Integral | None):
             raise ConfigurationError(
                 f"n_jobs={n_jobs!r} has no meaning: give a whole number of threads, None for one, "
-                "-1 for one a core.",
+                "-1 for one per core.",
                 parameter="n_jobs",
             )
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

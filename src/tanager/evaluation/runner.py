@@ -384,7 +384,7 @@ def _alone(experiment: Experiment, cell: Cell) -> dict[str, Any]:
         with _pool(experiment, 1) as pool:
             return pool.submit(_work, cell).result()
     except BrokenProcessPool:
-        error = "the worker process died, probably for want of memory"
+        error = "the worker process died, probably because it ran out of memory"
         return {**cell.facts(), "status": "failed", "error": error}
 
 

@@ -212,17 +212,16 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
             spread *= np.sqrt(1 / len(cells) + ratio)
             halves[-1] = float(stats.t.ppf(0.975, len(cells) - 1) * spread)
     meaning = (
-        f"Means over {n_cells} cells with 95 % intervals that know that training sets share "
-        "rows. Bars tell how sure each score is; the test of a pair is sharper."
+        f"Means over {n_cells} cells with 95 % intervals, corrected for overlapping training "
+        "sets. Paired tests are sharper than comparing these intervals."
     )
     if pooled:
         meaning = (
-            "Of all held-out rows of a round together, mean over rounds: how sure a score is "
-            "cannot be told."
+            "Over all held-out rows of a round, averaged over rounds; no interval can be estimated."
         )
     elif n_cells == 1:
-        meaning = "One cell: how sure a score is cannot be told."
-    better = "more is better" if scores.greater else "less is better"
+        meaning = "One cell: no interval can be estimated."
+    better = "higher is better" if scores.greater else "lower is better"
     return Intervals(
         tuple(scores.classifiers[at] for at in order),
         tuple(centers.tolist()),

@@ -128,7 +128,7 @@ class LocatedTerms(LocatedTable):
         return view
 
     def evaluate(self, free: Floats) -> tuple[float, Floats]:
-        """Return the loss of the rows to learn from, and its derivatives by the parameters."""
+        """Return the loss of the training rows, and its derivatives by the parameters."""
         fold, sets = self._fold, ALL_ROWS
         if fold is not None:
             sets = np.where((np.arange(fold.n_folds) == fold.fold) == fold.inside, 0, -1)

@@ -66,7 +66,7 @@ class LabelledTable(EqualByArrays):
         if len(self.values) > WIDE:
             joined = self.joined()
             if joined is not self:
-                note = f"{len(self.values)} values, neighbours joined: `probabilities` has all"
+                note = f"{len(self.values)} values, neighbours merged: `probabilities` has all"
                 return f"{joined}\n{note}"
         shown = self.contexts[:SHOWN]
         body = [

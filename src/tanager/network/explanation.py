@@ -19,8 +19,8 @@ from tanager.network.network import Network, network_of
 
 # Said wherever features are ranked by what they say alone.
 SPOKEN_FOR = (
-    "A feature that says much alone may add nothing to an explanation: what its parents have "
-    "said is not said again."
+    "A feature that is informative on its own may add nothing to an explanation: the information "
+    "it shares with its parents counts only for them."
 )
 MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that is left beyond the parents
 

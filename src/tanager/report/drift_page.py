@@ -58,11 +58,11 @@ def render_drift(drift: Drift, *, title: str = "Drift") -> str:
     profiles = sorted(drift.profiles, key=lambda one: one.column not in columns)
     rest = [shift for shift in drift.shifts if not shift.moved]
     sections = [
-        ("What to look at", _table(moved) if moved else "<p>Nothing.</p>"),
+        ("What changed", _table(moved) if moved else "<p>Nothing.</p>"),
         ("Classes", _classes(drift)),
         ("Columns", _columns(profiles[:MOST_COLUMNS], columns, len(profiles))),
         ("What hasn't moved", _table(rest[:MOST_ROWS], len(rest))),
-        ("How rows are compared", _method(drift)),
+        ("Method", _method(drift)),
     ]
     body = "".join(
         f'<section aria-labelledby="h{at}"><h2 id="h{at}">{name}</h2>{content}</section>'

@@ -75,14 +75,14 @@ def plot_effect(
     network = network_of(model)
     classes = tuple(network.codebook.classes.tolist())
     if len(classes) < 2:
-        raise ConfigurationError("The model knows one class only: no value speaks for it.")
+        raise ConfigurationError("The model has only one class, so no value has an effect.")
     if target is None:
         c = 1 if len(classes) == 2 else int(network.log_prior.argmax())
     else:
         c = find_class(classes, target)
     joint = NetworkInformation(network).joint(feature)
     if joint is None:
-        raise ConfigurationError(f"The table of {feature!r} is too large to be drawn.")
+        raise ConfigurationError(f"The table of {feature!r} is too large to plot.")
     at = network.codebook.domain.names.index(feature)
     column = network.codebook.columns[at]
     effect, interval = log_odds(joint, c), None

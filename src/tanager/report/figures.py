@@ -195,12 +195,12 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
     >>> classifiers = ["naive/laplace", "categorical-nb"]
     >>> results = Experiment([Dataset("t", table)], classifiers, CrossValidation(2)).run()
     >>> plot_comparison(results, "brier_score").get_xlabel()
-    'Brier score on t, less is better'
+    'Brier score on t, lower is better'
     """
     metric = metric or leading_metric(results)
     intervals = score_intervals(results, metric)
     if intervals is None:
-        raise DataError(f"no dataset has {metric!r} of every classifier: there is nothing to draw.")
+        raise DataError(f"no dataset has {metric!r} of every classifier: there is nothing to plot.")
     n = len(intervals.names)
     ax = axes(ax, 6.2, 0.8 + 0.28 * max(n, 2))
     rows = np.arange(n)

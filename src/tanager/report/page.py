@@ -32,12 +32,12 @@ def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool =
     >>> check_ending("report.pdf")
     Traceback (most recent call last):
         ...
-    tanager.errors.ConfigurationError: report.pdf: a page is HTML. Let its name end in .html.
+    tanager.errors.ConfigurationError: report.pdf: the report is HTML. Use the extension .html.
     """
     if Path(path).suffix.lower() not in (".html", ".htm", *([".md"] if card else [])):
         given = f"{option} {path}" if option else os.fspath(path)
-        also = ", or in .md for a model card as Markdown" if card else ""
-        raise ConfigurationError(f"{given}: a page is HTML. Let its name end in .html{also}.")
+        also = ", or .md for a model card as Markdown" if card else ""
+        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html{also}.")
 
 
 MAX_TICKS = 6
@@ -88,7 +88,7 @@ def _caption(results: Results, lead: str, *, many: bool) -> str:
     together = say_pooled(results)
     if together:
         said += f" {together[0].upper()}{together[1:]}."
-    return f"{said} ↓ less is better, ↑ more."
+    return f"{said} ↓ lower is better, ↑ higher is better."
 
 
 def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
@@ -271,7 +271,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
         "title": results.title(metric),
         "text": _verdict(summary),
         "scores": {
-            "caption": "Of all held-out rows of a round together, mean over rounds."
+            "caption": "Over all held-out rows of a round, averaged over rounds."
             if results.is_pooled(metric)
             else "Mean over cells.",
             "columns": ["dataset", *scores.classifiers],
@@ -293,7 +293,7 @@ def _verdict(summary: Summary) -> str:
             f"p {_p(summary.friedman.p_value)})."
         )
     if summary.scores.excluded:
-        parts.append(f"Left out, since a cell failed: {', '.join(summary.scores.excluded)}.")
+        parts.append(f"Left out because a cell failed: {', '.join(summary.scores.excluded)}.")
     return " ".join(parts)
 
 
@@ -330,7 +330,10 @@ def _figures(results: Results, summary: Summary) -> list[Figure]:
     figures = []
     if summary.nemenyi is not None and len(scores.datasets) > 1:
         ax = plot_critical_difference(scores.classifiers, summary.nemenyi)
-        caption = "Average ranks; a bar joins classifiers that do not differ by Nemenyi's test."
+        caption = (
+            "Average ranks; a bar connects classifiers that don't differ significantly by "
+            "Nemenyi's test."
+        )
         svg = to_svg(ax.figure, title=f"Average ranks on {title}")
         figures.append(Figure(svg, caption, wide=True))
     # One metric decides: the scatters of all would hide it. A scatter reads "less is better".
@@ -345,13 +348,15 @@ def _figures(results: Results, summary: Summary) -> list[Figure]:
                 loss=title,
                 labels=scores.datasets,
             )
-            caption = f"One point a dataset; above the diagonal {abridged(best)} loses less."
+            caption = (
+                f"One point per dataset; above the diagonal, {abridged(best)} has the lower loss."
+            )
             svg = to_svg(ax.figure, title=f"{title} of {best} and {other}")
             figures.append(Figure(svg, caption))
     if summary.scores.metric == "calibration_error" and scores.datasets:
         curves = {name: results.reliability(name) for name in scores.classifiers}
         svg = to_svg(plot_reliability(curves).figure, title="Calibration")
-        figures.append(Figure(svg, "All test rows of all datasets together, in 15 bins."))
+        figures.append(Figure(svg, "All test rows of all datasets pooled, in 15 bins."))
     return figures
 
 

@@ -216,7 +216,7 @@ def _read_json(path: Path) -> pa.Table:
             check_columns(table)  # also that texts are utf-8: the reader does not
             return table
     except DataError as error:
-        raise DataError(f"{error} It must hold one JSON object a line.") from error.__cause__
+        raise DataError(f"{error} It must hold one JSON object per line.") from error.__cause__
 
 
 def _check_unpacked(path: Path, n_bytes: int) -> None:

@@ -105,7 +105,7 @@ def check_text(text: str, what: str) -> str:
 
 def _not_unicode(what: str, where: str) -> DataError:
     return DataError(
-        f"{what} has a text that is no valid Unicode: {where}. Decode it with the encoding it was "
+        f"{what} has a text that isn't valid Unicode: {where}. Decode it with the encoding it was "
         "written in, or replace it."
     )
 
@@ -145,7 +145,7 @@ def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
             values = np.char.decode(values, "utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{what} has bytes that are no UTF-8 ({error}). Decode them first."
+            f"{what} has bytes that aren't valid UTF-8 ({error}). Decode them first."
         ) from error
     letters = np.ascontiguousarray(admit_array(values))
     if values.dtype.itemsize == 0 or values.size == 0:

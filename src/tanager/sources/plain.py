@@ -148,8 +148,8 @@ def cast_plain(array: pa.Array, wanted: pa.DataType, what: str) -> pa.Array:
             if wanted not in (pa.string(), pa.large_string()) or "UTF8" not in str(error):
                 raise
             raise DataError(
-                f"{what} has bytes that are no UTF-8. Decode them first, or encode them as text, "
-                "for example as hexadecimal digits."
+                f"{what} has bytes that aren't valid UTF-8. Decode them first, or encode them as "
+                "text, for example as hexadecimal digits."
             ) from error
     values = array.dictionary
     if array.type == wanted and values.null_count == 0:

@@ -31,8 +31,8 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
     ):
         if given != usual:
             raise ConfigurationError(
-                f"{name}={given!r} says how a CSV file is written, and this table is none. "
-                "Leave it out."
+                f"{name}={given!r} applies only to CSV files, and this table isn't one. Leave "
+                "it out."
             )
     return without_texts(source, style.na_values) if style.na_values else source
 

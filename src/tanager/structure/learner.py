@@ -49,7 +49,7 @@ class FitPlan:
     joint_tables : JointTables or None
         Tables that were learned together with the structure.
     rows : Rows or None
-        The rows to learn from, with the features' own codes.
+        The training rows, with the features' own codes.
     groups : tuple of Groups, or None
         Groups of each feature's values by which it is read as a parent; counts that a
         structure learner is given are of these groups. None where parents are read value

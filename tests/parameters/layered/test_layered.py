@@ -352,7 +352,7 @@ def test_a_fine_table_is_read_by_joined_neighbours(fitted):
     ends = [np.flatnonzero(np.isclose(fine[0], one))[0] for one in coarse[0]]
     np.testing.assert_allclose(fine[:, ends], coarse)
     assert len(str(table).splitlines()[1]) < 40 * len(joined.values)
-    assert "neighbours joined" in str(table)
+    assert "neighbours merged" in str(table)
     assert table.joined(len(table.values)) is table
 
 

@@ -345,7 +345,7 @@ def test_neighbours_are_pooled_by_weight():
 
 @pytest.mark.parametrize("name", ["page.pdf", "page", "page.HTML.txt"])
 def test_a_name_that_promises_no_page_is_refused_before_any_work(tree, people, tmp_path, name):
-    with pytest.raises(ConfigurationError, match=r"a page is HTML\. Let its name end in \.html"):
+    with pytest.raises(ConfigurationError, match=r"the report is HTML\. Use the extension \.html"):
         tree.report(tmp_path / name, people, "income")
     assert list(tmp_path.iterdir()) == []
 
