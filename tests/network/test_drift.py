@@ -10,7 +10,8 @@ from scipy import stats
 
 import tanager
 from tanager import BayesNetClassifier
-from tanager.errors import ColumnWarning, ConfigurationError, ModelFileError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError, ModelFileError
+from tanager.network import Network
 from tanager.network.drift import Shift, _compare_shares, _correct, _exceedance, _test_pair
 from tanager.network.recalibration import Recalibration, estimate_shares, recalibrate
 from tanager.network.reference import LEVELS, Watch, check_reference
@@ -359,7 +360,58 @@ def test_weights_count_as_rows():
         assert a.tolist() == b.tolist()
 
 
+# Edited networks
+
+
+def edited_table(n=400):
+    rng = np.random.default_rng(1)
+    X = pa.table({name: rng.choice(list("pqr"), n) for name in "abcd"})
+    return X, np.where((X["a"].to_numpy() == "p") ^ (rng.random(n) < 0.1), "k", "l")
+
+
+@pytest.mark.parametrize("edit", [{"forbid": True}, {"effect": {"p": 3.0}}])
+@pytest.mark.parametrize("labelled", [False, True])
+def test_edits_are_no_drift(edit, labelled, tmp_path):
+    X, y = edited_table()
+    network = BayesNetClassifier("naive", "laplace").fit(X, y).network_.edit("a", **edit)
+    network.save(tmp_path / "m.tanager")
+    loaded = Network.load(tmp_path / "m.tanager")
+    for one in (network, loaded):
+        found = one.drift(X, y if labelled else None)
+        assert not found.moved
+        assert found.familiarity == ()
+        assert sum(found.shares) == pytest.approx(1)
+    moved = changed(X, "b", ["p"] * 400)
+    assert loaded.drift(moved, y if labelled else None).columns == ("b",)
+
+
+def test_familiarity_is_not_told_by_the_scores_of_another_network():
+    X, y = edited_table()
+    network = BayesNetClassifier("naive", "laplace").fit(X, y).network_
+    edited = network.edit("a", forbid=True)
+    with pytest.raises(ConfigurationError, match="edited after its fit"):
+        edited.familiarity(X)
+    assert network.familiarity(X).mean() == pytest.approx(0.5, abs=0.1)
+    assert edited.surprise(X).shape == (400, 4)
+
+
+def test_options_of_drift_that_are_no_numbers_and_columns_that_are_not_there(customers):
+    clf, X, _ = customers
+    for options in ({"alpha": "a"}, {"least": None}):
+        with pytest.raises(ConfigurationError, match="a number from 0 to below 1"):
+            clf.drift(X, **options)
+    with pytest.raises(DataError, match="no column 'Contrakt' of true classes"):
+        clf.drift(X, "Contrakt")
+
+
 # The model file
+
+
+def test_the_largest_numbers_travel_in_the_model_file(tmp_path):
+    X = pa.table({"a": [1e305, -1e305] * 20})
+    clf = BayesNetClassifier("naive", "laplace").fit(X, ["k", "l"] * 20)
+    clf.network_.save(tmp_path / "m.tanager")
+    assert Network.load(tmp_path / "m.tanager").drift(X) == clf.drift(X)
 
 
 def test_the_reference_travels_in_the_model_file(customers, tmp_path):
@@ -393,6 +445,8 @@ def test_networks_without_a_reference_say_what_is_missing(customers):
         lambda d: d.update(scores=[1.0]),
         lambda d: d["bounds"].__setitem__(0, [4, 3, 2, 1]),
         lambda d: d.update(assumed=[5.0, 5.0]),
+        lambda d: d.update(estimated=[1.0]),
+        lambda d: d.update(classes=[0, 0]),
         lambda d: d["cells"][0].__setitem__(0, -1),
         lambda d: d.update(pair_counts="text"),
     ],

@@ -236,5 +236,8 @@ def test_an_edited_network_is_still_compared_with_its_training_rows(fitted):
     for feature, parents in network.structure.parents.items():
         for parent in parents:
             edited = network.without_edge(parent, feature)
-            assert edited.reference == network.reference
+            assert edited.reference.pairs == network.reference.pairs
+            assert [c.tolist() for c in edited.reference.cells] == [
+                c.tolist() for c in network.reference.cells
+            ]
             assert edited.drift(table).n_rows == network.drift(table).n_rows

@@ -20,7 +20,9 @@ from tanager.codes import Chunk, Codebook, Column, MatchedTable, NumericColumn, 
 from tanager.codes.columns import show_cuts
 from tanager.codes.hashing import row_hash
 from tanager.engines import Engine
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import nearest as near
+from tanager.network.decisions import is_number
 from tanager.network.recalibration import (
     Recalibration,
     calibration_test,
@@ -148,11 +150,16 @@ def measure_drift(
     """Compare a table with the training rows, in one read; see `Network.drift`."""
     reference = reference_of(network)
     for name, value in (("alpha", alpha), ("least", least)):
-        if not 0 <= value < 1:
+        if not (is_number(value) and 0 <= value < 1):
             raise ConfigurationError(f"{name}={value!r}. Allowed: a number from 0 to below 1.")
     watches, codebook = network.watching
     target = y if isinstance(y, str) else None
     table = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
+    if target is not None and target not in table.source.names:
+        raise DataError(
+            f"The table has no column {target!r} of true classes. Its columns: "
+            f"{listed(table.source.names)}.{near(target, table.source.names)}"
+        )
     labels = None if y is None or target is not None else codebook.encode_labels(y)
     n_rows = table.source.n_rows
     if labels is not None and len(labels) != n_rows:
@@ -292,8 +299,10 @@ def _judge(
     if labelled:
         counted = _test_counts(reference, found.classes, codebook)
         shares = found.classes / found.classes.sum()
-        tests += [counted, *_test_calibration(posteriors, labels, reference, codebook)]
-    else:
+        tests.append(counted)
+        if not reference.edited:
+            tests += _test_calibration(posteriors, labels, reference, codebook)
+    elif not reference.edited:
         tests.append(by_em)
     familiar: tuple[float, ...] = ()
     if len(reference.scores):
@@ -547,7 +556,7 @@ def _test_shares(
     best = log_likelihood_of(shares, posteriors, assumed)
     error = 1 + len(posteriors) / float(reference.classes.sum())
     p_values, effects = [], []
-    for usual in (expected, reference.estimated):
+    for usual in [expected] if reference.edited else [expected, reference.estimated]:
         gain = 2 * (best - log_likelihood_of(usual, posteriors, assumed)) / error
         p_values.append(float(chdtrc(max(int((usual > 0).sum()) - 1, 1), max(gain, 0.0))))
         effects.append(float(np.abs(shares - usual).sum()) / 2)

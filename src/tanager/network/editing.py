@@ -141,12 +141,11 @@ def without_edge(network: Network, parent: str, feature: str, note: Edit) -> Net
 def _noted(edited: Network, before: Network, note: Edit) -> Network:
     """Return the edited network with the edit at the end of its history."""
     when = note.when or datetime.now(UTC).isoformat(timespec="seconds")
-    # How sure the tables were, and what held-out rows were told, is no longer so.
+    # How sure the tables were, and what they said of training and held-out rows, is no longer so.
     tables = replace(edited.tables, spread=None)
     history = (*before.history, replace(note, when=when))
-    return replace(
-        edited, tables=tables, history=history, calibration=None, reference=before.reference
-    )
+    reference = before.reference and before.reference.after_edit(edited.log_prior)
+    return replace(edited, tables=tables, history=history, calibration=None, reference=reference)
 
 
 def _check(network: Network, feature: str) -> None:

@@ -294,7 +294,13 @@ class Network(Decides):
         from tanager.network.reference import log_probability, read_familiar, reference_of
 
         require_probabilities(self)
-        reference, rows = reference_of(self), read_familiar(self, X)
+        reference = reference_of(self)
+        if reference.edited:
+            raise ConfigurationError(
+                "The network was edited after its fit, so how probable it finds the training rows "
+                "isn't known. Ask the network as it was before, or use log_probability or surprise."
+            )
+        rows = read_familiar(self, X)
         return reference.familiarity(log_probability(self, rows))
 
     def surprise(self, X: Any) -> Floats:

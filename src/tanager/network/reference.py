@@ -13,6 +13,7 @@ For pairs, the model's own codes are joined to at most `MOST_GROUPS` groups of a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,7 +52,8 @@ class Reference:
     classes: Floats  # (n_classes,): rows of each class
     expected: Floats  # the class shares of rows to come: those of training, or ``class_prior``
     assumed: Floats  # the shares that posteriors assume: the expected ones times ``class_weight``
-    estimated: Floats  # the shares of training rows as `estimate_shares` finds them
+    # The shares of training rows as `estimate_shares` finds them; empty of an edited network
+    estimated: Floats
     calibration: Floats  # (n_classes, 2): intercept and slope of each class's `Recalibration`
     ends: tuple[Floats, ...]  # for each feature a number's intervals; empty where cells are codes
     cells: tuple[Floats, ...]  # for each feature the rows in each cell, (K + 3,)
@@ -60,6 +62,16 @@ class Reference:
     pair_counts: Floats  # (n_pairs, MOST_GROUPS, MOST_GROUPS): rows of a sample by both groups
     class_counts: Floats  # (n_features, MOST_GROUPS, n_classes): its rows by group and class
     scores: Floats  # quantiles of its log P(x) at `LEVELS`; empty where scores are no probabilities
+
+    @property
+    def edited(self) -> bool:
+        """Whether the network was edited since: what it said of the training rows isn't known."""
+        return not len(self.estimated)
+
+    def after_edit(self, log_prior: Floats) -> Reference:
+        """Return what stays true of an edited network: the counts of training rows."""
+        nothing, assumed = np.zeros(0), np.exp(log_softmax(log_prior, axis=0))
+        return replace(self, assumed=assumed, estimated=nothing, scores=nothing)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Reference) and self.to_dict() == other.to_dict()
@@ -296,8 +308,11 @@ def check_reference(data: Any, codebook: Codebook) -> Reference | None:
     need(isinstance(data, dict), "the reference is not an object")
     columns, n_classes = codebook.columns, len(codebook.classes)
     n = len(columns)
-    names = "classes", "expected", "assumed", "estimated"
-    classes, expected, assumed, estimated = (_numbers(data.get(k), n_classes, k) for k in names)
+    names = "classes", "expected", "assumed"
+    classes, expected, assumed = (_numbers(data.get(k), n_classes, k) for k in names)
+    estimated = _numbers(data.get("estimated"), None, "estimated")
+    need(len(estimated) in (0, n_classes), "the reference's estimated are malformed")
+    need(bool(classes.sum() > 0), "the reference has no rows")
     found = as_list(data.get("calibration"), "the reference's calibration")
     need(len(found) == n_classes, "the reference's calibration is of other classes")
     calibration = [_numbers(one, 2, "calibration") for one in found]
@@ -325,7 +340,8 @@ def check_reference(data: Any, codebook: Codebook) -> Reference | None:
     need(bool((np.diff(scores) >= 0).all()), "the reference's scores descend")
     counted = [classes, expected, assumed, estimated, pair_counts, by_class, *cells]
     need(all(bool((one >= 0).all()) for one in counted), "the reference has a negative count")
-    good = all(abs(float(one.sum()) - 1) < 1e-6 for one in (expected, assumed, estimated))
+    shares = (expected, assumed, *([estimated] if len(estimated) else []))
+    good = all(abs(float(one.sum()) - 1) < 1e-6 for one in shares)
     need(good, "the reference's shares don't sum to one")
     return Reference(
         classes,
@@ -352,6 +368,6 @@ def _lists(data: Mapping[str, Any], name: str, n: int) -> list[Any]:
 def _numbers(data: Any, n: int | None, name: str) -> Floats:
     """Return finite numbers, n of them where that is known."""
     found = as_list(data, f"the reference's {name}")
-    good = all(type(x) in (int, float) and abs(x) < 1e300 for x in found)
+    good = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in found)
     need(good and (n is None or len(found) == n), f"the reference's {name} are malformed")
     return np.array(found, np.float64)
