@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network import files
+from tanager.network.uncertainty import Calibration
 from tanager.parameters import Laplace
 from tanager.parameters.spread import LEVELS
 
@@ -275,3 +277,12 @@ def _write(path, metadata, header, tensors):
     text = json.dumps(header)
     metadata = {**metadata, "header": text, "sha256": files.checksum(text, tensors)}
     path.write_bytes(files._pack(metadata, tensors))
+
+
+def test_a_class_that_was_held_impossible_is_no_matter_of_few_rows():
+    X, y = [["a"], ["b"]] * 50, [0, 1] * 50
+    clf = BayesNetClassifier("naive", "ml").fit(X, y)
+    said = np.tile([0.0, -2000.0], (100, 1))
+    calibration = Calibration.of(said, np.array(y), np.ones(100))
+    clf.network_ = replace(clf.network_, calibration=calibration)
+    assert "always inside" not in repr(clf.predict_set([["a"]]))

@@ -422,3 +422,32 @@ def test_an_unfitted_classifier_says_so():
     ):
         with pytest.raises(NotFittedError):
             ask(BayesNetClassifier())
+
+
+def test_costs_with_names_that_would_be_ignored_are_refused():
+    pl = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 5, ["no", "yes"] * 5)
+    named = {"yes": [0, 1], "no": [5, 0]}
+    for costs in (pl.DataFrame(named), pa.table(named)):
+        with pytest.raises(ConfigurationError, match="none for its actions"):
+            clf.decide([["a"]], costs)
+    for costs in ({"go": 1, "stay": 2}, "absolute"):
+        with pytest.raises(ConfigurationError, match="actions of their own"):
+            clf.decide([["a"]], costs, actions=["x", "y"])
+
+
+def test_actions_may_be_tuples():
+    clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 5, ["no", "yes"] * 5)
+    costs = {("go", 1): {"no": 0, "yes": 1}, ("stay", 2): {"no": 1, "yes": 0}}
+    found = clf.decide([["a"], ["b"]], costs)
+    assert found.actions.tolist() == [("go", 1), ("stay", 2)]
+    assert "('go', 1) 1, ('stay', 2) 1" in repr(found)
+
+
+def test_one_name_is_a_name_and_not_its_letters():
+    X = [["rain", "cold"], ["sun", "warm"]] * 10
+    clf = BayesNetClassifier("naive", "laplace").fit(X, [0, 1] * 10)
+    row = {"x0": "rain", "x1": "cold"}
+    assert clf.nearest(row, fixed="x0") == clf.nearest(row, fixed=["x0"])
+    assert clf.next_question({}, among="x1").plan == ("x1",)

@@ -128,3 +128,9 @@ def test_of_the_default_with_numbers():
     found = network.sensitivity({"class": 1}, {"x0": Interval(0.5, 1.0)}, n=5)
     assert len(found.entries) == 5
     assert not found.left_out
+
+
+@pytest.mark.parametrize("evidence", [[1], np.zeros((1, 4)), "x0=a"])
+def test_evidence_that_is_no_mapping_is_refused(evidence):
+    with pytest.raises(ConfigurationError, match="evidence must be a mapping"):
+        learned("naive").sensitivity({"class": 1}, evidence)

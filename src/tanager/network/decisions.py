@@ -68,7 +68,10 @@ class Costs(EqualByArrays):
         """Return the decisions on rows from log P(class, row), which is overwritten."""
         expected = self.expected(posterior(log_joint))
         kinds = {type(action) for action in self.actions}
-        labels = np.array(self.actions, dtype=None if len(kinds) == 1 else object)
+        labels: NDArray[Any] = np.empty(len(self.actions), object)
+        labels[:] = self.actions  # element by element: an action may be a tuple
+        if len(kinds) == 1 and tuple not in kinds:
+            labels = np.array(self.actions)
         return Decisions(labels[self.best(expected)], expected, self.actions)
 
 
@@ -109,9 +112,7 @@ class Decisions(EqualByArrays):
         return len(self.actions)
 
     def __repr__(self) -> str:
-        counts = ", ".join(
-            f"{name} {np.count_nonzero(self.actions == name)}" for name in self.names
-        )
+        counts = ", ".join(f"{name} {self.actions.tolist().count(name)}" for name in self.names)
         return f"Decisions({len(self):,} rows: {counts})"
 
 
@@ -285,6 +286,12 @@ class Decides:
 def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = None) -> Costs:
     """Return costs as they may be given to `Decides.decide`; "error" is one where it's wrong."""
     classes = network.codebook.classes
+    if actions is not None and (isinstance(costs, str | Mapping) or hasattr(costs, "columns")):
+        raise ConfigurationError(
+            "actions= names the rows of an array, and these costs have actions of their own. Leave "
+            "it out.",
+            parameter="actions",
+        )
     if isinstance(costs, Costs):
         return costs
     if isinstance(costs, str):
@@ -309,6 +316,12 @@ def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = Non
         given: list[tuple[Any, Any]] = list(zip(list(costs.index), rows, strict=True))
     elif isinstance(costs, Mapping):
         given = list(costs.items())
+    elif hasattr(costs, "columns"):
+        raise ConfigurationError(
+            "This table of costs has names for its classes and none for its actions. Give a pandas "
+            "DataFrame with actions as its index, a mapping, or an array.",
+            parameter="costs",
+        )
     else:
         labels = classes.tolist()
         names = labels if actions is None else list(actions)

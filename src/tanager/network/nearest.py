@@ -107,6 +107,7 @@ def find_nearest(
 def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Codes]:
     """Return the features that may change, each with the codes that it may change to."""
     names = network.structure.names
+    fixed = [fixed] if isinstance(fixed, str) else list(fixed)
     for name in fixed:
         find_feature(names, name, "fixed")
     out = {}

@@ -143,7 +143,8 @@ def find_questions(
     price = read_prices(network, prices)
     wanted = None
     if among is not None:
-        wanted = {find_feature(network.structure.names, name, "among") for name in among}
+        few = [among] if isinstance(among, str) else among
+        wanted = {find_feature(network.structure.names, name, "among") for name in few}
     most = inf if budget is None else _number(budget, "budget")
     asked = _Asked(network, one_row(network, row), costs, price, most, wanted)
     names = network.structure.names

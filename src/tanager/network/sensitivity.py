@@ -125,6 +125,12 @@ def find_sensitivity(
     network: Network, target: Mapping[str, Any], evidence: Mapping[str, Any] | None, n: int
 ) -> Sensitivity:
     """Answer `Network.sensitivity`."""
+    if not (evidence is None or isinstance(evidence, Mapping)):
+        raise ConfigurationError(
+            "evidence must be a mapping from names to values, such as {'smoker': 'yes'}; got "
+            f"{type(evidence).__name__}.",
+            parameter="evidence",
+        )
     given = dict(evidence or {})
     if not isinstance(target, Mapping) or not target or set(target) & set(given):
         raise ConfigurationError(

@@ -214,7 +214,7 @@ class PredictionSets:
             )
         self.coverage, self.classes = check_share("coverage", coverage), network.codebook.classes
         scores = network.calibration.thresholds(self.coverage, per_class=per_class)
-        self.thresholds = np.exp(-scores)
+        self.thresholds, self._few = np.exp(-scores), self.classes[np.isinf(scores)].tolist()
         self.members = chances >= self.thresholds * (1.0 - 1e-12)
 
     @property
@@ -237,7 +237,7 @@ class PredictionSets:
                 f"{empty:,} empty: no class is as probable as the own class of "
                 f"{self.coverage:.0%} of the held-out rows was."
             )
-        few = self.classes[self.thresholds == 0].tolist()
+        few = self._few
         if few:
             needed = int(np.ceil(self.coverage / (1.0 - self.coverage) * (1.0 - 1e-9)))
             parts.append(
