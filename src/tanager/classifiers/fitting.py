@@ -298,7 +298,7 @@ def _plan(
         limits = constraints.resolve(codebook.domain.names, codebook.target.name)
     if options["monotonic"] and not isinstance(learner, GroupedLearner):
         raise ConfigurationError(
-            f"parameters={options['parameters']!r} can't be monotonic. Use parameters='layered'.",
+            f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'.",
             parameter="monotonic",
         )
     signs = read_signs(options["monotonic"], codebook)
