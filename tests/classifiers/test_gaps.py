@@ -276,3 +276,16 @@ def test_a_column_without_a_value_and_one_class_are_no_obstacle(parameters):
     assert np.isfinite(clf.predict_proba(X)).all()
     alone = BayesNetClassifier("tan", parameters, missing="marginalize").fit(X, np.zeros(200))
     assert (alone.predict_proba(X) == 1.0).all()
+
+
+@pytest.mark.parametrize("parameters", ["layered", "discriminative"])
+def test_a_rare_class_is_predicted_as_often_as_it_is_there(parameters):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    y = np.zeros(3000, int)
+    y[np.argsort(X[:, 0] + X[:, 1] * (X[:, 2] > 0) + 0.7 * rng.normal(size=3000))[-15:]] = 1
+    X[rng.random(X.shape) < 0.2] = np.nan
+    options = {} if parameters == "layered" else {"structure": "tan", "parameters": parameters}
+    model = BayesNetClassifier(missing="marginalize", random_state=0, **options).fit(X, y)
+    assert model.predict_proba(X)[:, 1].sum() == pytest.approx(15, rel=0.01)
+    assert model.predict_proba(np.full((1, 5), np.nan))[0, 1] == pytest.approx(0.005, abs=0.005)

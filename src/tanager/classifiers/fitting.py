@@ -32,6 +32,7 @@ from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
 from tanager.engines import FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
+from tanager.loglinear.offsets import fit_offsets
 from tanager.network import Network
 from tanager.network.reference import measure_reference
 from tanager.network.uncertainty import Calibration
@@ -248,7 +249,14 @@ class Fit:
         sums, seen, before = self.counts.classes, self.observed.classes, tables
         shares = class_shares(options["class_prior"], classes, sums)
         asked = shares, options["class_weight"], classes, sums
-        tables = set_class_prior(tables, *asked, counted=isinstance(learner, CountLearner))
+        counted = isinstance(learner, CountLearner)
+        if self.filled is not self.counts and not counted:
+            # Trained on completed rows, a network predicts a rare class of the rows themselves
+            # too often or too rarely.
+            said = Network(self.codebook, structure, tables).log_joint_of_codes
+            log_prior = tables.log_prior + fit_offsets(self.rows, said, sums, self.context)
+            tables = replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))
+        tables = set_class_prior(tables, *asked, counted=counted)
         prior_network = network_prior(options["prior"])
         history = () if prior_network is None else prior_network.history
         held, calibration = before.held_out, None
