@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError
 from tanager.network import Interval, OneOf
 from tanager.parameters import DenseTable
 
@@ -134,3 +134,13 @@ def test_of_the_default_with_numbers():
 def test_evidence_that_is_no_mapping_is_refused(evidence):
     with pytest.raises(ConfigurationError, match="evidence must be a mapping"):
         learned("naive").sensitivity({"class": 1}, evidence)
+
+
+def test_an_impossible_target_is_not_called_impossible_evidence():
+    network = learned("naive")
+    table = {"0": {"a": 0.5, "b": 0.5, "c": 0.0}, "1": {"a": 0.2, "b": 0.3, "c": 0.5}}
+    network = network.with_table("x0", table)
+    with pytest.raises(DataError, match=r"target=.* is impossible given the evidence"):
+        network.sensitivity({"class": 0}, {"x0": "c"})
+    with pytest.raises(DataError, match="The evidence is impossible"):
+        network.sensitivity({"x1": "a"}, {"x0": "c", "class": 0})

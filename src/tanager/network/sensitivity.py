@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
 from tanager.network.evidence import LEAST, check_count, class_name, read_evidence
-from tanager.network.queries import ask
+from tanager.network.queries import IMPOSSIBLE, ask, refuse_impossible
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -139,7 +139,13 @@ def find_sensitivity(
         )
     check_count("n", n, 1)
     both = {**given, **target}
+    refuse_impossible(np.array([network.log_probability(given)]))
     chance = _chance(network, target, given)
+    if network.log_probability(both) < IMPOSSIBLE:
+        raise DataError(
+            f"target={target!r} is impossible given the evidence: its probability is zero, and has "
+            "no derivative here. Ask about another value."
+        )
     label, entries, left_out = class_name(network), [], []
     classes = tuple(map(str, network.codebook.classes))
     structure = network.structure
