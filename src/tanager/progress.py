@@ -44,7 +44,7 @@ def one_of_many() -> Iterator[None]:
 
 
 class LongWork(Progress):
-    """Silent, but work that takes long is told of once, as a warning in the log."""
+    """Silent, but log a warning once if the work takes long."""
 
     def __init__(self, after: float = LONG) -> None:
         self._began = time.perf_counter()

@@ -26,7 +26,7 @@ def files(tmp_path_factory):
 def test_quiet_where_nothing_moved(files, capsys):
     assert call("drift", files / "m.tanager", files / "new.csv") == 0
     out = capsys.readouterr().out
-    assert "nothing to look at" in out
+    assert "no drift found" in out
 
 
 def test_what_moved_is_named_with_code_3(files, capsys):

@@ -86,11 +86,11 @@ def drift(
 def _print(found: Drift) -> None:
     out = console()
     moved = found.moved
-    head = f"{found.n_rows:,} rows against {found.n_training:,} of training: "
+    head = f"{found.n_rows:,} rows compared with {found.n_training:,} training rows: "
     if not moved:
-        out.print(f"{head}nothing to look at in {len(found.shifts)} tests.", markup=False)
+        out.print(f"{head}no drift found in {len(found.shifts)} tests.", markup=False)
         return
-    out.print(f"{head}{len(moved)} of {len(found.shifts)} tests moved.", markup=False)
+    out.print(f"{head}{len(moved)} of {len(found.shifts)} tests found drift.", markup=False)
     table = plain_table("what", "how", "effect", "p", "", left=(0, 1, 4))
     for shift in moved[:SHOWN]:
         p = "< 0.001" if shift.p_value < 0.001 else f"{shift.p_value:.3f}"

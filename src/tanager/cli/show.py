@@ -181,7 +181,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
         f"missing     {'a separate value' if facts['missing'] == 'value' else 'marginalized'}",
     ]
     if facts["rows"]:
-        lines.append(f"rows        {facts['rows']:,} of training data")
+        lines.append(f"trained on  {facts['rows']:,} rows")
     lines += [f"column      {name} {how}" for name, how in facts["readings"].items()]
     lines += [f"monotonic   {how} along {name}" for name, how in facts["monotonic"].items()]
     lines += [f"edited      {edit}" for edit in facts["history"]]

@@ -69,7 +69,9 @@ def render_drift(drift: Drift, *, title: str = "Drift") -> str:
         for at, (name, content) in enumerate(sections)
     )
     lead = f"{drift.n_rows:,} rows compared with the {drift.n_training:,} the model was fitted to: "
-    lead += f"{len(moved)} of {len(drift.shifts)} tests moved." if moved else "nothing moved."
+    lead += (
+        f"{len(moved)} of {len(drift.shifts)} tests found drift." if moved else "no drift found."
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -258,7 +258,7 @@ def _score_tile(scores: dict[str, Any], measured: str, *, flattering: bool) -> s
         f"<div class='tile'><h3>How good is it?</h3>{note}<div class='score'>{''.join(lines)}</div>"
         "<p class='quiet'>Lower is better. "
         f"95 % interval of the log-loss: ±{2 * scores['se']:.3f}. "
-        "The baselines see numbers in ten bins; class frequencies ignore all features."
+        "Baselines are cross-validated on these rows, with numbers in ten bins."
         f"{quiet}</p></div>"
     )
 
