@@ -25,9 +25,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.default import frames  # noqa: E402
 from benchmarks.measuring import KeptRuns, markdown, publish  # noqa: E402
 from benchmarks.order_based import read  # noqa: E402
+from benchmarks.small_tables import frames  # noqa: E402
 from tanager import BayesNetClassifier  # noqa: E402
 from tanager.network import NetworkInformation  # noqa: E402
 
