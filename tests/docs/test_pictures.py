@@ -57,8 +57,15 @@ def test_every_picture_is_shown_somewhere():
         assert f"pictures/{file.name}" in pages, file.name
 
 
-@pytest.mark.parametrize("page", [DOCS / "index.md", ROOT / "README.md"], ids=lambda p: p.name)
-def test_the_documentation_opens_with_a_network_an_explanation_and_a_calibration_curve(page):
-    opening = page.read_text(encoding="utf-8").split("```")[0]
-    for name in ("network", "explanation", "calibration"):
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        (DOCS / "index.md", ("network", "explanation", "calibration")),
+        (ROOT / "README.md", ("network",)),
+    ],
+    ids=["index", "readme"],
+)
+def test_the_documentation_opens_with_pictures_of_a_model(page, names):
+    opening = "\n".join(page.read_text(encoding="utf-8").splitlines()[:30])
+    for name in names:
         assert f"pictures/opening-{name}.svg" in opening
