@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -373,7 +374,8 @@ def test_more_than_16_mib_of_label_text(make):
     clf = BayesNetClassifier("naive", "laplace").fit(X, labels)
     assert clf.score(X, labels) == 1.0
     first = BayesNetClassifier("naive", "laplace").partial_fit(X[:10], labels[:10])
-    assert first.partial_fit(X[10:], labels[10:]).network_ == clf.network_
+    whole = replace(clf.network_, reference=None)  # which rows added later don't have
+    assert first.partial_fit(X[10:], labels[10:]).network_ == whole
 
 
 def test_arrow_columns_in_a_dict():

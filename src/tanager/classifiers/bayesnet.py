@@ -208,7 +208,8 @@ class BayesNetClassifier(NetworkPredictor):
         The first call learns codes and structure from its rows, as `fit` does; later calls,
         and calls after `fit`, keep both and add counts. Values that the first rows didn't have
         stay unknown. For parameters from counts alone: ``"hdp"``, ``"m-estimate"``,
-        ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``.
+        ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``. `drift` and `familiarity` need a
+        model that was fitted in one go.
 
         Parameters
         ----------
@@ -243,7 +244,8 @@ class BayesNetClassifier(NetworkPredictor):
         shares = class_shares(self.class_prior, classes, sums)
         given = shares, self.class_weight, classes, sums
         tables = set_class_prior(tables, *given, counted=True)
-        network = replace(self.network_, tables=tables)
+        # What drift compares with is the first rows' alone: better none than half of it.
+        network = replace(self.network_, tables=tables, reference=None)
         self.network_, self._kept_counts = network, kept
         self.info_ = self.info_.grown(rows.n_rows, context.info)
         return self
