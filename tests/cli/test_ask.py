@@ -115,5 +115,6 @@ def test_ask_says_what_the_answer_depends_on(model, network, capsys):
     assert found == json.loads(json.dumps(expected.to_dict()))
     assert call("ask", model, *asked) == 0
     assert "P(churn=Yes | contract=monthly) = " in capsys.readouterr().out
+    assert call("ask", model, *asked, "--best", "2") == 2
     assert call("ask", model, "churn", "--sensitivity") == 2
     assert "NAME=VALUE" in capsys.readouterr().err

@@ -296,6 +296,10 @@ def test_predict_writes_how_sure_it_is(folder, tmp_path, said):
     assert written["set"].to_pylist() == ["|".join(one) for one in sets]
     assert written["prediction"].to_pylist() == clf.predict(rows, abstain=0.7).tolist()
     said()
+    assert call("predict", model, folder / "t.parquet", "--per-class", "--drop", "id") == 2
+    assert "--per-class is for prediction sets: give --set too" in said().err
+    assert call("predict", model, folder / "t.parquet", "--set", "90", "--drop", "id") == 2
+    assert "--set=90.0. Allowed: a number between 0 and 1" in said().err
     assert call("predict", model, folder / "t.parquet", "--interval", "2", "--drop", "id") == 2
     assert "--interval=2.0. Allowed: a number between 0 and 1" in said().err
     assert (

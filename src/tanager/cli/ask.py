@@ -81,6 +81,8 @@ def ask(
 
     network = Network.load(model)
     evidence = read_given(network, given or [])
+    if (next_ is not None) + (best is not None) + sensitivity > 1:
+        raise ConfigurationError("--best, --next and --sensitivity are three questions: give one.")
     if next_ is not None:
         table, prices = (None, {}) if costs is None else read_costs_file(network, costs)
         questions = network.next_question(

@@ -196,9 +196,12 @@ class Sureness(NamedTuple):
         """Return the columns that this adds; refuse what isn't allowed."""
         from tanager.network.uncertainty import check_share
 
-        for name, value in (("--interval", self.interval), ("--abstain", self.abstain)):
+        if self.per_class and self.coverage is None:
+            raise ConfigurationError("--per-class is for prediction sets: give --set too.")
+        shares = {"interval": self.interval, "set": self.coverage, "abstain": self.abstain}
+        for name, value in shares.items():
             if value is not None:
-                check_share(name, value)
+                check_share(f"--{name}", value)
         labels = network.codebook.classes.tolist() if self.interval is not None else []
         names = [f"{end}_{label}" for label in labels for end in ("low", "high")]
         return names if self.coverage is None else [*names, "set"]
