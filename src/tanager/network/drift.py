@@ -130,11 +130,13 @@ class Drift:
         return pd.DataFrame(self.shifts, columns=Shift._fields)
 
     def __str__(self) -> str:
-        head = f"{self.n_rows:,} rows against {self.n_training:,} of training"
+        head = f"{self.n_rows:,} rows compared with {self.n_training:,} training rows"
         if not self.moved:
-            return f"{head}: nothing to look at in {len(self.shifts)} tests"
+            return f"{head}: no drift found in {len(self.shifts)} tests"
         lines = [f"{s.kind:<12} {' × '.join(s.columns)}: {s.words}" for s in self.moved]
-        return "\n".join([f"{head}: {len(self.moved)} of {len(self.shifts)} tests moved", *lines])
+        return "\n".join(
+            [f"{head}: {len(self.moved)} of {len(self.shifts)} tests found drift", *lines]
+        )
 
 
 def measure_drift(

@@ -106,12 +106,12 @@ def test_weighted_rows_are_not_recognised_and_nothing_is_said_of_them(people):
         predict_held_out(clf, read_rows(clf.network_, people, "income"), folds=0).own_rows is None
     )
     page = render_report(clf, people, "income")
-    assert "passed to this report. They must not be part of the training data." in page
+    assert "The scores are valid only if none of them was used in training." in page
 
 
 def test_a_part_of_the_rows_is_not_said_to_be_new(tree, people):
     page = render_report(tree, people.slice(1), "income")
-    assert "that differ from the training data as a whole" in page
+    assert "other than the training data" in page
 
 
 def test_rows_that_were_added_are_counted_and_no_longer_recognised(people):

@@ -44,13 +44,13 @@ def how_measured(held: HeldOutRows, n_rows: int, n_source: int, *, edited: bool)
         )
     if held.own_rows is None:
         return (
-            f"Measured on {rows} passed to this report. They must not be part of the training data."
+            f"Measured on {rows}. The scores are valid only if none of them was used in training."
         )
     if held.own_rows:
         return f"Measured on the training data itself ({rows}): expect worse on new rows."
     return (
-        f"Measured on {rows} that differ from the training data as a whole. None of them may "
-        "be part of it."
+        f"Measured on {rows} other than the training data. The scores are valid only if none of "
+        "them was used in training."
     )
 
 
