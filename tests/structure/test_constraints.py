@@ -324,3 +324,20 @@ def test_limits_of_no_constraints_allow_everything():
     limits = Limits.none(NAMES)
     assert limits.arrange([3, 1, 0, 2, 4]).tolist() == [3, 1, 0, 2, 4]
     assert limits.moral(range(5)).required == ((),) * 5
+
+
+def test_the_default_gives_a_feature_as_many_parents_as_are_required():
+    """Five required parents, joined among themselves; a given number of parents holds."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (200, 7))
+    rows = [{f"f{i}": str(v) for i, v in enumerate(row)} for row in codes]
+    y = (codes[:, 5] + codes[:, 6] > 0).astype(int)
+    arcs = [(f"f{i}", "f6") for i in range(5)]
+    known = Constraints(required=arcs)
+    found = BayesNetClassifier(constraints=known).fit(rows, y)
+    assert {parent for parent, _ in arcs} <= set(found.structure_.parents["f6"])
+    answer = found.network_.query("f0", {"f6": "1", "f3": "0"}).probabilities
+    assert answer.sum() == pytest.approx(1.0)
+    assert found.predict_proba(rows).sum(axis=1) == pytest.approx(1.0)
+    with pytest.raises(ConfigurationError, match="at most 3 parents"):
+        BayesNetClassifier("ktree(max_parents=3)", "layered", constraints=known).fit(rows, y)

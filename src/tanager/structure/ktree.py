@@ -45,7 +45,8 @@ class KTree(StructureLearner):
     Parameters
     ----------
     max_parents : int or "auto"
-        The most parents of a feature. "auto": 2, and from 1,000 rows on 3.
+        The most parents of a feature. "auto": 2, and from 1,000 rows on 3; more where
+        constraints require more, those that join required parents included.
 
     Notes
     -----
@@ -75,7 +76,7 @@ class KTree(StructureLearner):
         """Learn the tree."""
         domain = counts.domain
         most = self._most(counts.rows.n_rows)
-        if plan.limits is not None:
+        if plan.limits is not None and self.max_parents != "auto":
             plan.limits.check_learner(most, f"KTree(max_parents={most})")
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
@@ -85,7 +86,7 @@ class KTree(StructureLearner):
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         names = [domain.names[feature] for feature in paired]
         limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
-        tree = _by_name(names, weights, most, limits)
+        tree = _by_name(names, weights, most, limits, may_grow=self.max_parents == "auto")
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = plan.context.record("structure")
         record["max_parents"] = most
@@ -111,12 +112,17 @@ class KTree(StructureLearner):
 
 
 def _by_name(
-    names: Sequence[str], weights: Floats, k: int, limits: Limits
+    names: Sequence[str], weights: Floats, k: int, limits: Limits, *, may_grow: bool
 ) -> list[tuple[int, ...]]:
-    """Return the tree with the features sorted by name, so that columns have no order for it."""
+    """Return the tree with the features sorted by name, so that columns have no order for it.
+
+    If k `may_grow`, it's at least the number of parents that a feature is required to have.
+    """
     order = np.array(sorted(range(len(names)), key=names.__getitem__))
     limits = limits.take(order)
     limits = limits.moral(limits.arrange(np.arange(len(names))))
+    if may_grow:
+        k = max([k, *map(len, limits.required)])
     limits.check_learner(k, f"KTree(max_parents={k})")
     found = heaviest_tree(weights[np.ix_(order, order)], k, limits)
     place = np.argsort(order)
