@@ -60,7 +60,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         # Name the file that was asked for: the temporary one says nothing to anybody.
         if error.filename in (str(part), part) or (error.filename is None and _is_disk(error)):
             error.filename = str(path)
-            del error.filename2  # None would be told of too
+            del error.filename2  # a None would be printed too
         raise
     finally:
         with suppress(OSError):

@@ -145,7 +145,7 @@ def score_table(
     unseen: UnseenColumns,
     score: Score = Network.log_joint_of_codes,
 ) -> Iterator[ScoredBatch]:
-    """Score all rows in order, a few fragments at a time; `unseen` is told of every batch."""
+    """Score all rows in order, a few fragments at a time; `unseen` sees every batch."""
     scorer, pieces = FragmentScorer(network, table, score), _bounded(table.source, table.columns)
     window = 2 * int(getattr(engine, "n_jobs", 8))
     while some := list(islice(pieces, window)):

@@ -64,7 +64,7 @@ TableFolder = Annotated[
 
 @dataclass(frozen=True)
 class LaboratoryOptions(ColumnOptions, TableOptions):
-    """What `compare` and `evaluate` are told of the tables and of the measurement."""
+    """Options of `compare` and `evaluate`: the tables and how to measure on them."""
 
     rounds: Annotated[int, typer.Option(help="Number of cross-validation rounds.")] = 5
     folds: Annotated[int, typer.Option(help="Folds per round.")] = 2

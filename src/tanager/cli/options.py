@@ -144,7 +144,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class ColumnOptions:
-    """What a learner is told of the columns."""
+    """Options that say how to read the columns."""
 
     categorical: Categorical = None
     dates: Dates = None

@@ -313,7 +313,7 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
         if given.shape != (len(features),):
             raise ConfigurationError(
                 f"categorical_features is a mask of shape {given.shape} for {len(features)} "
-                "features. Pass one boolean a feature."
+                "features. Pass one boolean per feature."
             )
         given = np.flatnonzero(given)
     where = "categorical_features"

@@ -134,7 +134,7 @@ def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
     for old, new in changes:
         bare = pc.replace_substring(bare, old, new)
     numbers = pc.if_else(good, bare, pa.scalar(None, pa.string())).cast(pa.float64())
-    # Past the range of floats it is no number that could be told from others.
+    # Beyond the range of floats, different numbers can't be told apart.
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 

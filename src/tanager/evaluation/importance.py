@@ -20,7 +20,7 @@ _FLOOR = float(np.log(np.finfo(np.float64).eps))
 
 
 def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
-    """Return how much the log-loss rises when a feature is not known, one number a feature.
+    """Return how much the log-loss rises when a feature is unknown, one number per feature.
 
     Parameters
     ----------

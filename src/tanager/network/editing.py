@@ -237,7 +237,7 @@ def _set(
 
 
 def _read_odds(network: Network, given: Any) -> Floats:
-    """Return one number a class from a number (of two classes) or a mapping by class."""
+    """Return one number per class from a number (of two classes) or a mapping by class."""
     classes = tuple(network.codebook.classes.tolist())
     odds = np.zeros(len(classes))
     if isinstance(given, Mapping):

@@ -16,7 +16,7 @@ family, `to_network` takes the one that makes the rows most probable: the maximu
 with :math:`T_i` the share of each value of feature i and its parents, whatever
 the class. It is concave; at the maximum the network's own shares are
 :math:`T_i`, and so what it says of the class with nothing known is near the
-classes' frequencies. Near, not equal: no sum of one term a family cancels what sharp scores
+classes' frequencies. Near, not equal: no sum of one term per family cancels what sharp scores
 add to P(x). Where the data's P(y) and P(x_i, y) are given, too, it's the maximum of
 
 .. math:: \dots + a \sum_y P(y) \log P_h(y)

@@ -67,7 +67,7 @@ def _check(weights: Floats, root: int | None) -> int:
     """Return the number of vertices of a valid matrix."""
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         raise ConfigurationError(
-            f"weights must be a square matrix, one row and column a vertex; got {weights.shape}."
+            f"weights must be a square matrix, one row and column per vertex; got {weights.shape}."
         )
     n = int(weights.shape[0])
     off_diagonal = weights[~np.eye(n, dtype=bool)]

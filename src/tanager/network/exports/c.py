@@ -105,7 +105,7 @@ def _head(recipe: Recipe) -> str:
 
 
 def _row(recipe: Recipe) -> str:
-    """Return the struct of a row, one field a feature."""
+    """Return the struct of a row, one field per feature."""
     fields = []
     for given, field in zip(recipe.inputs, _fields(recipe), strict=True):
         kind = "const char *" if given.kind == "text" else "double "

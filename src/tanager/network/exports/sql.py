@@ -3,7 +3,7 @@
 The statement is a chain of common table expressions::
 
     raw      the columns, numbers as doubles
-    coded    one code a feature; code `arity` is unknown
+    coded    one code per feature; code `arity` is unknown
     grouped  where tables know codes by groups: the group of each, and what the
              code adds to its group
     placed   where each feature's table has the number for the row
@@ -71,7 +71,7 @@ def to_sql(
         Columns of the table to give back beside the probabilities, such as a
         key. By default those that the network reads.
     contributions : bool, default=False
-        Add one column a feature and class but the first: what the feature adds
+        Add one column per feature and class but the first: what the feature adds
         to the log-odds of the class against the first. NULL in rows with a
         known feature whose parent is unknown.
     unknowns : bool, default=True
