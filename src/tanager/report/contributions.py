@@ -78,14 +78,9 @@ def plot_beeswarm(
         x, level = added[::step, feature], _levels(network, codes[feature, ::step], feature)
         y, plain = line + _swarm(x, 2 * reach), np.isnan(level)
         ax.scatter(x[plain], y[plain], s=5, color=CYCLE[6], lw=0, zorder=3)
-        dots = ax.scatter(
-            x[~plain], y[~plain], c=level[~plain], s=5, cmap=COLOURS, vmin=0, vmax=1, lw=0, zorder=3
-        )
+        dots = _by_level(ax, x[~plain], y[~plain], level[~plain], 5)
     if dots is not None:
-        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
-        bar.set_ticklabels(["low", "high"])
-        bar.set_label("the feature's value", labelpad=-12)
-        bar.outline.set_visible(False)
+        _scale(ax, dots, "the feature's value")
     names = network.codebook.domain.names
     ax.set_yticks(range(len(order)), [fitting(names[feature], 32) for feature in order])
     ax.set_ylim(len(order) - 0.4, -0.6)
@@ -157,24 +152,23 @@ def plot_dependence(
     ax.scatter(x[plain & known], added[plain & known], s=8, color=CYCLE[0], lw=0, zorder=3)
     if not plain.all():
         shown = ~plain & known
-        dots = ax.scatter(
-            x[shown],
-            added[shown],
-            c=level[shown],
-            s=8,
-            cmap=COLOURS,
-            vmin=0,
-            vmax=1,
-            lw=0,
-            zorder=3,
-        )
-        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
-        bar.set_ticklabels(["low", "high"])
-        bar.set_label(plain_text(parents[0]), labelpad=-12)
-        bar.outline.set_visible(False)
+        _scale(ax, _by_level(ax, x[shown], added[shown], level[shown], 8), plain_text(parents[0]))
     ax.set_xlabel(plain_text(feature))
     ax.set_ylabel(_odds_label(network, target, against))
     return ax
+
+
+def _by_level(ax: Axes, x: Floats, y: Floats, level: Floats, size: int) -> Any:
+    """Draw dots coloured from low (0) to high (1)."""
+    return ax.scatter(x, y, c=level, s=size, cmap=COLOURS, vmin=0, vmax=1, lw=0, zorder=3)
+
+
+def _scale(ax: Axes, dots: Any, label: str) -> None:
+    """Draw the scale of coloured dots beside the axes."""
+    bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+    bar.set_ticklabels(["low", "high"])
+    bar.set_label(label, labelpad=-12)
+    bar.outline.set_visible(False)
 
 
 def _odds_label(network: Network, target: Any, against: Any) -> str:
