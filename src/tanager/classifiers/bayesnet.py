@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tanager.classifiers.fitting import (
-    Fit,
+    FitRun,
     KeptCounts,
     OnlyFromCounts,
     model_options,
@@ -273,7 +273,7 @@ class BayesNetClassifier(NetworkPredictor):
         with open_progress(self.verbose) as progress:
             context = open_context(self, progress)
             codebook, rows = self._encode(X, y, sample_weight, classes, context)
-            fit = Fit(codebook, rows, model_options(self), context, self.checkpoint)
+            fit = FitRun(codebook, rows, model_options(self), context, self.checkpoint)
             structure = fit.learn_structure()
             structure, tables = fit.learn_tables(structure)
             network, kept_counts = fit.make_network(structure, tables)

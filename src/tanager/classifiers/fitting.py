@@ -148,7 +148,7 @@ class OnlyFromCounts:
         return MethodType(self._method, classifier)
 
 
-class Fit:
+class FitRun:
     """One fit: structure, tables and network of coded rows, with the estimator's options."""
 
     def __init__(
@@ -327,4 +327,4 @@ def resampled_structures(
         drawn = context.generator(RESAMPLING, at).choice(n_rows, n_rows, p=chances)
         codes = np.ascontiguousarray(chunk.codes[:, drawn])
         some = Rows.in_memory(codebook.domain, codes, chunk.labels[drawn])
-        yield Fit(codebook, some, options, context.inner()).learn_structure()
+        yield FitRun(codebook, some, options, context.inner()).learn_structure()

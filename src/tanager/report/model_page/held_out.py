@@ -39,7 +39,7 @@ LEAST_CURVE_ROWS = 25  # a fifth of them is held out
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOutRows:
+class Measurement:
     """Probabilities of rows, and what the model loses on them without a feature or an edge."""
 
     probabilities: Floats  # (n_rows, n_classes)
@@ -59,7 +59,7 @@ class HeldOutRows:
 
 def predict_held_out(
     model: Any, rows: PageRows, *, folds: int | None, with_refits: bool = False
-) -> HeldOutRows:
+) -> Measurement:
     """Return honest probabilities of rows.
 
     Rows that the model was fitted on are predicted by cross-validation: the
@@ -84,7 +84,7 @@ def predict_held_out(
     known = _KnownLosses()
     for draw in range(FOLDS):
         known.add(network, rows.codes, rows.labels, draw)
-    return HeldOutRows(out, own, 0, losses.of_features(), losses.of_edges(), {}, known.means())
+    return Measurement(out, own, 0, losses.of_features(), losses.of_edges(), {}, known.means())
 
 
 class _KnownLosses:
@@ -178,7 +178,7 @@ def _mean(parts: list[tuple[float, int]]) -> float:
 
 def _cross_validate(
     model: Any, network: Network, rows: PageRows, folds: int, *, with_refits: bool
-) -> HeldOutRows:
+) -> Measurement:
     protocol = CrossValidation(1, folds, stratified=True)
     out = np.empty((rows.labels.shape[0], network.codebook.domain.n_classes))
     losses, known = _Losses(network), _KnownLosses()
@@ -201,7 +201,7 @@ def _cross_validate(
             losses.add(fitted, codes, rows.labels[split.test])
             known.add(fitted, codes, rows.labels[split.test], fold, refit if with_refits else None)
     edges = losses.of_edges(), losses.found
-    return HeldOutRows(out, True, folds, losses.of_features(), *edges, known.means())
+    return Measurement(out, True, folds, losses.of_features(), *edges, known.means())
 
 
 def _fit_and_predict(

@@ -44,7 +44,7 @@ from tanager.report.model_page.features import (
     show_classes,
 )
 from tanager.report.model_page.held_out import (
-    HeldOutRows,
+    Measurement,
     baseline_probabilities,
     learning_curve,
     predict_held_out,
@@ -77,7 +77,7 @@ class _Subject:
     classes: ShownClasses
     ranking: Ranking
     rows: PageRows | None
-    held: HeldOutRows | None
+    held: Measurement | None
     scores: dict[str, Any] | None
     costs: Costs | None = None
     prices: dict[str, float] = field(default_factory=dict)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tanager.drawing import Legend
     from tanager.network import Network
     from tanager.report.model_page.features import ShownClasses
-    from tanager.report.model_page.held_out import HeldOutRows
+    from tanager.report.model_page.held_out import Measurement
 
 
 def lead_text(
@@ -32,7 +32,7 @@ def lead_text(
     return f"Predicts <b>{escape(visible(target))}</b>, {which}, from {features}{rows}."
 
 
-def how_measured(held: HeldOutRows, n_rows: int, n_source: int, *, edited: bool) -> str:
+def how_measured(held: Measurement, n_rows: int, n_source: int, *, edited: bool) -> str:
     """Return in words on which rows the scores stand."""
     rows = f"{n_source:,} row{'' if n_source == 1 else 's'}"
     rows = rows if n_rows == n_source else f"{n_rows:,} of {rows}"
@@ -57,7 +57,7 @@ def how_measured(held: HeldOutRows, n_rows: int, n_source: int, *, edited: bool)
 def about_structure(
     network: Network,
     name: str,
-    held: HeldOutRows | None = None,
+    held: Measurement | None = None,
     fitted: Mapping[str, Any] | None = None,
 ) -> str:
     """Return what the drawing shows, and how much of it folds have, too.
@@ -81,7 +81,7 @@ def about_structure(
     )
 
 
-def _found_again(held: HeldOutRows | None) -> str:
+def _found_again(held: Measurement | None) -> str:
     """Return in words how many arrows stand in the models of the folds, too."""
     if held is None or held.folds == 0 or not held.edge_folds:
         return ""
