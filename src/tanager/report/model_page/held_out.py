@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -241,20 +241,25 @@ def baseline_probabilities(network: Network, rows: PageRows) -> dict[str, Floats
             codes.append(np.append(groups, arities[-1]).astype(np.int32)[rows.codes[i]])
         for name, predict in (("naive", _naive_bayes), ("logistic", _logistic_regression)):
             if name in out:
-                given = (codes, arities, rows.labels, domain.n_classes, train, test)
-                out[name][test] = predict(*given)
+                given = _BaselineFold(codes, arities, rows.labels, domain.n_classes, train, test)
+                out[name][test] = predict(given)
     return out
 
 
-def _naive_bayes(
-    codes: list[NDArray[np.int32]],
-    arities: list[int],
-    labels: NDArray[Any],
-    n_classes: int,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-) -> Floats:
+class _BaselineFold(NamedTuple):
+    """Rows as a baseline reads them, and which of them it learns from and predicts."""
+
+    codes: list[NDArray[np.int32]]  # per feature, (n_rows,)
+    arities: list[int]
+    labels: NDArray[Any]
+    n_classes: int
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def _naive_bayes(fold: _BaselineFold) -> Floats:
     """Return the probabilities of the test rows, from counts of the training rows."""
+    codes, arities, labels, n_classes, train, test = fold
     classes = np.bincount(labels[train], minlength=n_classes)
     scores = np.zeros((len(test), n_classes))
     scores += np.log((classes + 1.0) / (classes.sum() + n_classes))
@@ -267,18 +272,12 @@ def _naive_bayes(
     return posterior(scores)
 
 
-def _logistic_regression(
-    codes: list[NDArray[np.int32]],
-    arities: list[int],
-    labels: NDArray[Any],
-    n_classes: int,
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-) -> Floats:
+def _logistic_regression(fold: _BaselineFold) -> Floats:
     """Return the probabilities of the test rows; class frequencies where one class is left."""
     from scipy.sparse import csr_array
     from sklearn.linear_model import LogisticRegression
 
+    codes, arities, labels, n_classes, train, test = fold
     most = max(LEAST_TRAINING_ROWS, LOGISTIC_SIZE // max(1, len(codes) * n_classes))
     train = np.sort(np.random.default_rng(_SEED).permutation(train)[:most])
     present = np.unique(labels[train]).astype(np.int64)
