@@ -96,3 +96,18 @@ def test_options_of_a_training_are_set_through_the_classifier():
     assert clf.parameters.training.epochs == 7
     assert Hybrid().training is None
     assert {Discriminative, Hybrid} <= {type(resolve_parameters(n)) for n in PARAMETERS}
+
+
+def test_every_class_of_the_package_has_a_name_of_its_own():
+    """Private ones stand in one module each, and may be named alike."""
+    import ast
+    from collections import Counter
+    from pathlib import Path
+
+    import tanager
+
+    files = Path(tanager.__file__).parent.rglob("*.py")
+    trees = (ast.parse(file.read_text(encoding="utf-8")) for file in files)
+    nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for node in nodes if not node.name.startswith("_"))
+    assert [name for name, n in names.items() if n > 1] == []
