@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 import typer
@@ -14,6 +15,7 @@ from tests.cli.calling import call
 import tanager
 from tanager.cli import app
 from tanager.cli.app import COMMANDS
+from tanager.cli.options import as_command
 from tanager.progress import LongWork
 
 
@@ -238,3 +240,52 @@ def test_demo(keel, said, monkeypatch):
     assert ("telescope" if keel else "breast cancer") in text
     assert "CategoricalNB" in text
     assert "explained" in text
+
+
+def test_help_shows_defaults_given_in_words(said):
+    """Square brackets in a help text are text, not markup."""
+    assert call("explain", "--help") == 0
+    text = " ".join(said().out.replace("│", " ").split())
+    assert "The class to explain. [default: the most probable]" in text
+    assert call("ask", "--help") == 0
+    assert "with the [prices] of questions" in " ".join(said().out.replace("│", " ").split())
+
+
+def test_a_docstring_declares_options():
+    @dataclass
+    class Group:
+        """A group.
+
+        Learning:
+            depth (-d): How deep.
+        """
+
+        depth: int = 2
+
+    def command(group: Group, loud: bool = True, target: str | None = None, quick: bool = False):
+        """Do it.
+
+        Slowly.
+
+        Options:
+            loud: Whether it's loud, in a text that goes on
+                on a second line.
+            target (--class): The class. [default: all]
+            quick: Leave out the rest.
+        """
+        return group, loud, target, quick
+
+    command.__annotations__["group"] = Group
+    found = as_command(command)
+    assert found.__doc__ == "Do it.\n\nSlowly."
+    options = {name: kind.__metadata__[0] for name, kind in found.__annotations__.items()}
+    assert {name: option.param_decls for name, option in options.items()} == {
+        "depth": ["--depth", "-d"],
+        "loud": ["--loud/--no-loud"],
+        "target": ["--class"],
+        "quick": ["--quick"],
+    }
+    assert options["depth"].rich_help_panel == "Learning"
+    assert options["loud"].help == "Whether it's loud, in a text that goes on on a second line."
+    assert options["target"].help == r"The class. \[default: all]"
+    assert found(depth=3, loud=True, target=None, quick=False) == (Group(3), True, None, False)

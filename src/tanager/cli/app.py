@@ -20,67 +20,32 @@ import typer
 import typer.core
 
 from tanager import __version__
-from tanager.cli.options import AUDIT_REMEDY, spread_options, written_here
+from tanager.cli.options import AUDIT_REMEDY, as_command, written_here
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
 from tanager.plugins import describe_plugin, load_plugin, plugin_names
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-# Where each command is, and the first line of its help: the program's own help loads none.
+# The module of each command, and the first line of its help: the program's own help loads none.
 COMMANDS = {
-    "audit": (
-        "fit:audit",
-        "Inspect the columns of a table: types, missing values, ids, dates and numbers stored as "
-        "text.",
-    ),
-    "fit": ("fit:fit", "Learn a classifier from a table and write it to a model file."),
-    "predict": ("predict:predict", "Classify the rows of a table."),
-    "decide": (
-        "predict:decide",
-        "Choose the action with the lowest expected cost for each row of a table.",
-    ),
-    "score": ("predict:score", "Evaluate a model on rows with known classes."),
-    "show": (
-        "show:show",
-        "Show what a model has learned: structure, sizes, informative features, tables.",
-    ),
-    "explain": (
-        "ask:explain",
-        "Explain a prediction: how much each feature adds to the log-odds of two classes.",
-    ),
-    "ask": (
-        "ask:ask",
-        "Query the network: the probability of any features or the class given any others.",
-    ),
-    "sample": (
-        "ask:sample",
-        "Sample rows from the network, with the columns of the training data.",
-    ),
-    "draw": ("report:draw", "Plot the network, or one of its probability tables."),
-    "export": (
-        "export:export",
-        "Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.",
-    ),
-    "import": (
-        "export:import_network",
-        "Import a network from another program as a classifier for one of its nodes.",
-    ),
-    "report": (
-        "report:report",
-        "Write an HTML report of a model (performance, network, what-if queries) or of a "
-        "comparison.",
-    ),
-    "drift": ("drift:drift", "Detect drift: compare new rows with a model's training data."),
-    "demo": ("demo:demo", "Train on an example dataset and show the result."),
-    "compare": (
-        "laboratory:compare",
-        "Compare classifiers on several datasets, with significance tests.",
-    ),
-    "evaluate": (
-        "laboratory:evaluate",
-        "Estimate a classifier's performance on a dataset by cross-validation.",
-    ),
+    "audit": ("fit", "Inspect a table's columns, and say what a fit does about each."),
+    "fit": ("fit", "Learn a classifier from a table and write it to a model file."),
+    "predict": ("predict", "Classify the rows of a table."),
+    "decide": ("predict", "Choose the action with the lowest expected cost for each row."),
+    "score": ("predict", "Evaluate a model on rows with known classes."),
+    "show": ("show", "Show what a model has learned: structure, features, tables."),
+    "explain": ("ask", "Explain a prediction: each feature's contribution to the log-odds."),
+    "ask": ("ask", "Query the network: any features or the class, given any others."),
+    "sample": ("ask", "Sample rows from the network, with the training data's columns."),
+    "draw": ("report", "Plot the network, or one of its probability tables."),
+    "export": ("export", "Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz."),
+    "import": ("export", "Import another program's network as a classifier."),
+    "report": ("report", "Write an HTML report of a model or a comparison."),
+    "drift": ("drift", "Detect drift: compare new rows with a model's training data."),
+    "demo": ("demo", "Train on an example dataset and show the result."),
+    "compare": ("laboratory", "Compare classifiers on several datasets, with significance tests."),
+    "evaluate": ("laboratory", "Estimate a classifier's performance by cross-validation."),
 }
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -95,14 +60,14 @@ class Program(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         """Return a command by its name, or None."""
         if cmd_name in COMMANDS:
-            module, name = COMMANDS[cmd_name][0].split(":")
-            function = getattr(import_module(f"tanager.cli.{module}"), name)
+            module = import_module(f"tanager.cli.{COMMANDS[cmd_name][0]}")
+            function = getattr(module, "import_network" if cmd_name == "import" else cmd_name)
         else:
             function = load_plugin("tanager.commands", cmd_name)
         if function is None:
             return None
         alone = typer.Typer(add_completion=False, context_settings=CONTEXT)
-        alone.command(cmd_name)(spread_options(function))
+        alone.command(cmd_name)(as_command(function))
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.cli.options import Data, Json, Model, TableOptions, Texts, read_class, read_costs_file
+from tanager.cli.options import (
+    AtLeastOne,
+    Data,
+    Force,
+    Json,
+    Model,
+    TableOptions,
+    Texts,
+    read_class,
+    read_costs_file,
+)
 from tanager.cli.output import check_ending, open_output
-from tanager.cli.safety import Force, check_output
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 
 if TYPE_CHECKING:
@@ -24,6 +34,10 @@ if TYPE_CHECKING:
 SHOWN = 40  # combinations that are printed
 BAR_WIDTH = 24
 
+Targets = Annotated[
+    list[str] | None,
+    typer.Argument(help="The features to query, or the target. [default: the target]"),
+]
 Given = Annotated[
     Texts,
     typer.Option(
@@ -37,44 +51,30 @@ Given = Annotated[
 
 def ask(
     model: Model,
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(help="The features to query, or the target. [default: the target]"),
-    ] = None,
+    targets: Targets = None,
     given: Given = None,
-    best: Annotated[
-        int | None,
-        typer.Option("--best", min=1, help="Show this many most probable completions instead."),
-    ] = None,
-    next_: Annotated[
-        int | None,
-        typer.Option("--next", min=1, help="Plan this many questions to ask next instead."),
-    ] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            help="--next: a TOML file as for tanager decide, with the [prices] of questions. "
-            "By default, questions are ranked by information gain in bits."
-        ),
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="--next: maximum cost of the plan.")] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="--next: search all sets of questions exhaustively.")
-    ] = False,
-    sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity",
-            help="For targets NAME=VALUE: how sensitive their probability is to each table entry "
-            "and piece of evidence.",
-        ),
-    ] = False,
+    best: AtLeastOne = None,
+    next_: AtLeastOne = None,
+    costs: str | None = None,
+    budget: float | None = None,
+    exact: bool = False,
+    sensitivity: bool = False,
     as_json: Json = False,
 ) -> None:
-    """Query the network: the probability of any features or the class given any others.
+    """Query the network: any features or the class, given any others.
 
     Everything that is neither given nor asked about is summed out exactly. With --next, the
     features named are those that can be asked about.
+
+    Options:
+        best: Show this many most probable completions instead.
+        next_: Plan this many questions to ask next instead.
+        costs: --next: a TOML file as for tanager decide, with the [prices] of questions. By
+            default, questions are ranked by information gain in bits.
+        budget: --next: maximum cost of the plan.
+        exact: --next: search all sets of questions exhaustively.
+        sensitivity: For targets NAME=VALUE: how sensitive their probability is to each table entry
+            and piece of evidence.
     """
     from tanager.network import Network
     from tanager.network.evidence import class_name
@@ -127,20 +127,19 @@ def ask(
 
 def sample(
     model: Model,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many rows.")] = 10,
+    rows: Annotated[int, typer.Option(min=1)] = 10,
     given: Given = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="A .csv, .parquet or .arrow file. [default: CSV to standard output]",
-        ),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed for the draws.")] = None,
+    output: Path | None = None,
+    seed: int | None = None,
     force: Force = False,
 ) -> None:
-    """Sample rows from the network, with the columns of the training data."""
+    """Sample rows from the network, with the training data's columns.
+
+    Options:
+        rows (--rows, -n): How many rows.
+        output (-o): A .csv, .parquet or .arrow file. [default: CSV to standard output]
+        seed: Seed for the draws.
+    """
     check_ending(output)
     check_output(output, [model], force=force)
     from tanager.network import Network
@@ -248,39 +247,30 @@ def explain(
     model: Model,
     data: Data,
     reading: TableOptions,
-    row: Annotated[int, typer.Option("--row", "-r", help="Row number, counted from 0.")] = 0,
-    target: Annotated[
-        str | None,
-        typer.Option("--class", help="The class to explain. [default: the most probable]"),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(help="The class to compare it with. [default: the next most probable]"),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(
-            help="Find the smallest changes that lead to this class, or to this action of --costs, "
-            "instead; 'any': any other class."
-        ),
-    ] = None,
-    fixed: Annotated[
-        Texts, typer.Option(help="--to: a feature that can't change; may be repeated.")
-    ] = None,
-    changes: Annotated[
-        int, typer.Option(min=0, help="--to: maximum number of features to change.")
-    ] = 3,
-    costs: Annotated[
-        str | None, typer.Option(help="--to: a TOML file as for tanager decide.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Plot the explanation: .svg, .png or .pdf."),
-    ] = None,
+    row: int = 0,
+    target: str | None = None,
+    against: str | None = None,
+    to: str | None = None,
+    fixed: Texts = None,
+    changes: Annotated[int, typer.Option(min=0)] = 3,
+    costs: str | None = None,
+    output: Path | None = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Explain a prediction: how much each feature adds to the log-odds of two classes."""
+    """Explain a prediction: each feature's contribution to the log-odds.
+
+    Options:
+        row (--row, -r): Row number, counted from 0.
+        target (--class): The class to explain. [default: the most probable]
+        against: The class to compare it with. [default: the next most probable]
+        to: Find the smallest changes that lead to this class, or to this action of --costs,
+            instead; 'any': any other class.
+        fixed: --to: a feature that can't change; may be repeated.
+        changes: --to: maximum number of features to change.
+        costs: --to: a TOML file as for tanager decide.
+        output (-o): Plot the explanation: .svg, .png or .pdf.
+    """
     inputs: list[str | Path] = [model, *data]
     check_output(output, inputs, force=force)
     from tanager.network import Network

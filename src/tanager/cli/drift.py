@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json, watching
-from tanager.cli.options import Data, Json, Model, TableOptions, Threads
-from tanager.cli.safety import Force, check_output
+from tanager.cli.options import Data, Force, Json, Model, TableOptions, Threads
+from tanager.cli.safety import check_output
 
 if TYPE_CHECKING:
     from tanager.network.drift import Drift
@@ -22,32 +22,25 @@ def drift(
     model: Model,
     data: Data,
     reading: TableOptions,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", "-t", help="The column of true classes, if DATA has one."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Also write an HTML report.")
-    ] = None,
-    least: Annotated[
-        float, typer.Option("--least", help="Smallest effect to report, 0 to 1.")
-    ] = 0.02,
-    alpha: Annotated[
-        float,
-        typer.Option(
-            "--alpha",
-            help="Significance level: the probability of a false alarm when nothing changed.",
-        ),
-    ] = 0.05,
+    target: str | None = None,
+    output: Path | None = None,
+    least: float = 0.02,
+    alpha: float = 0.05,
     jobs: Threads = 1,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Detect drift: compare new rows with a model's training data.
 
-    Which columns moved, which dependences, whether class shares did (estimated without
-    labels) and, with --target, whether probabilities are still what they say. DATA is
-    read once. Exits with 3 where something should be looked at.
+    Says which columns changed, which dependences, whether the class frequencies did (estimated
+    without labels) and, with --target, whether the probabilities are still calibrated. DATA is
+    read once. The exit code is 3 if anything drifted.
+
+    Options:
+        target (-t): The column of true classes, if DATA has one.
+        output (-o): Also write an HTML report.
+        least: Smallest effect to report, 0 to 1.
+        alpha: Significance level: the probability of a false alarm when nothing changed.
     """
     from tanager.engines import LocalEngine
     from tanager.network import Network

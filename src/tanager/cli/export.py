@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from tanager.cli.console import human_size, print_json
-from tanager.cli.options import Json, Model, Texts, read_costs_file
-from tanager.cli.safety import Force, check_output
+from tanager.cli.options import Force, Json, Model, Texts, read_costs_file
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
 from tanager.plugins import load_plugin, plugin_names
 
@@ -49,70 +49,41 @@ _SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a 
 
 def export(
     model: Model,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="The output file. Its extension determines the format: .sql, .onnx, .json, .js, "
-            ".mjs, .h, .bif, .xml or .dot.",
-        ),
-    ],
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help=f"Overrides the extension: {', '.join(_FORMATS)}."),
-    ] = None,
-    dialect: Annotated[
-        str | None, typer.Option(help="SQL: duckdb (default), sqlite, postgres, case.")
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(help="SQL: the table's name, or schema.table; 'rows' by default."),
-    ] = None,
-    keep: Annotated[
-        Texts,
-        typer.Option(
-            help="SQL: a column to include in the output, such as a key; may be repeated."
-        ),
-    ] = None,
-    contributions: Annotated[
-        bool,
-        typer.Option("--contributions", help="SQL, ONNX: also output each feature's contribution."),
-    ] = False,
-    log_probability: Annotated[
-        bool,
-        typer.Option(
-            "--log-probability", help="SQL: also output log P(row), which is low for unusual rows."
-        ),
-    ] = False,
-    complete_rows: Annotated[
-        bool,
-        typer.Option(
-            "--complete-rows",
-            help="Don't support unknown values; the code gets shorter and simpler.",
-        ),
-    ] = False,
-    float32: Annotated[
-        bool, typer.Option("--float32", help="ONNX: numbers in single precision.")
-    ] = False,
-    opset: Annotated[int | None, typer.Option(help="ONNX: 18 or later.")] = None,
-    missing_text: Annotated[
-        str | None,
-        typer.Option(help="ONNX: the text for missing; empty by default."),
-    ] = None,
-    costs: Annotated[
-        str | None,
-        typer.Option(
-            help="SQL, JSON, JavaScript, C: also output decisions, as tanager decide does."
-        ),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="C: prefix of all names.")] = None,
+    output: Path,
+    format_: str | None = None,
+    dialect: str | None = None,
+    table: str | None = None,
+    keep: Texts = None,
+    contributions: bool = False,
+    log_probability: bool = False,
+    complete_rows: bool = False,
+    float32: bool = False,
+    opset: int | None = None,
+    missing_text: str | None = None,
+    costs: str | None = None,
+    name: str | None = None,
     force: Force = False,
 ) -> None:
-    """Export a model for other programs: SQL, ONNX, JSON, JavaScript, C, BIF, XMLBIF, Graphviz.
+    """Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz.
 
-    Rows get the probabilities that predict gives, unknown values included. Prints what the
-    export takes each column for.
+    Rows get the probabilities that predict gives, unknown values included. Prints the type that
+    the exported code expects of each column.
+
+    Options:
+        output (-o): The output file. Its extension determines the format: .sql, .onnx, .json, .js,
+            .mjs, .h, .bif, .xml or .dot.
+        format_: Overrides the extension: bif, xmlbif, dot, sql, onnx, json, javascript, module, c.
+        dialect: SQL: duckdb (default), sqlite, postgres, case.
+        table: SQL: the table's name, or schema.table; 'rows' by default.
+        keep: SQL: a column to include in the output, such as a key; may be repeated.
+        contributions: SQL, ONNX: also output each feature's contribution.
+        log_probability: SQL: also output log P(row), which is low for unusual rows.
+        complete_rows: Don't support unknown values; the code gets shorter and simpler.
+        float32: ONNX: numbers in single precision.
+        opset: ONNX: 18 or later.
+        missing_text: ONNX: the text for missing; empty by default.
+        costs: SQL, JSON, JavaScript, C: also output decisions, as tanager decide does.
+        name: C: prefix of all names.
     """
     kind = _choose(output, format_)
     check_output(output, [model], force=force)
@@ -207,22 +178,23 @@ def import_network(
             ".bifxml, .xdsl or .net, optionally compressed as .gz."
         ),
     ],
-    target: Annotated[str, typer.Option("--target", "-t", help="The node to predict.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
-    hidden: Annotated[
-        Texts,
-        typer.Option(help="An unobserved node to marginalize out; may be repeated."),
-    ] = None,
-    format_: Annotated[
-        str | None,
-        typer.Option("--format", help="Overrides the extension: bif, xmlbif, xdsl or net."),
-    ] = None,
+    target: str,
+    output: Path,
+    hidden: Texts = None,
+    format_: str | None = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Import a network from another program as a classifier for one of its nodes.
+    """Import another program's network as a classifier.
 
-    The joint distribution is kept exactly; columns that a table lacks are summed out.
+    It predicts one of the network's nodes from the others. The joint distribution is kept
+    exactly; columns that a table lacks are summed out.
+
+    Options:
+        target (-t): The node to predict.
+        output (-o): The model file.
+        hidden: An unobserved node to marginalize out; may be repeated.
+        format_: Overrides the extension: bif, xmlbif, xdsl or net.
     """
     check_output(output, [network], force=force)
     from tanager.classifiers import read_network, save

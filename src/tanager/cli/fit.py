@@ -7,38 +7,27 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.options import (
-    Audit,
-    Balanced,
-    Bins,
-    Categorical,
     ColumnOptions,
     Data,
-    Dates,
+    Existing,
+    Force,
     Json,
-    Missing,
-    Parameters,
-    Structure,
+    LearningOptions,
+    ReadingAs,
     TableOptions,
-    Target,
     Texts,
     Threads,
-    column_option,
     given_flags,
     read_bins,
-    reading_option,
-    running_option,
 )
-from tanager.cli.safety import Force, check_output
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, EngineError, listed
-
-if TYPE_CHECKING:
-    pass
 
 CONNECT_SECONDS = 30  # to a scheduler
 
@@ -46,17 +35,17 @@ CONNECT_SECONDS = 30  # to a scheduler
 def audit(
     data: Data,
     reading: TableOptions,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The column to predict; it isn't audited.")
-    ] = None,
-    categorical: Categorical = None,
-    dates: Dates = None,
+    columns: ReadingAs,
+    target: str | None = None,
     as_json: Json = False,
 ) -> None:
-    """Inspect the columns of a table: types, missing values, ids, dates and numbers stored as text.
+    """Inspect a table's columns, and say what a fit does about each.
 
-    Says what a fit will do about each: read it as dates or numbers, leave it out,
-    or take it as it is. Reads up to 100,000 rows of files.
+    Finds types, missing values, ids, and dates and numbers stored as text, which a fit reads as
+    such or leaves out. Reads up to 100,000 rows of files.
+
+    Options:
+        target (-t): The column to predict; it isn't audited.
     """
     from tanager.codes.asked import as_date_styles, read_dates
     from tanager.codes.audit import describe_columns
@@ -68,21 +57,21 @@ def audit(
             f"Its columns are: {listed(table.names)}."
         )
     features = [name for name in table.names if name != target]
-    taken = features if categorical == ["all"] else categorical or []
+    taken = features if columns.categorical == ["all"] else columns.categorical or []
     strange = [name for name in taken if name not in features]
     if strange:
         raise ConfigurationError(
             f"--categorical names {listed(strange)}, which is not a feature. "
             f"The features are: {listed(features)}."
         )
-    table = table.as_text(as_date_styles(dates))
-    asked = read_dates(table, features, dates)
+    table = table.as_text(as_date_styles(columns.dates))
+    asked = read_dates(table, features, columns.dates)
     sheets = describe_columns(table, target, categorical=taken, dates=asked)
     if as_json:
         print_json({"columns": [sheet.to_dict() for sheet in sheets]})
         return
-    columns = ("column", "type", "values", "missing", "most frequent", "what fit does")
-    shown = plain_table(*columns, left=(0, 1, 4, 5))
+    heads = ("column", "type", "values", "missing", "most frequent", "what fit does")
+    shown = plain_table(*heads, left=(0, 1, 4, 5))
     for sheet in sheets:
         does = plain(sheet.action if not sheet.reason else f"{sheet.action}: {sheet.reason}")
         usual = sheet.action in ("taken as it is", "the target")
@@ -105,61 +94,23 @@ def audit(
 def fit(
     context: typer.Context,
     data: Data,
-    target: Target,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    target: str,
+    output: Path,
     reading: TableOptions,
     columns: ColumnOptions,
-    structure: Structure = "auto",
-    parameters: Parameters = "layered",
-    classes_ordered: Annotated[
-        str | None,
-        column_option(
-            help="All classes from lowest to highest, separated by commas: low,mid,high."
-        ),
-    ] = None,
-    constraints: Annotated[
-        Path | None,
-        typer.Option(
-            help="A TOML file with constraints on the structure: required, forbidden, tiers, "
-            "order, roots, leaves, max_parents.",
-            exists=True,
-        ),
-    ] = None,
-    missing: Missing = "value",
-    bins: Bins = "auto",
-    weight: Annotated[str | None, column_option(help="The column of row weights.")] = None,
-    balanced: Balanced = False,
-    class_prior: Annotated[
-        Texts,
-        column_option(
-            help="Frequency of a class in deployment, if it differs from the training data: "
-            "sick=0.02. May be repeated."
-        ),
-    ] = None,
-    drop_missing_target: Annotated[
-        bool,
-        reading_option("--drop-missing-target", help="Leave out rows whose target is missing."),
-    ] = False,
+    learning: LearningOptions,
+    classes_ordered: str | None = None,
+    constraints: Existing = None,
+    bins: str = "auto",
+    weight: str | None = None,
+    class_prior: Texts = None,
+    drop_missing_target: bool = False,
     jobs: Threads = 1,
-    memory_limit: Annotated[
-        str | None,
-        running_option(
-            help="Memory for rows and counts: 4GB, 512MiB, … [default: half of the free memory]"
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        running_option(help="Folder for checkpoints: an interrupted fit resumes from it."),
-    ] = None,
-    engine: Annotated[
-        str, running_option(help="local (threads) or dask (the workers of a cluster).")
-    ] = "local",
-    scheduler: Annotated[
-        str | None,
-        running_option(help="Address of a Dask scheduler. [default: workers on this machine]"),
-    ] = None,
-    seed: Annotated[int, running_option(help="Seed for learners that use random numbers.")] = 0,
-    audit: Audit = True,
+    memory_limit: str | None = None,
+    checkpoint: Path | None = None,
+    engine: str = "local",
+    scheduler: str | None = None,
+    seed: int = 0,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -167,6 +118,27 @@ def fit(
 
     The table may be larger than memory: files are streamed. Text, booleans and
     dictionary columns are categories; numbers are cut into intervals.
+
+    Options:
+        output (-o): The model file to write.
+        constraints: A TOML file with constraints on the structure: required, forbidden, tiers,
+            order, roots, leaves, max_parents.
+    Reading the table:
+        drop_missing_target: Leave out rows whose target is missing.
+    Columns:
+        target (-t): The column to predict.
+        classes_ordered: All classes from lowest to highest, separated by commas: low,mid,high.
+        weight: The column of row weights.
+        class_prior: Frequency of a class in deployment, if it differs from the training data:
+            sick=0.02. May be repeated.
+    Learning:
+        bins: How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins.
+    Execution:
+        memory_limit: Memory for rows and counts: 4GB, 512MiB, … [default: half of the free memory]
+        checkpoint: Folder for checkpoints: an interrupted fit resumes from it.
+        engine: local (threads) or dask (the workers of a cluster).
+        scheduler: Address of a Dask scheduler. [default: workers on this machine]
+        seed: Seed for learners that use random numbers.
     """
     check_output(output, data, force=force)
     if engine == "dask" and given_flags(context, "jobs"):
@@ -182,22 +154,22 @@ def fit(
     from tanager.structure import Constraints
 
     start = time.perf_counter()
-    resolve_pair(structure, parameters)  # before any row is read
+    resolve_pair(learning.structure, learning.parameters)  # before any row is read
     cluster, named = open_engine(engine, scheduler), columns.categorical
     estimator = BayesNetClassifier(
-        structure,
-        parameters,
+        learning.structure,
+        learning.parameters,
         categorical_features="all" if named == ["all"] else named or "from_dtype",
         dates=columns.dates,
         ordered=parse_orders(columns.ordered or ()) or None,
         monotonic=parse_signs(columns.monotonic or ()) or None,
         constraints=None if constraints is None else Constraints.from_toml(constraints),
-        missing=missing,
+        missing=learning.missing,
         bins=read_bins(bins),
-        class_weight="balanced" if balanced else None,
+        class_weight="balanced" if learning.balanced else None,
         classes_ordered=classes_ordered.split(",") if classes_ordered else None,
         class_prior=_read_shares(class_prior or ()) or None,
-        audit=audit,
+        audit=learning.audit,
         n_jobs=jobs,
         memory_limit=memory_limit,
         checkpoint=checkpoint,

@@ -11,22 +11,17 @@ import typer
 
 from tanager.cli.options import (
     AUDIT_REMEDY,
-    Audit,
-    Balanced,
-    Bins,
     ColumnOptions,
+    Force,
     Json,
-    Missing,
-    Parameters,
+    LearningOptions,
     Processes,
-    Structure,
     TableOptions,
-    Target,
     Texts,
     given_flags,
     read_bins,
 )
-from tanager.cli.safety import Force, check_output, refuse_input
+from tanager.cli.safety import check_output, refuse_input
 from tanager.cli.tables import live_progress
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 
@@ -47,41 +42,30 @@ SAID_BY_FILE = (
 )
 OF_FILES = ("data", "allow_imports")
 
-Imports = Annotated[
-    bool,
-    typer.Option(
-        "--allow-imports",
-        help="Let the experiment file name classifiers by import path, which runs their code.",
-    ),
-]
-TableFolder = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of the tables an experiment file refers to by name. [default: $TANAGER_DATA]"
-    ),
-]
-
 
 @dataclass(frozen=True)
 class LaboratoryOptions(ColumnOptions, TableOptions):
-    """Options of `compare` and `evaluate`: the tables and how to measure on them."""
+    """Options of `compare` and `evaluate`: the tables and how to measure on them.
 
-    rounds: Annotated[int, typer.Option(help="Number of cross-validation rounds.")] = 5
-    folds: Annotated[int, typer.Option(help="Folds per round.")] = 2
-    stratified: Annotated[
-        bool, typer.Option("--stratified", help="Stratify the folds by class.")
-    ] = False
-    seed: Annotated[int, typer.Option(help="Seed for folds and random states.")] = 0
-    bins: Bins = "auto"
-    run: Annotated[
-        Path | None,
-        typer.Option(help="Run file: an interrupted run resumes from it.", dir_okay=False),
-    ] = None
+    Options:
+        rounds: Number of cross-validation rounds.
+        folds: Folds per round.
+        stratified: Stratify the folds by class.
+        seed: Seed for folds and random states.
+        run: Run file: an interrupted run resumes from it.
+        output (-o): Cells as .parquet or .csv, or means as .tex (LaTeX).
+    Learning:
+        bins: How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins.
+    """
+
+    rounds: int = 5
+    folds: int = 2
+    stratified: bool = False
+    seed: int = 0
+    bins: str = "auto"
+    run: Annotated[Path | None, typer.Option(dir_okay=False)] = None
     jobs: Processes = 1
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Cells as .parquet or .csv, or means as .tex (LaTeX)."),
-    ] = None
+    output: Path | None = None
     force: Force = False
 
     def experiment(
@@ -127,24 +111,29 @@ def compare(
         typer.Argument(metavar="DATA", help="One experiment.toml, or tables to compare on."),
     ],
     options: LaboratoryOptions,
-    target: Target = "class",
-    classifiers: Annotated[
-        Texts, typer.Option("--with", help="tan/hdp, kdb(k=2)/m-estimate, random-forest, ...")
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write an HTML report.")] = None,
-    data: TableFolder = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Retry failed cells.")
-    ] = False,
-    allow_imports: Imports = False,
-    details: Annotated[
-        bool, typer.Option("--details", help="Show the tests for every metric.")
-    ] = False,
+    target: str = "class",
+    classifiers: Texts = None,
+    html: Path | None = None,
+    data: Path | None = None,
+    retry_failed: bool = False,
+    allow_imports: bool = False,
+    details: bool = False,
     as_json: Json = False,
 ) -> None:
     """Compare classifiers on several datasets, with significance tests.
 
     Exit code 1 if a classifier failed; the others' results stand.
+
+    Options:
+        classifiers (--with): tan/hdp, kdb(k=2)/m-estimate, random-forest, ...
+        html: Write an HTML report.
+        data: Folder of the tables an experiment file refers to by name. [default: $TANAGER_DATA]
+        retry_failed: Retry failed cells.
+        allow_imports: Let the experiment file name classifiers by import path, which runs their
+            code.
+        details: Show the tests for every metric.
+    Columns:
+        target (-t): The column to predict.
     """
     from_file, run = any(path.suffix == ".toml" for path in sources), options.run
     if from_file and run is None:
@@ -197,30 +186,30 @@ def _check_no_file(context: typer.Context, run: Path | None) -> None:
 
 def evaluate(
     source: Annotated[Path, typer.Argument(metavar="DATA", help="A file or folder of a table.")],
-    target: Target,
+    target: str,
     options: LaboratoryOptions,
-    structure: Structure = "auto",
-    parameters: Parameters = "layered",
-    missing: Missing = "value",
-    balanced: Balanced = False,
-    audit: Audit = True,
+    learning: LearningOptions,
     as_json: Json = False,
 ) -> None:
-    """Estimate a classifier's performance on a dataset by cross-validation."""
+    """Estimate a classifier's performance by cross-validation.
+
+    Columns:
+        target (-t): The column to predict.
+    """
     _check_outputs([source], options.run, options.output, None, force=options.force)
     from tanager.evaluation import Contender
 
-    use = f"{structure}/{parameters}"
+    use = f"{learning.structure}/{learning.parameters}"
     given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity
-    if missing != "value":
-        given["missing"] = missing
-    if balanced:
+    if learning.missing != "value":
+        given["missing"] = learning.missing
+    if learning.balanced:
         given["class_weight"] = "balanced"
-    if not audit:
+    if not learning.audit:
         given["audit"] = False
     name = f"{source.stem} by {use}"
     experiment = options.experiment([source], target, [Contender(use, use, given)], name)
-    if audit:
+    if learning.audit:
         _note_columns(experiment, AUDIT_REMEDY)
     results = options.measure(experiment, options.run)
     if results.failures:

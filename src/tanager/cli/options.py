@@ -1,27 +1,32 @@
-"""The options that commands share: one name, one help, one way to read them."""
+"""The options that commands share, and how the docstring of a command declares its own.
+
+A command is a function with plain annotations. Its docstring lists its options under headings,
+each the title of a box of ``--help``, as do those of the dataclasses that it takes options from::
+
+    Options:
+        target (--class): The class to explain. [default: the most probable]
+        output (-o): The file to write.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial, wraps
-from inspect import Parameter, Signature, signature
+from functools import wraps
+from inspect import Parameter, Signature, cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 from tanager.errors import ConfigurationError, DataError, TanagerError, listed, nearest
 
 if TYPE_CHECKING:
     from tanager.network import Costs, Network
     from tanager.sources import Source
-
-# The boxes in which a command's help has its options.
-reading_option = partial(typer.Option, rich_help_panel="Reading the table")
-column_option = partial(typer.Option, rich_help_panel="Columns")
-learning_option = partial(typer.Option, rich_help_panel="Learning")
-running_option = partial(typer.Option, rich_help_panel="Execution")
 
 Texts = list[str] | None
 
@@ -34,98 +39,42 @@ Data = Annotated[
         "standard input.",
     ),
 ]
+Existing = Annotated[Path | None, typer.Option(exists=True)]
+AtLeastOne = Annotated[int | None, typer.Option(min=1)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Threads = Annotated[int, running_option("--jobs", "-j", help="Threads; -1 is one per core.")]
-Processes = Annotated[int, running_option("--jobs", "-j", help="Processes; -1 is one per core.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Threads = Annotated[
+    int,
+    typer.Option("--jobs", "-j", help="Threads; -1: one per core.", rich_help_panel="Execution"),
+]
+Processes = Annotated[
+    int,
+    typer.Option("--jobs", "-j", help="Processes; -1: one per core.", rich_help_panel="Execution"),
+]
 TableFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of tables. [default: $TANAGER_DATA]")
-]
-
-# How a table is read.
-NaValues = Annotated[
-    Texts, reading_option(help="A text that means missing, such as '?'; may be repeated.")
-]
-Encoding = Annotated[str, reading_option(help="CSV: the encoding, such as latin-1 or cp1252.")]
-Decimal = Annotated[str, reading_option(help="CSV: the decimal mark, . or ,")]
-Header = Annotated[
-    bool | None,
-    reading_option(
-        help=(
-            "CSV: whether the first line holds column names. [default: yes, unless it's all "
-            "numbers]"
-        )
-    ),
-]
-
-# What its columns are.
-Target = Annotated[str, column_option("--target", "-t", help="The column to predict.")]
-Drop = Annotated[Texts, column_option(help="A column to leave out; may be repeated.")]
-Categorical = Annotated[
-    Texts,
-    column_option(help="A column to treat as categorical; may be repeated. 'all': every column."),
-]
-Dates = Annotated[
-    Texts,
-    column_option(
-        help="A text column to read as dates; may be repeated. To give the format: --dates "
-        "when=%d/%m/%Y"
-    ),
-]
-Ordered = Annotated[
-    Texts,
-    column_option(help="A column's categories in order: size=S,M,L; may be repeated."),
-]
-Monotonic = Annotated[
-    Texts,
-    column_option(
-        help="A monotonic effect: the probability of the second class rises (age=+1) or falls "
-        "(price=-1) with the column; with more classes, age=high:+1. May be repeated. Layered "
-        "parameters only."
-    ),
-]
-
-# What is learned.
-Structure = Annotated[
-    str,
-    learning_option(
-        "--structure", "-s", help="Which features condition which: auto, naive, tan, kdb(k=2), …"
-    ),
-]
-Parameters = Annotated[
-    str,
-    learning_option(
-        "--parameters", "-p", help="The probability tables: layered, hdp, m-estimate(m=1), …"
-    ),
-]
-Missing = Annotated[
-    str,
-    learning_option(
-        help="How to treat missing values: value (as a separate value) or marginalize."
-    ),
-]
-Bins = Annotated[
-    str,
-    learning_option(
-        help="How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins."
-    ),
-]
-Balanced = Annotated[
-    bool, learning_option("--balanced", help="Give all classes the same prior probability.")
-]
-Audit = Annotated[
-    bool, learning_option(help="Read dates and numbers stored as text, and leave out ids.")
 ]
 
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How a command reads the table that it was given."""
+    """How a command reads the table that it was given.
 
-    na_values: NaValues = None
-    encoding: Encoding = "utf-8"
-    decimal: Decimal = "."
-    header: Header = None
-    drop: Drop = None
+    Reading the table:
+        na_values: A text that means missing, such as '?'; may be repeated.
+        encoding: CSV: the encoding, such as latin-1 or cp1252.
+        decimal: CSV: the decimal mark, . or ,
+        header: CSV: whether the first line holds column names. [default: yes, unless it's all
+            numbers]
+    Columns:
+        drop: A column to leave out; may be repeated.
+    """
+
+    na_values: Texts = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+    header: bool | None = None
+    drop: Texts = None
 
     def open(self, data: Sequence[str], drop_missing: Sequence[str] = ()) -> Source:
         """Open the table, without the rows where a column of `drop_missing` is missing."""
@@ -143,42 +92,113 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class ColumnOptions:
-    """Options that say how to read the columns."""
+class ReadingAs:
+    """Columns that are read otherwise than they're stored.
 
-    categorical: Categorical = None
-    dates: Dates = None
-    ordered: Ordered = None
-    monotonic: Monotonic = None
+    Columns:
+        categorical: A column to treat as categorical; may be repeated. 'all': every column.
+        dates: A text column to read as dates; may be repeated. To give the format: --dates
+            when=%d/%m/%Y
+    """
+
+    categorical: Texts = None
+    dates: Texts = None
 
 
-def spread_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with one option per field in place of each parameter that is a dataclass."""
-    hints = get_type_hints(command, include_extras=True)
+@dataclass(frozen=True)
+class ColumnOptions(ReadingAs):
+    """What is known of the columns.
+
+    Columns:
+        ordered: A column's categories in order: size=S,M,L; may be repeated.
+        monotonic: A monotonic effect: the probability of the second class rises (age=+1) or falls
+            (price=-1) with the column; with more classes, age=high:+1. May be repeated. Layered
+            parameters only.
+    """
+
+    ordered: Texts = None
+    monotonic: Texts = None
+
+
+@dataclass(frozen=True)
+class LearningOptions:
+    """Which classifier is learned.
+
+    Learning:
+        structure (-s): Which features condition which: auto, naive, tan, kdb(k=2), …
+        parameters (-p): The probability tables: layered, hdp, m-estimate(m=1), …
+        missing: How to treat missing values: value (as a separate value) or marginalize.
+        balanced: Give all classes the same prior probability.
+        audit: Read dates and numbers stored as text, and leave out ids.
+    """
+
+    structure: str = "auto"
+    parameters: str = "layered"
+    missing: str = "value"
+    balanced: bool = False
+    audit: bool = True
+
+
+def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function with the options that docstrings declare, one per field of a dataclass."""
+    hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    if not groups:
-        return command
+    text, declared = _read_docstring(function.__doc__ or "")
+    found: list[Parameter] = []
+    for own in signature(function).parameters.values():
+        if own.name not in groups:
+            kind = _option(own.name, hints[own.name], own.default, declared)
+            found.append(own.replace(kind=own.KEYWORD_ONLY, annotation=kind))
+            continue
+        group = groups[own.name]
+        kinds = get_type_hints(group, include_extras=True)
+        inherited = [_read_docstring(base.__doc__ or "")[1] for base in group.__mro__[::-1]]
+        options = {name: option for one in inherited for name, option in one.items()}
+        for field in fields(group):
+            kind = _option(field.name, kinds[field.name], field.default, options)
+            found.append(
+                Parameter(field.name, own.KEYWORD_ONLY, default=field.default, annotation=kind)
+            )
 
-    @wraps(command)
+    @wraps(function)
     def run(**given: Any) -> Any:
         for name, group in groups.items():
-            options = {option.name: given.pop(option.name) for option in fields(group)}
-            given[name] = group(**options)
-        return command(**given)
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return function(**given)
 
-    found: list[Parameter] = []
-    for own in signature(command).parameters.values():
-        if own.name in groups:
-            kinds = get_type_hints(groups[own.name], include_extras=True)
-            found += [
-                Parameter(o.name, own.KEYWORD_ONLY, default=o.default, annotation=kinds[o.name])
-                for o in fields(groups[own.name])
-            ]
-        else:
-            found.append(own.replace(kind=own.KEYWORD_ONLY, annotation=hints[own.name]))
+    run.__doc__ = text
     run.__signature__ = Signature(found)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in found}
     return run
+
+
+def _read_docstring(text: str) -> tuple[str, dict[str, tuple[str, str, str]]]:
+    """Return what stands before the lists of options, and each option's flags, help and box."""
+    head, *boxes = re.split(r"^([A-Z][\w ]*):\n(?=    )", cleandoc(text), flags=re.MULTILINE)
+    entry = re.compile(r"^    (\w+)(?: \((.*?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
+    return head.strip(), {
+        name: (flags, " ".join(words.split()), box)
+        for box, entries in zip(boxes[::2], boxes[1::2], strict=True)
+        for name, flags, words in entry.findall(entries)
+    }
+
+
+def _option(name: str, hint: Any, default: Any, declared: dict[str, tuple[str, str, str]]) -> Any:
+    """Return the annotation of an option, its help with brackets that are no marks of style."""
+    own = [one for one in get_args(hint)[1:] if isinstance(one, OptionInfo | ArgumentInfo)]
+    option = copy(own[0]) if own else typer.Option()
+    if name in declared:
+        flags, option.help, box = declared[name]
+        names = [flag for flag in flags.split(", ") if flag]
+        if not any(flag.startswith("--") for flag in names):
+            long = f"--{name.strip('_').replace('_', '-')}"
+            both = default is not False and bool in (hint, *get_args(hint))
+            names.insert(0, f"{long}/--no-{long[2:]}" if both else long)
+        option.param_decls, option.rich_help_panel = names, None if box == "Options" else box
+    elif not own:
+        return hint
+    option.help = (option.help or "").replace("[", r"\[")
+    return Annotated[get_args(hint)[0] if own else hint, option]
 
 
 # Parameters of the library whose options are called otherwise here.

@@ -7,13 +7,20 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tanager.cli.console import console, plain, plain_table, print_json, watching
-from tanager.cli.options import Data, Json, Model, TableOptions, Texts, Threads, read_costs_file
-from tanager.cli.safety import Force, check_output
+from tanager.cli.options import (
+    Data,
+    Force,
+    Json,
+    Model,
+    TableOptions,
+    Texts,
+    Threads,
+    read_costs_file,
+)
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, DataError
 
 if TYPE_CHECKING:
@@ -30,26 +37,18 @@ MOST_CLASSES = 12  # up to which the confusion matrix is printed
 
 @dataclass(frozen=True)
 class WritingOptions:
-    """How the answers to a table's rows are written."""
+    """How the answers to a table's rows are written.
 
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help=(
-                "A .parquet, .arrow or .csv file, a folder or a URL. [default: CSV to standard "
-                "output, or -]"
-            ),
-        ),
-    ] = None
-    keep: Annotated[
-        Texts,
-        typer.Option(help="An input column to keep; may be repeated. 'all': every column."),
-    ] = None
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra", help="Ignore columns the model doesn't know.")
-    ] = False
+    Options:
+        output (-o): A .parquet, .arrow or .csv file, a folder or a URL. [default: CSV to standard
+            output, or -]
+        keep: An input column to keep; may be repeated. 'all': every column.
+        ignore_extra: Ignore columns the model doesn't know.
+    """
+
+    output: str | None = None
+    keep: Texts = None
+    ignore_extra: bool = False
     jobs: Threads = 1
     force: Force = False
     as_json: Json = False
@@ -60,62 +59,43 @@ def predict(
     data: Data,
     reading: TableOptions,
     writing: WritingOptions,
-    probabilities: Annotated[
-        bool, typer.Option(help="Write a column p_CLASS per class, or only the label.")
-    ] = True,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            help=(
-                "Credible level such as 0.9: adds columns low_CLASS and high_CLASS for each "
-                "p_CLASS."
-            )
-        ),
-    ] = None,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            "--set",
-            help="Coverage such as 0.9: adds the column set with a conformal prediction set.",
-        ),
-    ] = None,
-    per_class: Annotated[
-        bool, typer.Option("--per-class", help="With --set: guarantee the coverage per class.")
-    ] = False,
-    abstain: Annotated[
-        float | None,
-        typer.Option(help="Abstain when the most probable class is below this probability."),
-    ] = None,
+    probabilities: bool = True,
+    interval: float | None = None,
+    coverage: float | None = None,
+    per_class: bool = False,
+    abstain: float | None = None,
 ) -> None:
     """Classify the rows of a table.
 
     Writes the column prediction and one column p_CLASS for every class. The
     table is streamed: it may be larger than memory. Columns are matched by name.
     An output without an ending is a folder: one Parquet file for each input file.
+
+    Options:
+        probabilities: Write a column p_CLASS per class, or only the label.
+        interval: Credible level such as 0.9: adds columns low_CLASS and high_CLASS for each
+            p_CLASS.
+        coverage (--set): Coverage such as 0.9: adds the column set with a conformal prediction set.
+        per_class: With --set: guarantee the coverage per class.
+        abstain: Abstain when the most probable class is below this probability.
     """
     sure = Sureness(interval, coverage, per_class, abstain)
     _write_answers(model, data, reading, writing, sure, probabilities=probabilities)
 
 
 def decide(
-    model: Model,
-    data: Data,
-    reading: TableOptions,
-    writing: WritingOptions,
-    costs: Annotated[
-        str,
-        typer.Option(
-            help="A TOML file with the cost of each action per class; for ordered classes also "
-            "'absolute' or 'squared'."
-        ),
-    ],
+    model: Model, data: Data, reading: TableOptions, writing: WritingOptions, costs: str
 ) -> None:
-    """Choose the action with the lowest expected cost for each row of a table.
+    """Choose the action with the lowest expected cost for each row.
 
     Writes the columns decision, margin (how much more the second-best action costs) and
     cost_ACTION, the expected cost of each action. The costs stand in the table costs of a
     TOML file, one line per action: treat = {sick = 0, well = 20}, or one number for all
     classes: "ask a person" = 4.
+
+    Options:
+        costs: A TOML file with the cost of each action per class; for ordered classes also
+            'absolute' or 'squared'.
     """
     _write_answers(model, data, reading, writing, Sureness(), costs=costs)
 
@@ -312,12 +292,7 @@ def score(
     model: Model,
     data: Data,
     reading: TableOptions,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", help="The column of true classes. [default: the model's target]"
-        ),
-    ] = None,
+    target: str | None = None,
     jobs: Threads = 1,
     as_json: Json = False,
 ) -> None:
@@ -327,6 +302,9 @@ def score(
     every class by itself. Scores on training rows are too good, so those rows are
     recognised and you are told. For comparison, every number is also given for a model
     that predicts the class frequencies of these rows.
+
+    Options:
+        target (-t): The column of true classes. [default: the model's target]
     """
     from tanager.evaluation.sheet import make_sheet
     from tanager.network.files import read_model

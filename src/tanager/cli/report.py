@@ -10,8 +10,15 @@ import typer
 
 from tanager.atomic import replacing
 from tanager.cli.console import human_size
-from tanager.cli.options import Model, TableOptions, given_flags, read_costs_file
-from tanager.cli.safety import Force, check_output
+from tanager.cli.options import (
+    Existing,
+    Force,
+    Model,
+    TableOptions,
+    given_flags,
+    read_costs_file,
+)
+from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,21 +30,20 @@ PICTURES = (".svg", ".png", ".pdf")
 def draw(
     context: typer.Context,
     model: Model,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The output file: .svg, .png or .pdf.")
-    ],
-    table: Annotated[
-        str | None, typer.Option(help="Plot this feature's probability table instead.")
-    ] = None,
-    sort: Annotated[
-        str, typer.Option(help="Order of the table's rows: context, parents or center.")
-    ] = "context",
-    leaves: Annotated[
-        bool, typer.Option("--leaves", help="Draw all leaves instead of folding them.")
-    ] = False,
+    output: Path,
+    table: str | None = None,
+    sort: str = "context",
+    leaves: bool = False,
     force: Force = False,
 ) -> None:
-    """Plot the network, or one of its probability tables."""
+    """Plot the network, or one of its probability tables.
+
+    Options:
+        output (-o): The output file: .svg, .png or .pdf.
+        table: Plot this feature's probability table instead.
+        sort: Order of the table's rows: context, parents or center.
+        leaves: Draw all leaves instead of folding them.
+    """
     if given_flags(context, "sort") and table is None:
         raise ConfigurationError("--sort needs --table FEATURE.")
     if leaves and table is not None:
@@ -99,58 +105,35 @@ def report(
             metavar="[DATA]", help="Rows to evaluate the model on: Parquet, Arrow or CSV."
         ),
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            help="The column of true classes in DATA. [default: the model's target]",
-        ),
-    ] = None,
-    html: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="The HTML page; with .md, only the model card, as Markdown."
-        ),
-    ] = Path("report.html"),
-    card: Annotated[
-        Path | None,
-        typer.Option(help="Notes for the model card, in simple Markdown.", exists=True),
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds",
-            help="Cross-validation folds if DATA is the training data; 0: none. [default: 5, or "
-            "the number of rows]",
-        ),
-    ] = None,
-    rows: Annotated[
-        int,
-        typer.Option(help="Embed this many rows of DATA in the page, to load them there."),
-    ] = 0,
-    learning_curve: Annotated[
-        bool, typer.Option("--learning-curve", help="Add a learning curve: refit on parts of DATA.")
-    ] = False,
-    refits: Annotated[
-        bool,
-        typer.Option(
-            "--refits", help="Refit on subsets of the columns, to compare with unknown features."
-        ),
-    ] = False,
-    costs: Annotated[
-        str | None,
-        typer.Option(help="A TOML file as for tanager decide: the page also shows decisions."),
-    ] = None,
+    target: str | None = None,
+    html: Path = Path("report.html"),
+    card: Existing = None,
+    title: str | None = None,
+    folds: int | None = None,
+    rows: int = 0,
+    learning_curve: bool = False,
+    refits: bool = False,
+    costs: str | None = None,
     force: Force = False,
 ) -> None:
-    """Write an HTML report of a model (performance, network, what-if queries) or of a comparison.
+    """Write an HTML report of a model or a comparison.
 
-    One HTML file that needs neither server nor network. With DATA it measures
-    the model too; rows that the model was fitted on are recognised, and
-    predicted by cross-validation. The page holds aggregates, never rows, unless
-    --rows asks for them.
+    A model's page shows its performance, its network and every feature's effect, and answers
+    what-if queries. It's one file that loads nothing. With DATA, the model is also evaluated;
+    training rows are recognised and predicted by cross-validation. The page holds aggregates,
+    never rows, unless you ask for them with --rows.
+
+    Options:
+        target (-t): The column of true classes in DATA. [default: the model's target]
+        html (--output, -o): The HTML page; with .md, only the model card, as Markdown.
+        card: Notes for the model card, in simple Markdown.
+        title: Title of the page.
+        folds: Cross-validation folds if DATA is the training data; 0: none. [default: 5, or the
+            number of rows]
+        rows: Embed this many rows of DATA in the page, to load them there.
+        learning_curve: Add a learning curve: refit on parts of DATA.
+        refits: Refit on subsets of the columns, to compare with unknown features.
+        costs: A TOML file as for tanager decide: the page also shows decisions.
     """
     from tanager.report.page import check_ending
 

@@ -6,13 +6,8 @@ import errno
 import glob
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from tanager.errors import ConfigurationError
-
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 def check_output(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -23,27 +23,20 @@ HALF_BAR = 14
 def show(
     context: typer.Context,
     model: Model,
-    table: Annotated[
-        Texts,
-        typer.Option(
-            help="Print a feature's probability table; may be repeated. 'all': every feature."
-        ),
-    ] = None,
-    effect: Annotated[
-        Texts,
-        typer.Option(
-            help="Print the effect of each value of a feature on a class; may be repeated."
-        ),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--class", help="The class of --effect. [default: the last]")
-    ] = None,
-    sort: Annotated[
-        str, typer.Option(help="Order of a table's rows: context, parents or center.")
-    ] = "context",
+    table: Texts = None,
+    effect: Texts = None,
+    target: str | None = None,
+    sort: str = "context",
     as_json: Json = False,
 ) -> None:
-    """Show what a model has learned: structure, sizes, informative features, tables."""
+    """Show what a model has learned: structure, features, tables.
+
+    Options:
+        table: Print a feature's probability table; may be repeated. 'all': every feature.
+        effect: Print the effect of each value of a feature on a class; may be repeated.
+        target (--class): The class of --effect. [default: the last]
+        sort: Order of a table's rows: context, parents or center.
+    """
     from tanager.network.files import read_model
 
     if target is not None and not effect:
