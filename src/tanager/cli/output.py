@@ -166,12 +166,12 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
 def check_folder(output: Path | str) -> None:
     """Refuse a folder that has something in it, or that has no place."""
     if isinstance(output, str):
-        from tanager.sources.remote import exists
+        from tanager.sources.remote import exists, without_credentials
 
         if exists(output):
             raise ConfigurationError(
-                f"--output {output} already exists. Name a new folder, or a file with an "
-                "extension: .parquet, .arrow, .csv."
+                f"--output {without_credentials(output)} already exists. Name a new folder, or "
+                "a file with an extension: .parquet, .arrow, .csv."
             )
         return
     if not output.parent.is_dir():

@@ -114,6 +114,7 @@ def _write_answers(
     from tanager.classifiers.prediction import UnseenColumns
     from tanager.cli.output import check_ending, check_folder, ending, write_rows
     from tanager.network import Network
+    from tanager.sources.remote import without_credentials
 
     output, as_json = writing.output, writing.as_json
     place = _place(output)
@@ -158,10 +159,11 @@ def _write_answers(
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
+    shown = without_credentials(str(output))
     if as_json:
-        print_json({"output": str(output), "rows": rows, "seconds": seconds})
+        print_json({"output": shown, "rows": rows, "seconds": seconds})
     elif place is not None:
-        print(f"{output}: {rows:,} rows, {seconds:.1f} s")
+        print(f"{shown}: {rows:,} rows, {seconds:.1f} s")
 
 
 class Sureness(NamedTuple):

@@ -28,12 +28,14 @@ def check_output(
         raise ConfigurationError(
             f"{option} -: only the rows of predict can go to standard output. Give a file's name."
         )
+    shown = str(output)
     if isinstance(output, str):
-        from tanager.sources.remote import exists
+        from tanager.sources.remote import exists, without_credentials
 
+        shown = without_credentials(output)
         if output in map(str, inputs):
             raise ConfigurationError(
-                f"{option} {output} is also an input and would be overwritten. Choose another name."
+                f"{option} {shown} is also an input and would be overwritten. Choose another name."
             )
         there = exists(output)
     else:
@@ -47,7 +49,7 @@ def check_output(
         if there:
             refuse_input(output, inputs, option)
     if there and not force:
-        raise ConfigurationError(f"{option} {output} already exists. Pass --force to overwrite it.")
+        raise ConfigurationError(f"{option} {shown} already exists. Pass --force to overwrite it.")
 
 
 def refuse_input(output: Path, inputs: Iterable[str | Path], option: str) -> None:

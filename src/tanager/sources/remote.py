@@ -47,6 +47,19 @@ def is_url(text: str) -> bool:
     return re.match(r"[A-Za-z][\w+.:-]*://", text) is not None
 
 
+def without_credentials(url: str) -> str:
+    """Return a URL to show: no password, and no options, among which may be a signature.
+
+    >>> without_credentials("s3://key:secret@bucket/table.csv?region=eu-west-1")
+    's3://key@bucket/table.csv'
+    >>> without_credentials("really?.csv")
+    'really?.csv'
+    """
+    if not is_url(url):
+        return url
+    return re.sub(r"(?<=://)([^/@:]*):[^/@]*(?=@)", r"\1", url.partition("?")[0])
+
+
 class ByteBudget:
     """Bytes that the files of one table may keep on this machine."""
 
@@ -246,7 +259,7 @@ def _store(root: str) -> tuple[Any, str]:
     """Return the file system that a URL leads to, and the path in it."""
     from pyarrow import fs
 
-    scheme = root.partition("://")[0]
+    scheme, shown = root.partition("://")[0], without_credentials(root)
     try:
         if scheme in IN_ARROW:
             store, path = fs.FileSystem.from_uri(root)
@@ -257,14 +270,14 @@ def _store(root: str) -> tuple[Any, str]:
         return fs.PyFileSystem(fs.FSSpecHandler(inner)), path
     except ModuleNotFoundError as error:
         raise DataError(
-            f"{root}: addresses that begin with {scheme}:// need the package {error.name} "
+            f"{shown}: addresses that begin with {scheme}:// need the package {error.name} "
             f"(pip install {error.name}), or copy the files to this machine."
         ) from error
     except ImportError as error:  # fsspec names the package of a scheme it knows
-        raise DataError(f"{root}: {error}. Install it, or copy the files here.") from error
+        raise DataError(f"{shown}: {error}. Install it, or copy the files here.") from error
     except (ValueError, OSError, NotImplementedError) as error:
         raise DataError(
-            f"{root} cannot be opened: {error}. Check the address, and the store's credentials."
+            f"{shown} cannot be opened: {error}. Check the address, and the store's credentials."
         ) from error
 
 
@@ -280,6 +293,7 @@ def find_remote(
     from pyarrow import fs
 
     address, mark, query = url.partition("?")
+    shown = without_credentials(url)
     fixed = re.match(r"[^*\[]*/", address)
     with _explained(url):
         if "*" in address and fixed is not None:
@@ -289,14 +303,14 @@ def find_remote(
             found = [path for path in listed if pattern.fullmatch(path)]
             root = fixed[0] + mark + query
             if not found:
-                raise DataError(f"No file matches {url}. Check the folder and the pattern.")
+                raise DataError(f"No file matches {shown}. Check the folder and the pattern.")
             return [(RemoteFile(root, path), ()) for path in found]
         store, path = _store(url)
         kind = _persist(lambda: store.get_file_info(path)).type
         if kind == fs.FileType.File:
             return [(RemoteFile(url, path), ())]
         if kind != fs.FileType.Directory:
-            raise DataError(f"No such file or folder: {url}. Check the address.")
+            raise DataError(f"No such file or folder: {shown}. Check the address.")
         base_path = PurePosixPath(path)
         listed = [name for name in _list(store, path) if wanted(PurePosixPath(name))]
         return [
@@ -334,8 +348,8 @@ def _explained(url: str) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         raise DataError(
-            f"{url} cannot be reached: {one_line(error)}. Check the address, the connection, and "
-            "the store's credentials."
+            f"{without_credentials(url)} cannot be reached: {one_line(error)}. Check the address, "
+            "the connection, and the store's credentials."
         ) from error
 
 
