@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import CategoricalNB
+from sklearn.naive_bayes import CategoricalNB, GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from tanager.evaluation import Contender
@@ -74,6 +74,21 @@ def test_classifiers_without_gaps_get_standardised_numbers_and_an_indicator():
     filled = np.array([1.0, 3.0, 3.0, 5.0])
     expected = [(filled - filled.mean()) / filled.std(), [0, 1, 0, 0]]
     np.testing.assert_allclose(matrix, np.transpose(expected))
+
+
+def test_columns_without_a_value_are_left_out():
+    gaps = pa.nulls(3)
+    empty = {"e": gaps.cast(pa.float64()), "t": gaps.cast(pa.string()), "x": [NAN] * 3}
+    table = pa.table({**dict(zip(TABLE.column_names, TABLE.columns, strict=True)), **empty})
+    for kind in (HistGradientBoostingClassifier(), LogisticRegression(), DecisionTreeClassifier()):
+        np.testing.assert_array_equal(encode(kind, table)[0], encode(kind, TABLE)[0])
+
+
+def test_bins_are_dense_for_who_takes_nothing_else(small):
+    data = small.load()
+    for kind in (HistGradientBoostingClassifier(max_iter=2), GaussianNB()):
+        model = Encoded(kind, "binned").fit(data.features, data.labels)
+        assert model.predict_proba(data.features).shape == (90, 3)
 
 
 def test_ids_are_left_out_and_numbers_in_texts_read():

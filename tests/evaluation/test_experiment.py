@@ -254,6 +254,51 @@ def test_estimators_and_pipelines_are_contenders(small, folder):
         Experiment([small], [OneHotEncoder()])
 
 
+def test_a_search_over_a_pipeline_gets_a_frame_and_resumes(small, folder):
+    from sklearn.compose import make_column_selector, make_column_transformer
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    from tanager import BayesNetClassifier
+
+    def search():
+        texts = make_column_selector(dtype_exclude="number")  # printed with its address
+        indicators = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+        pipeline = make_pipeline(make_column_transformer((indicators, texts)), GaussianNB())
+        return GridSearchCV(pipeline, {"gaussiannb__var_smoothing": [1e-3]}, cv=2)
+
+    ours = GridSearchCV(BayesNetClassifier("naive", "m-estimate"), {"bins": ["auto"]}, cv=2)
+    results = Experiment([small], [search(), ours, "naive/m-estimate"], CrossValidation(1, 2)).run()
+    assert not results.failures
+    _, searched, plain = results.mean("log_loss").values[0]
+    assert searched == pytest.approx(plain, rel=0.05)
+    keys = [[c.key for c in Experiment([small], [search()]).cells()] for _ in range(2)]
+    assert keys[0] == keys[1]
+
+
+def test_own_learners_are_contenders(small):
+    from tanager import BayesNetClassifier
+    from tanager.structure import Structure, StructureLearner
+
+    class Star(StructureLearner):
+        def learn(self, counts, plan):
+            parents = [(0,) if i else () for i in range(counts.domain.n_features)]
+            return Structure.from_parents(counts.domain.names, parents)
+
+    mine = BayesNetClassifier(Star(), "laplace")
+    results = Experiment([small], [mine, "naive/laplace"], CrossValidation(1, 2)).run()
+    assert not results.failures
+    star, naive = results.mean("log_loss").values[0]
+    assert star != naive
+
+
+def test_a_table_without_a_name_is_refused(small):
+    with pytest.raises(ConfigurationError, match="Give Dataset"):
+        Experiment([small.source], [TREE])
+
+
 def test_results_are_data_frames_and_latex(small, folder):
     results = Experiment([small], [TREE, "naive/laplace"], CrossValidation(1, 2)).run()
     frame = results.to_dataframe()

@@ -63,9 +63,9 @@ class Contender:
     -----
     Other people's classifiers get the table as their own users would give it: raw
     numbers, gaps as gaps, categories in the classifier's own way, ids left out; a
-    pipeline gets a pandas DataFrame. ``@binned`` (indicators) and ``@codes`` after a
-    text give the bins that Tanager learns on the same training fold instead, ``@frame``
-    a DataFrame.
+    pipeline, also one inside a search, gets a pandas DataFrame. ``@binned`` (indicators)
+    and ``@codes`` after a text give the bins that Tanager learns on the same training
+    fold instead, ``@frame`` a DataFrame.
 
     Examples
     --------
@@ -223,7 +223,6 @@ class Contender:
 
     def _build_given(self, columns: Mapping[str, Any]) -> Any:
         from sklearn.base import clone
-        from sklearn.pipeline import Pipeline
 
         from tanager.evaluation.encoding import Encoded
 
@@ -235,7 +234,7 @@ class Contender:
             said = estimator.get_params(deep=False)
             unsaid = {k: v for k, v in columns.items() if said[k] == usual[k]}
             return estimator.set_params(**unsaid)
-        encoding = "frame" if isinstance(estimator, Pipeline) else "native"
+        encoding = "frame" if _reads_frames(estimator) else "native"
         return Encoded(estimator, encoding, BINS, dict(columns))
 
     def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
@@ -285,8 +284,21 @@ def _merge_options(text: str, brackets: str) -> str:
     return f"{path}({', '.join(f'{k}={v!r}' for k, v in {**options, **given}.items())})"
 
 
+def _reads_frames(estimator: Any) -> bool:
+    """Whether an estimator prepares columns itself, on its own or inside a search."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.pipeline import Pipeline
+
+    from tanager.classifiers import BayesNetClassifier
+
+    kinds = (BayesNetClassifier, ColumnTransformer, Pipeline)
+    return any(isinstance(part, kinds) for part in (estimator, *estimator.get_params().values()))
+
+
 def _text_of(estimator: Any) -> str:
     """Return an estimator as Python prints it, in one line: what isn't the default of it."""
     # Estimators leave out the middle of a long text unless they're told.
     whole = "N_CHAR_MAX" in signature(type(estimator).__repr__).parameters
-    return " ".join((estimator.__repr__(N_CHAR_MAX=100_000) if whole else repr(estimator)).split())
+    text = estimator.__repr__(N_CHAR_MAX=100_000) if whole else repr(estimator)
+    # An address differs from run to run, and a run file knows its cells by this text.
+    return " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())

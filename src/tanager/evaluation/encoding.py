@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import get_tags
 
 __all__ = ["ENCODINGS", "Encoded"]
 
 Floats = NDArray[np.float64]
 MOST_CATEGORIES = 255  # of a column, that scikit-learn's boosting takes as categories
+MOST_DENSE = 2_000  # columns of a matrix that need not be sparse
 
 
 class Encoded(ClassifierMixin, BaseEstimator):
@@ -81,7 +82,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
 
     def fit_encoded(self, matrix: Any, y: NDArray[np.int64]) -> Encoded:
         """Fit the classifier to rows that `learn_encoding` returned."""
-        self.estimator_.fit(matrix, y, **self.encoder_.fit_options())
+        self.estimator_.fit(matrix, y, **self.encoder_.fit_options)
         self.classes_ = self.estimator_.classes_
         return self
 
@@ -90,27 +91,28 @@ class Encoded(ClassifierMixin, BaseEstimator):
         return np.asarray(self.estimator_.predict_proba(matrix), np.float64)
 
 
-class _Encoder(Interface):
+class _Encoder:
     """A way to turn an Arrow table into what a classifier takes."""
 
     def __init__(self, estimator: Any, bins: str | int, columns: Mapping[str, Any]) -> None:
-        """Remember for whom, how numbers are cut, and what is said of the columns."""
+        self.estimator, self.bins, self.columns = estimator, bins, columns
+        self.fit_options: dict[str, Any] = {}  # what the classifier's `fit` is told besides
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Encoder:
         """Learn from the training rows; may set options of the classifier."""
+        raise NotImplementedError
 
     def transform(self, table: Any) -> Any:
         """Encode rows, shape (n_rows, n_columns)."""
+        raise NotImplementedError
 
-    def fit_options(self) -> dict[str, Any]:
-        """Return what the classifier's `fit` is told besides."""
+    @property
+    def _takes_sparse(self) -> bool:
+        return bool(get_tags(self.estimator).input_tags.sparse)
 
 
-class _Codes:
+class _Codes(_Encoder):
     """The codebook's codes as numbers; a value never seen is one code beyond."""
-
-    def __init__(self, estimator: Any, bins: str | int, columns: Mapping[str, Any]) -> None:
-        self.estimator, self.bins, self.columns = estimator, bins, columns
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Codes:
         from tanager.codes import learn_codebook
@@ -127,15 +129,18 @@ class _Codes:
     def transform(self, table: Any) -> Any:
         return np.ascontiguousarray(self.codebook.encode(table).T)
 
-    def fit_options(self) -> dict[str, Any]:
-        return {}
-
 
 class _Binned(_Codes):
-    """The codebook's codes as sparse indicators; a value never seen has none."""
+    """The codebook's codes as indicators; a value never seen has none."""
+
+    def fit(self, table: Any, y: NDArray[np.int64]) -> _Binned:
+        super().fit(table, y)
+        arities = self.codebook.domain.arities
+        self.indicators = _indicators(arities, np.float32, sparse=self._takes_sparse)
+        return self
 
     def transform(self, table: Any) -> Any:
-        return _indicators(self.codebook.encode(table), self.codebook.domain.arities)
+        return self.indicators.transform(super().transform(table))
 
 
 class _Columns(NamedTuple):
@@ -143,6 +148,11 @@ class _Columns(NamedTuple):
 
     numbers: list[Floats]
     codes: list[NDArray[np.int64]]
+
+    def matrix(self) -> Floats:
+        """Return all columns as numbers, with NaN for gaps."""
+        codes = [np.where(column < 0, np.nan, column) for column in self.codes]
+        return np.column_stack([*self.numbers, *codes])
 
 
 class _ColumnReader:
@@ -166,12 +176,14 @@ class _ColumnReader:
         self.orders = {name: pa.array(map(str, order)) for name, order in ordered.items()}
         self.values: dict[str, Any] = {}
         self.numbers: list[str] = []
-        for name in names:
+        for name in names:  # but for those without a single value
             column = self._read(table, name)
             if name in ordered or (name not in categorical and _is_number(column.type)):
-                self.numbers.append(name)
-            else:
+                if not np.isnan(self._number(table, name)).all():
+                    self.numbers.append(name)
+            elif column.null_count < len(column):
                 self.values[name] = _as_text(column).drop_null().unique().sort()
+        self.arities = np.array([len(values) for values in self.values.values()], np.int64)
 
     def read(self, table: Any) -> _Columns:
         """Return the columns of some rows; a category never seen is a gap."""
@@ -208,100 +220,8 @@ class _ColumnReader:
         return column
 
 
-class _Native:
-    """Numbers as they are and categories in the classifier's own way."""
-
-    def __init__(
-        self,
-        estimator: Any,
-        bins: str | int,  # noqa: ARG002
-        columns: Mapping[str, Any],
-    ) -> None:
-        self.estimator, self.columns = estimator, columns
-        self.options: dict[str, Any] = {}
-
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _Native:  # noqa: ARG002
-        self.reader = _ColumnReader(table, self.columns)
-        found = self.reader.read(table)
-        n = len(found.numbers)
-        self.arities = np.array([len(values) for values in self.reader.values.values()], np.int64)
-        places = [n + at for at in range(len(found.codes))]
-        self.package = type(self.estimator).__module__.partition(".")[0]
-        kind = type(self.estimator).__name__
-        if self.package in ("lightgbm", "catboost"):
-            name = {"lightgbm": "categorical_feature", "catboost": "cat_features"}[self.package]
-            self.options = {name: places}
-        elif self.package == "xgboost":
-            kinds = ["q"] * n + ["c"] * len(places)
-            self.estimator.set_params(enable_categorical=True, feature_types=kinds)
-        elif kind == "HistGradientBoostingClassifier":
-            few = [
-                p for p, arity in zip(places, self.arities, strict=True) if arity <= MOST_CATEGORIES
-            ]
-            self.estimator.set_params(categorical_features=few)
-        else:
-            self.package = ""
-            self._learn_scale(found.numbers)
-        return self
-
-    def _learn_scale(self, numbers: list[Floats]) -> None:
-        """Learn how numbers are standardised for a classifier that takes no NaN."""
-        from sklearn.utils import get_tags
-
-        self.takes_gaps = bool(get_tags(self.estimator).input_tags.allow_nan)
-        self.medians = [float(np.nanmedian(x)) if np.isfinite(x).any() else 0.0 for x in numbers]
-        filled = [np.where(np.isnan(x), m, x) for x, m in zip(numbers, self.medians, strict=True)]
-        self.scales = [(float(x.mean()), float(x.std()) or 1.0) for x in filled]
-
-    def transform(self, table: Any) -> Any:
-        found = self.reader.read(table)
-        if self.package == "catboost":  # categories as whole numbers among floats
-            matrix = np.empty((len(table), len(found.numbers) + len(found.codes)), object)
-            for at, column in enumerate([*found.numbers, *found.codes]):
-                matrix[:, at] = column
-            return matrix
-        if self.package:
-            return _matrix(
-                [*found.numbers, *(np.where(c < 0, np.nan, c) for c in found.codes)], len(table)
-            )
-        return self._indicated(found, len(table))
-
-    def _indicated(self, found: _Columns, n_rows: int) -> Any:
-        """Return numbers beside one indicator per category."""
-        from scipy.sparse import csr_matrix, hstack
-
-        parts = list(found.numbers)
-        if not self.takes_gaps:
-            gaps = [np.isnan(x) for x in parts]
-            parts = [
-                (np.where(gap, median, x) - mean) / scale
-                for x, gap, median, (mean, scale) in zip(
-                    parts, gaps, self.medians, self.scales, strict=True
-                )
-            ]
-            parts += [gap.astype(np.float64) for gap in gaps]
-        dense = _matrix(parts, n_rows)
-        if not found.codes:
-            return dense
-        codes = np.array(found.codes)
-        known = np.where(codes < 0, self.arities[:, None], codes)
-        matrix = hstack([csr_matrix(dense), _indicators(known, self.arities)]).tocsr()
-        return matrix.toarray() if self.takes_gaps or matrix.shape[1] <= 2000 else matrix
-
-    def fit_options(self) -> dict[str, Any]:
-        return self.options
-
-
-class _Frame:
+class _Frame(_Encoder):
     """A pandas DataFrame with numbers and categories, for pipelines."""
-
-    def __init__(
-        self,
-        estimator: Any,  # noqa: ARG002
-        bins: str | int,  # noqa: ARG002
-        columns: Mapping[str, Any],
-    ) -> None:
-        self.columns = columns
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Frame:  # noqa: ARG002
         self.reader = _ColumnReader(table, self.columns)
@@ -317,8 +237,60 @@ class _Frame:
         order = [name for name in table.column_names if name in columns]
         return pd.DataFrame({name: columns[name] for name in order})
 
-    def fit_options(self) -> dict[str, Any]:
-        return {}
+
+class _Native(_Encoder):
+    """Numbers as they are and categories in the classifier's own way."""
+
+    def fit(self, table: Any, y: NDArray[np.int64]) -> _Native:  # noqa: ARG002
+        self.reader = _ColumnReader(table, self.columns)
+        n, arities = len(self.reader.numbers), self.reader.arities
+        places = list(range(n, n + len(arities)))
+        self.package = type(self.estimator).__module__.partition(".")[0]
+        if self.package == "lightgbm":
+            self.fit_options = {"categorical_feature": places}
+        elif self.package == "catboost":
+            self.fit_options = {"cat_features": places}
+        elif self.package == "xgboost":
+            kinds = ["q"] * n + ["c"] * len(places)
+            self.estimator.set_params(enable_categorical=True, feature_types=kinds)
+        elif type(self.estimator).__name__ == "HistGradientBoostingClassifier":
+            few = [at for at, n in zip(places, arities, strict=True) if n <= MOST_CATEGORIES]
+            self.estimator.set_params(categorical_features=few)
+        else:
+            self.package = ""
+            self._learn_indicators(self.reader.read(table).matrix())
+        return self
+
+    def _learn_indicators(self, matrix: Floats) -> None:
+        """Learn how columns become what a classifier without categories takes."""
+        from sklearn.compose import ColumnTransformer
+        from sklearn.impute import MissingIndicator, SimpleImputer
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        n, arities = len(self.reader.numbers), self.reader.arities
+        takes_gaps = bool(get_tags(self.estimator).input_tags.allow_nan)
+        width = int(arities.sum()) + (n if takes_gaps else 2 * n)
+        few = takes_gaps or width <= MOST_DENSE or not self._takes_sparse
+        steps: list[Any] = [("numbers", "passthrough", slice(n))]
+        if not takes_gaps:
+            scale = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+            steps = [("numbers", scale, slice(n))]
+            steps += [("gaps", MissingIndicator(features="all"), slice(n))]
+        steps = steps if n else []
+        if len(arities):
+            steps += [("values", _indicators(arities, np.float64, sparse=not few), slice(n, None))]
+        self.indicators = ColumnTransformer(steps, sparse_threshold=0.0 if few else 1.0).fit(matrix)
+
+    def transform(self, table: Any) -> Any:
+        found = self.reader.read(table)
+        if self.package == "catboost":  # categories as whole numbers among floats
+            matrix = np.empty((len(table), len(found.numbers) + len(found.codes)), object)
+            for at, column in enumerate([*found.numbers, *found.codes]):
+                matrix[:, at] = column
+            return matrix
+        matrix = found.matrix()
+        return matrix if self.package else self.indicators.transform(matrix)
 
 
 ENCODINGS: Mapping[str, type[_Encoder]] = {
@@ -329,20 +301,15 @@ ENCODINGS: Mapping[str, type[_Encoder]] = {
 }
 
 
-def _matrix(columns: list[Floats], n_rows: int) -> Floats:
-    return np.column_stack(columns) if columns else np.zeros((n_rows, 0))
+def _indicators(arities: NDArray[np.int64], dtype: Any, *, sparse: bool) -> Any:
+    """Return what turns columns of codes into one indicator per value; others have none."""
+    from sklearn.preprocessing import OneHotEncoder
 
-
-def _indicators(codes: NDArray[Any], arities: NDArray[np.int64]) -> Any:
-    """Return codes (n_columns, n_rows) as sparse indicators; one beyond the arity has none."""
-    from scipy.sparse import csr_matrix
-
-    first = np.concatenate([[0], np.cumsum(arities)])
-    known = codes < arities[:, None]
-    columns = (codes + first[:-1, None]).T[known.T]
-    starts = np.concatenate([[0], np.cumsum(known.sum(axis=0))])
-    ones = np.ones(len(columns), dtype=np.float32)
-    return csr_matrix((ones, columns, starts), shape=(codes.shape[1], first[-1]))
+    values = [np.arange(arity, dtype=np.float64) for arity in arities]
+    encoder = OneHotEncoder(
+        categories=values, handle_unknown="ignore", sparse_output=sparse, dtype=dtype
+    )
+    return encoder.fit(np.zeros((1, len(values))))
 
 
 def _is_number(kind: Any) -> bool:

@@ -96,6 +96,12 @@ class Experiment:
             ("keep", tuple(self.keep)),
         ):
             object.__setattr__(self, name, values)
+        for dataset in self.datasets:
+            if not isinstance(dataset, Dataset):
+                raise ConfigurationError(
+                    f"the experiment's datasets have a {type(dataset).__name__}. "
+                    "Give Dataset(name, table, target)."
+                )
         resolve_metrics(tuple(self.metrics))
         if self.bins != "auto":
             check_bins(self.bins)
