@@ -99,6 +99,31 @@ def test_type_checkers_see_names_that_are_loaded_on_first_use(package):
     assert set(module.__all__) <= imported_names(module.__file__)
 
 
+PUBLIC = {
+    "evaluation": "METRICS Contender CrossValidation Dataset Experiment LearningCurve Results",
+    "structure": "ACLL Differentiable Fixed Greedy KDB KTree Naive OrderBased RandomTree "
+    "SelectiveKDB Structure StructureLearner TAN edge_confidence",
+    "losses": "ConditionalLogLikelihood HybridMargin Margin NegativeLogLikelihood",
+    "training": "Training",
+    "mlflow": "load_model log_model save_model",
+    "skops": "trusted_types",
+}
+# What the names above return, or take from those who write learners and losses of their own.
+WITH_THEM = {
+    "structure": "Constraints EdgeConfidence FitPlan",
+    "losses": "RankedProbability RowLoss",
+}
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_the_public_names_are_these_and_no_others(package):
+    module = import_module(f"tanager.{package}")
+    names = f"{PUBLIC[package]} {WITH_THEM.get(package, '')}".split()
+    assert sorted(module.__all__) == sorted(names)
+    for name in names:
+        assert getattr(module, name) is not None
+
+
 def test_commands_that_use_a_model_load_little(tmp_path):
     import tanager
 

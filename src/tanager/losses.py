@@ -29,12 +29,10 @@ from tanager.numerics import Floats
 __all__ = [
     "ConditionalLogLikelihood",
     "HybridMargin",
-    "Loss",
     "Margin",
     "NegativeLogLikelihood",
     "RankedProbability",
     "RowLoss",
-    "resolve_loss",
 ]
 
 Labels = NDArray[np.integer]

@@ -42,7 +42,8 @@ from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearn
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.parameters.tables import HeldOutRows, drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
-from tanager.structure import FitPlan, Fixed, JointLearner, SelectiveKDB, Structure
+from tanager.structure import FitPlan, Fixed, SelectiveKDB, Structure
+from tanager.structure.learner import JointLearner
 
 # Not part of the model: equal models have equal files, whatever engine and threads learned them.
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")

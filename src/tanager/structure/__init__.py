@@ -18,7 +18,6 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.kdb import KDB as KDB
     from tanager.structure.ktree import KTree as KTree
     from tanager.structure.learner import FitPlan as FitPlan
-    from tanager.structure.learner import JointLearner as JointLearner
     from tanager.structure.learner import StructureLearner as StructureLearner
     from tanager.structure.order_based import OrderBased as OrderBased
     from tanager.structure.selective_kdb import SelectiveKDB as SelectiveKDB
@@ -34,7 +33,6 @@ _HOMES = {
     "Constraints": "tanager.structure.constraints",
     "EdgeConfidence": "tanager.structure.confidence",
     "FitPlan": "tanager.structure.learner",
-    "JointLearner": "tanager.structure.learner",
     "edge_confidence": "tanager.structure.confidence",
 }
 
