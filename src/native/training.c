@@ -15,6 +15,8 @@
 #define BETA_2 0.999
 #define EPSILON 1e-8
 #define MOST_SQUARED 0x10000 /* powers beyond are left to pow() */
+/* Steps that a block's momentum lasts: what is left of it then, 0.9^350, is below rounding. */
+#define LIVELY 350
 
 typedef struct {
     int64_t n_features, n_slots, n_rows, n_classes;
@@ -220,6 +222,7 @@ typedef struct {
     double rate, *sums;
     uint8_t *seen;
     int64_t *touched;
+    int64_t step; /* of dense Adam; 0: each block counts its own */
     Space space;
 } Tables;
 
@@ -286,19 +289,51 @@ static void step_slot(const Batch *batch, const Tables *tables, int64_t i, int64
         step_shared(batch, tables, i, target);
 }
 
-/* Take a step of Adam on every block that a row of the batch falls into. Where there are moments
- * for steps that a table's contexts share, all of them move along the sum of the blocks' gradients
- * besides. sums (the largest table) and seen (the most contexts) come and are left as zeros. */
+/* Take the step of dense Adam on all blocks of one slot: those without a row in the batch go on by
+ * their momentum. `steps` has the last step of each block that had a gradient; LIVELY steps later
+ * the block rests, and its moments are brought up to date once it is in a batch again. */
+static void step_whole_slot(const Batch *batch, const Tables *tables, int64_t i, int64_t chosen,
+                            int64_t slot, const double *gradient)
+{
+    int64_t place = i * batch->n_slots + slot, arity = batch->arity[i], n = batch->n_classes;
+    int64_t size = arity * n;
+    if (slot == chosen || slot == 0)
+        gather(batch, tables, i, chosen, slot, gradient);
+    for (int64_t context = 0; context < batch->n_contexts[place]; context++) {
+        int64_t at = batch->cell[place] + context * size;
+        int64_t *last = tables->steps + tables->block[place] + context;
+        int64_t rested = tables->step - 1 - *last - LIVELY;
+        double *part = tables->sums + context * size, *theta = tables->theta + at;
+        double *first = tables->first + at, *second = tables->second + at;
+        if (tables->seen[context]) {
+            double faded_1 = power(BETA_1, most(rested, 0)), faded_2 = power(BETA_2, most(rested, 0));
+            for (int64_t k = 0; rested > 0 && k < size; k++)
+                first[k] *= faded_1, second[k] *= faded_2;
+            tables->seen[context] = 0;
+            *last = tables->step;
+            to_logits(part, &tables->space, arity, n, theta);
+        } else if (*last == 0 || rested >= 0) {
+            continue;
+        }
+        step_block(part, size, tables->step, tables->rate, theta, first, second);
+        normalize_block(&tables->space, arity, n, theta);
+    }
+}
+
+/* Take a step of Adam on every block that a row of the batch falls into; with a `step`, on all
+ * blocks. Where there are moments for steps that a table's contexts share, all of them move along
+ * the sum of the blocks' gradients besides. sums (the largest table) and seen (the most contexts)
+ * come and are left as zeros. */
 static int64_t run_step_tables(Argument *arguments)
 {
     Batch batch = {LENGTH(0, 0), LENGTH(0, 1), LENGTH(10, 0), LENGTH(10, 1), LONGS(0), LONGS(1),
                    LONGS(3),     LONGS(6),     INTS(7),       INTS(8)};
     const int64_t *chosen = LONGS(9);
-    Tables tables = {.theta = DOUBLES(12), .first = DOUBLES(13), .second = DOUBLES(14),
-                     .steps = LONGS(15), .shared_first = DOUBLES(16), .shared_second = DOUBLES(17),
-                     .shared_steps = SIZE(18) ? LONGS(18) : NULL, .block = LONGS(2),
-                     .table = LONGS(4), .shared = LONGS(5), .rate = REAL(11), .sums = DOUBLES(19),
-                     .seen = BYTES(20)};
+    Tables tables = {.theta = DOUBLES(13), .first = DOUBLES(14), .second = DOUBLES(15),
+                     .steps = LONGS(16), .shared_first = DOUBLES(17), .shared_second = DOUBLES(18),
+                     .shared_steps = SIZE(19) ? LONGS(19) : NULL, .block = LONGS(2),
+                     .table = LONGS(4), .shared = LONGS(5), .rate = REAL(11), .sums = DOUBLES(20),
+                     .seen = BYTES(21), .step = NUMBER(12)};
     int64_t widest = 1;
     for (int64_t i = 0; i < batch.n_features; i++)
         widest = most(widest, batch.arity[i] * batch.n_classes);
@@ -311,6 +346,10 @@ static int64_t run_step_tables(Argument *arguments)
     Space space = {room, room + widest, room + 2 * widest, room + 3 * widest};
     tables.space = space;
     for (int64_t i = 0; i < batch.n_features; i++) {
+        for (int64_t s = 0; tables.step && s < batch.n_slots; s++)
+            step_whole_slot(&batch, &tables, i, chosen[i], s, DOUBLES(10));
+        if (tables.step)
+            continue;
         step_slot(&batch, &tables, i, chosen[i], chosen[i], DOUBLES(10));
         if (chosen[i]) /* then slot 0, for the rows that fell back to it */
             step_slot(&batch, &tables, i, chosen[i], 0, DOUBLES(10));
@@ -331,6 +370,7 @@ KERNEL(step_tables,
        "chosen: int64[n_features] below n_slots\n"
        "gradient: float64[n_rows, n_classes]\n"
        "rate: float\n"
+       "step: int from 0\n"
        "theta: float64[n_cells] written\n"
        "first: float64[n_cells] written\n"
        "second: float64[n_cells] written\n"

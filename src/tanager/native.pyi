@@ -502,6 +502,7 @@ def step_tables(
     chosen: Ints,
     gradient: Floats,
     rate: float,
+    step: int,
     theta: Floats,
     first: Floats,
     second: Floats,

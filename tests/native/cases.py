@@ -474,7 +474,10 @@ def step_tables(rng):
         gradient = rng.normal(size=(30, n_classes))
         space = Workspace.for_slots(slots, n_classes)
         chosen = np.array([0, 1, 2])
-        yield [*slots[:7], codes, codes, chosen, gradient, 0.03, *model.tables, *space]
+        yield [*slots[:7], codes, codes, chosen, gradient, 0.03, 0, *model.tables, *space]
+        if not share:
+            model.theta_steps[:] = rng.integers(1, 9, model.theta_steps.shape)
+            yield [*slots[:7], codes, codes, chosen, gradient, 0.03, 9, *model.tables, *space]
 
 
 # counts.c

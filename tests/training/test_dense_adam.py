@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tanager import native
 from tanager.errors import ConfigurationError
 from tanager.numerics import log_softmax
 from tanager.training import Training
-from tanager.training.model import NO_PARENT, Model, Slots
-from tanager.training.optimiser import dense_gradient, step_all
+from tanager.training.model import NO_PARENT, Model, Slots, Workspace
+from tests.oracles.dense_adam import dense_gradient, step_all
 
 
 def model_of(seed=0):
@@ -60,6 +61,27 @@ def test_a_table_without_gradient_goes_on_by_its_momentum():
     logits -= 0.1 * moved
     expected = log_softmax(logits[:6].reshape(3, 2), axis=0).ravel()
     np.testing.assert_allclose(model.theta[:6], expected, atol=1e-12)
+
+
+def test_a_table_that_rests_and_comes_back_is_where_the_definition_has_it():
+    slots, model = model_of()
+    model.normalise(slots)
+    by_definition = model.copy()
+    rng = np.random.default_rng(2)
+    space = Workspace.for_slots(slots, 2)
+    for step in range(1, 1200):
+        # Slot 1 of the second feature is drawn at first, then for a while not, then again; its
+        # third context is hardly ever in a batch.
+        chosen = np.array([0, int(step < 50 or step > 900)])
+        children = rng.integers(0, [[2], [2]], (2, 6)).astype(np.int32)
+        children[0, 0] = 2 if step % 400 == 7 else children[0, 0]
+        gradient = rng.normal(size=(6, 2))
+        by_definition.n_steps[0] = step
+        by_logit = dense_gradient(by_definition, slots, children, children, chosen, gradient)
+        step_all(by_definition, slots, by_logit, 0.05)
+        given = (*slots[:7], children, children, chosen, gradient, 0.05, step)
+        native.step_tables(*given, *model.tables, *space)
+    np.testing.assert_allclose(model.theta, by_definition.theta, atol=1e-12)
 
 
 def test_where_every_batch_has_every_context_both_steps_are_one():

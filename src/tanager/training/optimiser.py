@@ -34,46 +34,6 @@ def adam_step(
     value -= rate * (first / (1 - BETA_1**step)) / spread
 
 
-def step_all(model: Model, slots: Slots, gradient: Floats, rate: float) -> None:
-    """Take one Adam step on all logits, shape (n_cells,), and normalise the tables."""
-    step = int(model.n_steps[0])
-    adam_step(model.theta, model.theta_first, model.theta_second, gradient, step, rate)
-    model.theta_steps[:] = step
-    model.normalise(slots)
-
-
-def dense_gradient(
-    model: Model,
-    slots: Slots,
-    contexts: NDArray[np.integer],
-    children: NDArray[np.integer],
-    chosen: Ints,
-    by_joint: Floats,
-) -> Floats:
-    """Return the loss's derivative by all logits; unknown parents are answered by slot 0."""
-    total = np.zeros_like(model.theta)
-    n_classes = model.prior.shape[0]
-    for i, arity in enumerate(slots.arity.tolist()):
-        x = children[i].astype(np.int64)
-        known = x < arity
-        slot = int(chosen[i])
-        column, n_contexts = int(slots.column[i, slot]), int(slots.n_contexts[i, slot])
-        context = contexts[column].astype(np.int64) if column >= 0 else np.zeros_like(x)
-        seen = known & (context < n_contexts)
-        pieces = [(slot, seen, context)]
-        if slot > 0:
-            pieces.append((0, known & ~seen, np.zeros_like(x)))
-        for place, rows, at in pieces:
-            if not rows.any():
-                continue
-            size = int(slots.n_contexts[i, place]) * arity * n_classes
-            start = int(slots.cell[i, place])
-            part = total[start : start + size].reshape(-1, arity, n_classes)
-            np.add.at(part, (at[rows], x[rows]), by_joint[rows])
-            part -= np.exp(model.table(slots, i, place)) * part.sum(axis=1, keepdims=True)
-    return total
-
-
 class Sampler(Protocol):
     """Turns scores of the slots into the best structure under them: a draw, with Gumbel noise.
 
@@ -291,14 +251,9 @@ class _Trainer:
         model.n_steps[0] += 1
         if parents is not None:
             self._step_phi(parents, contexts, children, gradient, noisy, tau)
-        state, chosen = model.tables, self.chosen
-        if self.plan.training.dense:
-            by_logit = dense_gradient(model, slots, contexts, children, chosen, gradient)
-            step_all(model, slots, by_logit, rate)
-        else:
-            moved = (*state, *self.space)
-            given = (*slots[:7], contexts, children, chosen, gradient, rate, *moved)
-            native.step_tables(*given)
+        step = int(model.n_steps[0]) if self.plan.training.dense else 0
+        given = (*slots[:7], contexts, children, self.chosen, gradient, rate, step)
+        native.step_tables(*given, *model.tables, *self.space)
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
 

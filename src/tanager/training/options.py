@@ -31,8 +31,8 @@ class Training(Estimator):
         many contexts for the rows there are.
     dense : bool, default=False
         Adam on all tables in every batch, with one step count: what was not in
-        the batch goes on by its momentum, as in Roth and Pernkopf (2020). Much
-        slower, and for comparisons; not with `share`.
+        the batch goes on by its momentum, as in Roth and Pernkopf (2020). Up to
+        twice as slow, and for comparisons; not with `share`.
     average : float, default=0
         Part of the training, at its end, whose tables' log-probabilities are
         averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tanager.training.optimiser import adam_step
 from tests.oracles.gradient_training import Twin, log_softmax
 
 
@@ -58,6 +59,7 @@ def step_tables(
     chosen,
     gradient,
     rate,
+    step,
     theta,
     first,
     second,
@@ -68,8 +70,13 @@ def step_tables(
     sums,
     seen,
 ):
-    """Take an Adam step on every block that a row falls into."""
+    """Take an Adam step on every block that a row falls into, or with a step on all of them."""
     del sums, seen
+    if step:
+        state = theta, first, second, steps
+        _step_all(column, n_contexts, block, cell, arity, contexts, children, chosen, gradient,
+                  rate, step, *state)  # fmt: skip
+        return
     n_classes, every = gradient.shape[1], [column.shape[1]] * len(arity)
     share = len(shared_steps) > 0
     twin = _twin(column, n_contexts, cell, arity, every, theta, n_classes, share=share)
@@ -106,3 +113,24 @@ def step_tables(
             at = slice(int(shared[i, s]), int(shared[i, s]) + len(np.ravel(one)))
             one, two, shared_steps[table[i, s]] = twin.moments["shared", i, s]
             shared_first[at], shared_second[at] = np.ravel(one), np.ravel(two)
+
+
+def _step_all(
+    column, n_contexts, block, cell, arity, contexts, children, chosen, gradient, rate, step,
+    theta, first, second, steps,
+):  # fmt: skip
+    """Take the step of dense Adam: every block moves, with a gradient or without."""
+    n_classes, every = gradient.shape[1], [column.shape[1]] * len(arity)
+    twin = _twin(column, n_contexts, cell, arity, every, theta, n_classes)
+    for i, s in np.ndindex(*column.shape):
+        sums = np.zeros((n_contexts[i, s], arity[i], n_classes))
+        for r in range(gradient.shape[0]):
+            answer = twin.answer(i, int(chosen[i]), contexts.T, r)
+            if answer is not None and answer[0] == s and children[i, r] < arity[i]:
+                sums[answer[1], children[i, r]] += gradient[r]
+                steps[block[i, s] + answer[1]] = step
+        logits = twin.tables[i, s]
+        by_logit = sums - np.exp(log_softmax(logits, 1)) * sums.sum(axis=1, keepdims=True)
+        cells = slice(int(cell[i, s]), int(cell[i, s]) + sums.size)
+        adam_step(logits.ravel(), first[cells], second[cells], by_logit.ravel(), step, rate)
+        theta[cells] = log_softmax(logits, 1).ravel()
