@@ -46,15 +46,60 @@ class Frozen:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
+class _CodedColumn(Frozen):
+    """What all columns have: codes of known values, and perhaps one of "missing"."""
+
+    name: str
+    missing_code: int | None  # the code of "missing", None where missing is unknown
+    n_known: int  # codes of known values
+    _names: list[str]  # of known values, for people
+
+    @cached_property
+    def arity(self) -> int:
+        """Number of codes."""
+        return self.n_known + (self.missing_code is not None)
+
+    @property
+    def null_code(self) -> int:
+        """The code of a missing cell: its own, or that of the unknown."""
+        return self.arity if self.missing_code is None else self.missing_code
+
+    def labels(self) -> list[str]:
+        """Return the codes' names for people."""
+        return [*self._names, *(["missing"] if self.missing_code is not None else [])]
+
+    @cached_property
+    def _tables(self) -> LookupTables:
+        return LookupTables([self])  # type: ignore[list-item]
+
+    def _encode_numbers(
+        self, numbers: NDArray[Any], nulls: NDArray[np.bool_] | None, out: Codes
+    ) -> None:
+        """Write the codes of numbers to `out`; `nulls` says where they are missing."""
+        self._tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
+        if nulls is not None:
+            out[nulls] = self.null_code
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and bool(self.to_dict() == other.to_dict())
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.arity))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data: strings, numbers, lists; floats survive JSON exactly."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class CategoricalColumn(Frozen):
+class CategoricalColumn(_CodedColumn):
     """A column of distinct values."""
 
     name: str
     # the values seen in training: int64, float64, bool or string; in their order, or else
     # ascending. Empty, of type null, where every training row was missing.
     values: pa.Array
-    missing_code: int | None  # the code of "missing", None where missing is unknown
+    missing_code: int | None
     ordered: bool = False  # whether the values stand in an order that means something
     # {"", "date", "time", "duration"}; not empty where the values are texts of instants, in UTC to
     # the microsecond, of times of day, or of durations in seconds
@@ -73,33 +118,23 @@ class CategoricalColumn(Frozen):
         self.__dict__.update({**facts, "values": plain_array(facts["values"], kind)})
 
     @property
-    def n_ordered(self) -> int:
-        """How many codes, from the first, stand in order; false comes before true."""
-        return len(self.values) if self.ordered or self.family == "boolean" else 0
-
-    @cached_property
-    def arity(self) -> int:
-        """Number of codes."""
-        return len(self.values) + (self.missing_code is not None)
+    def n_known(self) -> int:  # type: ignore[override]
+        """Number of values."""
+        return len(self.values)
 
     @property
-    def null_code(self) -> int:
-        """The code of a missing cell: its own, or that of the unknown."""
-        return self.arity if self.missing_code is None else self.missing_code
+    def n_ordered(self) -> int:
+        """How many codes, from the first, stand in order; false comes before true."""
+        return self.n_known if self.ordered or self.family == "boolean" else 0
 
     @cached_property
     def family(self) -> str:
         """What the values are: 'integer', 'real', 'boolean', 'text' or 'null'."""
         return next(name for name, kind in FAMILY_TYPES.items() if kind == self.values.type)
 
-    def labels(self) -> list[str]:
-        """Return the codes' names for people."""
-        return list(self._labels)
-
     @cached_property
-    def _labels(self) -> list[str]:
-        names = [str(value) for value in self.values.to_pylist()]
-        return names if self.missing_code is None else [*names, "missing"]
+    def _names(self) -> list[str]:  # type: ignore[override]
+        return [str(value) for value in self.values.to_pylist()]
 
     def code_values(self, values: pa.Array) -> NDArray[np.uint16]:
         """Return the code of each of some values of any type, shape (len(values),)."""
@@ -119,8 +154,12 @@ class CategoricalColumn(Frozen):
         if self.family in ("integer", "boolean", "real") and not pa.types.is_dictionary(array.type):
             refuse_temporal(array, self.name)
             numbers, nulls = to_numbers(array, self.name)
-            _encode_numbers(self, self._tables, numbers, nulls, out)
-            return
+            if self._tables.fits:
+                self._encode_numbers(numbers, nulls, out)
+                return
+            if np.isinf(numbers).any():
+                raise infinite_error(self.name)
+            array = pa.array(numbers, mask=nulls)
         family_of(array.type, self.name)  # nested columns are refused
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
@@ -131,10 +170,6 @@ class CategoricalColumn(Frozen):
         if indices.null_count:
             indices = indices.fill_null(len(table) - 1)
         np.take(table, plain_numbers(indices), out=out, mode="clip")
-
-    @cached_property
-    def _tables(self) -> LookupTables:
-        return LookupTables([self])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: strings, numbers, lists."""
@@ -148,18 +183,6 @@ class CategoricalColumn(Frozen):
             **({"temporal": self.temporal} if self.temporal else {}),
         }
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CategoricalColumn) and (
-            self.name == other.name
-            and self.missing_code == other.missing_code
-            and self.ordered == other.ordered
-            and self.temporal == other.temporal
-            and bool(self.values.equals(other.values))
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.arity))
-
 
 class SeenNumbers(NamedTuple):
     """The distribution of a column's training numbers, in up to 33 intervals."""
@@ -171,12 +194,12 @@ class SeenNumbers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class NumericColumn(Frozen):
+class NumericColumn(_CodedColumn):
     """A column of numbers in intervals."""
 
     name: str
     cuts: Floats  # ascending; a value at most the cut goes to the left
-    missing_code: int | None  # the code of "missing", None where missing is unknown
+    missing_code: int | None
     # {"", "date", "time", "duration"}; not empty where the numbers are seconds: since 1970 of a
     # date, since midnight of a time of day, or of a duration
     temporal: str = ""
@@ -188,43 +211,24 @@ class NumericColumn(Frozen):
     family = "real"
 
     @property
-    def n_ordered(self) -> int:
-        """How many codes, from the first, stand in order."""
+    def n_known(self) -> int:  # type: ignore[override]
+        """Number of intervals."""
         return len(self.cuts) + 1
 
-    @cached_property
-    def arity(self) -> int:
-        """Number of codes."""
-        return len(self.cuts) + 1 + (self.missing_code is not None)
-
-    @property
-    def null_code(self) -> int:
-        """The code of a missing cell: its own, or that of the unknown."""
-        return self.arity if self.missing_code is None else self.missing_code
-
-    def labels(self) -> list[str]:
-        """Return the intervals' names for people."""
-        return list(self._labels)
+    n_ordered = n_known
 
     @cached_property
-    def _labels(self) -> list[str]:
+    def _names(self) -> list[str]:  # type: ignore[override]
         ends = show_cuts(self.cuts, self.temporal)
-        names = ["any value"]
-        if ends:
-            inner = [f"({a}, {b}]" for a, b in pairwise(ends)]
-            names = [f"<= {ends[0]}", *inner, f"> {ends[-1]}"]
-        return names if self.missing_code is None else [*names, "missing"]
+        if not ends:
+            return ["any value"]
+        return [f"<= {ends[0]}", *(f"({a}, {b}]" for a, b in pairwise(ends)), f"> {ends[-1]}"]
 
     def encode(self, array: pa.Array, out: Codes) -> None:
         """Write the codes of a column to `out`, shape (n_rows,)."""
         if not self.temporal:
             refuse_temporal(array, self.name)
-        numbers, nulls = to_numbers(array, self.name, temporal=self.temporal)
-        _encode_numbers(self, self._tables, numbers, nulls, out)
-
-    @cached_property
-    def _tables(self) -> LookupTables:
-        return LookupTables([self])
+        self._encode_numbers(*to_numbers(array, self.name, temporal=self.temporal), out)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; floats survive JSON exactly."""
@@ -235,17 +239,6 @@ class NumericColumn(Frozen):
             "missing_code": self.missing_code,
             "temporal": self.temporal,
         }
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumericColumn) and (
-            self.name == other.name
-            and self.missing_code == other.missing_code
-            and self.temporal == other.temporal
-            and np.array_equal(self.cuts, other.cuts)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.name, self.arity))
 
 
 Column: TypeAlias = CategoricalColumn | NumericColumn
@@ -352,34 +345,6 @@ class LookupTables:
         )
         if bad >= 0:
             raise infinite_error(self.columns[bad].name)
-
-
-def _encode_numbers(
-    column: Column,
-    tables: LookupTables,
-    numbers: NDArray[Any],
-    nulls: NDArray[np.bool_] | None,
-    out: Codes,
-) -> None:
-    """Write the codes of one column's numbers to out; `tables` are that column's."""
-    if tables.fits:
-        tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
-    else:
-        assert isinstance(column, CategoricalColumn)
-        values, whole = plain_numbers(column.values), numbers
-        if numbers.dtype.kind == "f":
-            if np.isinf(numbers).any():
-                raise infinite_error(column.name)
-            gaps = np.isnan(numbers)
-            nulls = gaps if nulls is None else nulls | gaps
-            if values.dtype.kind == "i":
-                # Compared as integers: a float past 2^53 would equal several of them.
-                whole = np.where(np.abs(numbers) < 2.0**63, numbers, 0.0).astype(np.int64)
-        order = np.argsort(values)
-        place = order[np.minimum(np.searchsorted(values[order], whole), len(values) - 1)]
-        out[:] = np.where((values[place] == whole) & (whole == numbers), place, column.arity)
-    if nulls is not None:
-        out[nulls] = column.null_code
 
 
 def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:
