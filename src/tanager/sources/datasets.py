@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,8 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed, one_line
 from tanager.sources.gate import pandas_to_arrow
-from tanager.sources.plain import cast_batch, plain_schema
-from tanager.sources.source import (
-    BATCH_ROWS,
-    Batches,
-    Fragment,
-    FragmentSource,
-    Source,
-    TableSource,
-)
+from tanager.sources.plain import plain_schema
+from tanager.sources.source import BATCH_ROWS, Batches, FragmentSource, Source, TableSource
 
 LOG = "_delta_log"
 
@@ -36,11 +29,8 @@ def open_dataset(dataset: Any) -> Source:
     if sum(n for _, n in with_rows) != n_rows:
         # The dataset has a filter, which its parts do not know.
         with_rows = [(dataset, n_rows)]
-    schema, fragments, start = plain_schema(dataset.schema), [], 0
-    for part, n in with_rows:
-        fragments.append(DatasetFragment(part, dataset.schema, schema, start, n))
-        start += n
-    return FragmentSource(schema, fragments)
+    places = [(_DatasetPart(part, dataset.schema), n) for part, n in with_rows]
+    return FragmentSource.of_places(plain_schema(dataset.schema), places)
 
 
 def _parts(dataset: Any) -> Iterator[Any]:
@@ -63,38 +53,28 @@ def _parts(dataset: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class DatasetFragment(Fragment):
+class _DatasetPart:
     """Some row groups of a file, a file, or a whole dataset with a filter."""
 
     part: Any  # pyarrow.dataset.Fragment or Dataset
     stored: pa.Schema
-    schema: pa.Schema
-    start: int
-    n_rows: int
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
+    name = "The dataset"
+    hint = "One of its files may be damaged, or of other types than its schema; write it again."
+
+    def read(self, columns: list[str], batch_rows: int) -> Batches:
         """Iterate over the scanner's batches, with little read ahead."""
-        names = list(columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
         # Threads come from the engine alone; a dataset knows its schema, a fragment must be told.
         known = {} if hasattr(self.part, "get_fragments") else {"schema": self.stored}
-        try:
-            scanner = self.part.scanner(
-                columns=names,
-                batch_size=batch_rows,
-                batch_readahead=1,
-                fragment_readahead=1,
-                use_threads=False,
-                **known,
-            )
-            for batch in scanner.to_batches():
-                if batch.num_rows:
-                    yield cast_batch(batch, schema)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"The dataset cannot be read: {one_line(error)}. One of its files may be damaged, "
-                "or of other types than its schema; write it again."
-            ) from error
+        scanner = self.part.scanner(
+            columns=columns,
+            batch_size=batch_rows,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
+            **known,
+        )
+        return iter(scanner.to_batches())
 
 
 def open_lake_table(table: Any) -> Source:
@@ -142,7 +122,6 @@ def open_lake(url: str) -> Source:
 
 
 def _open_delta(table: Any) -> Source:
-
     # The dataset lists the files of this version; none of them is ever rewritten.
     return open_dataset(_explained(table.table_uri, table.to_pyarrow_dataset))
 
@@ -191,14 +170,9 @@ def _read_snapshot(table: Any, snapshot: int | None) -> Source:
     tasks = _explained(".".join(table.name()), lambda: list(scan.plan_files()))
     stored = scan.projection()
     schema = plain_schema(schema_to_pyarrow(stored, include_field_ids=False))
-    fragments, start = [], 0
-    for task in sorted(tasks, key=lambda task: task.file.file_path):
-        place = _DataFile(table.metadata, table.io, stored, task)
-        n_rows = place.n_rows(schema.names[:1])
-        if n_rows:
-            fragments.append(IcebergFragment(place, schema, start, n_rows))
-        start += n_rows
-    return FragmentSource(schema, fragments)
+    tasks = sorted(tasks, key=lambda task: task.file.file_path)
+    files = [_DataFile(table.metadata, table.io, stored, task) for task in tasks]
+    return FragmentSource.of_places(schema, [(one, one.count(schema.names[:1])) for one in files])
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,45 +184,27 @@ class _DataFile:
     stored: Any
     task: Any
 
-    def n_rows(self, columns: Sequence[str]) -> int:
+    hint = "The snapshot may have expired; open the table again."
+
+    @property
+    def name(self) -> str:
+        """The file's path."""
+        return str(self.task.file.file_path)
+
+    def count(self, columns: list[str]) -> int:
         """Return the number of rows; where some are deleted, the file is read for it."""
         if self.task.delete_files:
             return sum(batch.num_rows for batch in self.read(columns))
         return int(self.task.file.record_count)
 
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: list[str], batch_rows: int = BATCH_ROWS) -> Batches:  # noqa: ARG002
         """Iterate over the rows that are left."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
         wanted = self.stored.select(*columns)
-        return iter(
-            ArrowScan(self.metadata, self.io, wanted, AlwaysTrue()).to_record_batches([self.task])
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class IcebergFragment(Fragment):
-    """A data file of an Iceberg table."""
-
-    place: _DataFile
-    schema: pa.Schema
-    start: int
-    n_rows: int
-
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Iterate over the rows, in the table's types."""
-        names = list(columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        try:
-            for batch in self.place.read(names):
-                for start in range(0, batch.num_rows, batch_rows):
-                    yield cast_batch(batch.slice(start, batch_rows).select(names), schema)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{self.place.task.file.file_path} cannot be read: {one_line(error)}. The snapshot "
-                "may have expired; open the table again."
-            ) from error
+        scan = ArrowScan(self.metadata, self.io, wanted, AlwaysTrue())
+        return iter(scan.to_record_batches([self.task]))
 
 
 def is_dask_frame(X: Any) -> bool:
@@ -279,36 +235,33 @@ def open_dask(frame: Any) -> Source:
             f"The partitions of the Dask DataFrame have different types: {error} Convert the "
             "column with astype first."
         ) from error
-    fragments, start = [], 0
-    for part, (n_rows, _) in zip(parts, facts, strict=True):
-        if n_rows:
-            fragments.append(DaskFragment(cloudpickle.dumps(part), schema, start, n_rows))
-        start += n_rows
-    return FragmentSource(schema, fragments)
+    places = (
+        _Partition(cloudpickle.dumps(part), n) for part, (n, _) in zip(parts, facts, strict=True)
+    )
+    return FragmentSource.of_places(schema, [(one, one.n_rows) for one in places])
 
 
 @dataclass(frozen=True, eq=False)
-class DaskFragment(Fragment):
+class _Partition:
     """A partition: the work that gives it, computed in the thread that reads it."""
 
-    part: bytes
-    schema: pa.Schema
-    start: int
+    work: bytes
     n_rows: int
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
+    name = "A partition of the Dask DataFrame"
+    hint = "Convert the column with astype first."
+
+    def read(self, columns: list[str], batch_rows: int) -> Batches:
         """Compute the partition and iterate over its rows."""
         import cloudpickle
 
-        frame = cloudpickle.loads(self.part).compute(scheduler="synchronous")
+        frame = cloudpickle.loads(self.work).compute(scheduler="synchronous")
         if len(frame) != self.n_rows:
             raise DataError(
-                f"A partition of the Dask DataFrame had {self.n_rows} rows and now has "
-                f"{len(frame)}. Its source has changed, or its work is random: write the table to "
-                "files first, or persist it."
+                f"{self.name} had {self.n_rows} rows and now has {len(frame)}. Its source has "
+                "changed, or its work is random: write the table to files first, or persist it."
             )
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        yield from _to_arrow(frame[list(columns)]).cast(schema).to_batches(batch_rows)
+        return iter(_to_arrow(frame[columns]).to_batches(batch_rows))
 
 
 def _facts(frame: Any) -> tuple[int, pa.Schema]:

@@ -10,17 +10,17 @@ transpositions.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError, listed
+from tanager.errors import DataError, listed, one_line
 from tanager.sources.gate import admit_array, check_text
-from tanager.sources.plain import join_chunks, plain_table
+from tanager.sources.plain import cast_batch, join_chunks, plain_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,12 +111,58 @@ class Source(ABC):
         return f"{type(self).__name__}({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
+class Place(Protocol):
+    """Where some rows are stored: small and picklable; errors call it `name`, and end in `hint`."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+    @property
+    def hint(self) -> str: ...  # noqa: D102
+
+    def read(self, columns: list[str], batch_rows: int) -> Batches:
+        """Iterate over the rows, in whatever types they are stored."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredFragment(Fragment):
+    """Rows of a place, read in the types of the table."""
+
+    place: Place
+    schema: pa.Schema
+    start: int
+    n_rows: int
+
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
+        """Iterate over the rows, cast and checked."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        try:
+            for batch in self.place.read(list(columns), batch_rows):
+                for start in range(0, batch.num_rows, batch_rows):
+                    yield cast_batch(batch.slice(start, batch_rows), schema)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.place.name} cannot be read: {one_line(error)}. {self.place.hint}"
+            ) from error
+
+
 class FragmentSource(Source):
     """A table whose fragments are known once it is opened."""
 
     def __init__(self, schema: pa.Schema, fragments: Sequence[Fragment]) -> None:
         super().__init__(schema, sum(fragment.n_rows for fragment in fragments))
         self._fragments = list(fragments)
+
+    @classmethod
+    def of_places(cls, schema: pa.Schema, places: Iterable[tuple[Place, int]]) -> FragmentSource:
+        """Return the rows of places, each with its number of rows, one after the other."""
+        fragments: list[Fragment] = []
+        start = 0
+        for place, n_rows in places:
+            if n_rows:
+                fragments.append(StoredFragment(place, schema, start, n_rows))
+            start += n_rows
+        return cls(schema, fragments)
 
     def fragments(self) -> list[Fragment]:
         """Return the addresses of all rows."""
