@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from tanager.codes.codebook import Codebook
 from tanager.codes.rows import Choice, Chunk, Rows
 from tanager.engines import FitContext, KeptChunk
 from tanager.progress import Progress
-
-if TYPE_CHECKING:
-    from tanager.engines import FitContext
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
 _WORD = 1 << 64

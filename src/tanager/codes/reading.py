@@ -18,14 +18,8 @@ _SIGN = r"^[+-]?"
 # How a number may be written: the pattern of it, then what is taken away or replaced.
 NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "plain": (_SIGN + r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$", ()),
-    "comma for thousands": (
-        _SIGN + r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$",
-        ((",", ""),),
-    ),
-    "decimal comma": (
-        _SIGN + r"(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$",
-        ((".", ""), (",", ".")),
-    ),
+    "comma for thousands": (_SIGN + r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$", ((",", ""),)),
+    "decimal comma": (_SIGN + r"(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$", ((".", ""), (",", "."))),
     "space for thousands": (
         _SIGN + r"(\d{1,3}( \d{3})+|\d+)([.,]\d+)?$",
         ((" ", ""), (",", ".")),
@@ -59,11 +53,8 @@ class Reading:
     @property
     def type(self) -> pa.DataType:
         """The type of what was read."""
-        return {
-            "number": pa.float64(),
-            "date": pa.timestamp("s"),
-            "nothing": pa.int64(),
-        }[self.kind]
+        kinds = {"number": pa.float64(), "date": pa.timestamp("s"), "nothing": pa.int64()}
+        return kinds[self.kind]
 
     def read(self, array: pa.Array, name: str) -> pa.Array:
         """Return a column as it is read; numbers and dates stay what they are."""
@@ -100,13 +91,11 @@ class Reading:
 
 def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
     """Return a source, some columns of which are read in their own way."""
-    fields = [
-        (field.name, readings[field.name].type)
-        if field.name in readings
-        and (readings[field.name].kind == "nothing" or is_text(field.type))
-        else field
-        for field in source.schema
-    ]
+    fields = list(source.schema)
+    for at, field in enumerate(fields):
+        reading = readings.get(field.name)
+        if reading is not None and (reading.kind == "nothing" or is_text(field.type)):
+            fields[at] = pa.field(field.name, reading.type)
     changes = {name: partial(reading.read, name=name) for name, reading in readings.items()}
     again = partial(read_columns, readings=dict(readings))
     return MappedSource(source, pa.schema(fields), again, changes)
@@ -142,24 +131,11 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
     import pyarrow.compute as pc
 
     if style != "ISO":
-        return _real_days(
-            pc.strptime(texts, format=style, unit="s", error_is_null=True), texts, style
-        )
-    day = pc.replace_substring_regex(texts, ISO_DATE, r"\1 \2\3")
-    day = pc.utf8_trim_whitespace(day)
-    filled = pc.choose(
-        pc.cast(
-            pc.if_else(
-                pc.equal(pc.utf8_length(day), 10),
-                0,
-                pc.if_else(pc.equal(pc.utf8_length(day), 16), 1, 2),
-            ),
-            pa.int64(),
-        ),
-        pc.binary_join_element_wise(day, "00:00:00", " "),
-        pc.binary_join_element_wise(day, "00", ":"),
-        day,
-    )
+        dates = pc.strptime(texts, format=style, unit="s", error_is_null=True)
+        return _real_days(dates, texts, style)
+    filled = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, ISO_DATE, r"\1 \2\3"))
+    for short, rest in ((10, " 00:00"), (16, ":00")):
+        filled = pc.replace_substring_regex(filled, f"^(.{{{short}}})$", rf"\1{rest}")
     good = pc.match_substring_regex(texts, ISO_DATE)
     checked = pc.if_else(good, filled, pa.scalar(None, pa.string()))
     dates = pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)

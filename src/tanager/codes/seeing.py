@@ -34,7 +34,7 @@ _NO_HASHES = np.zeros(0, dtype=np.uint64)
 class Sampled(NamedTuple):
     """The sampled rows, in the table's order."""
 
-    numbers: Floats  # (n_columns, n_rows); NaN is missing
+    numbers: list[Floats]  # one per numeric column, (n_rows,); NaN is missing
     labels: NDArray[np.uint16]  # class codes
     weights: Floats | None
 
@@ -42,23 +42,23 @@ class Sampled(NamedTuple):
 class RowSample:
     """Keeps the `size` rows whose index has the smallest hash under the seed.
 
-    Rows are held in arrays with a quarter more room than `size`; when these are full, the largest
-    hashes leave. A table of no more than `size` rows is kept whole, and nothing is hashed.
+    Each row is a place in several arrays, which have a quarter more room than `size`; when they are
+    full, the largest hashes leave. A table of no more than `size` rows is kept whole, and nothing
+    is hashed.
     """
 
     def __init__(self, seed: int, size: int, n_columns: int, n_rows: int) -> None:
         self._all = size >= n_rows
         room = n_rows if self._all and size else size + size // 4
-        self._seed = seed
-        self._size = size
+        self._seed, self._size = seed, size
         self._bound = np.uint64(2**64 - 1)
         self._held = 0
-        self._hashes = np.empty(0 if self._all else room, dtype=np.uint64)
-        self._rows = np.empty(room, dtype=np.int64)
-        self._numbers = np.empty((n_columns, room))
-        self._labels = np.empty(room, dtype=np.int64)
-        self._weights = np.empty(room)
         self._weighted = False
+        # Hashes (none where all rows are kept), row indices, label ids, weights, then the numbers.
+        kinds = [np.uint64, np.int64, np.int64, np.float64] + [np.float64] * n_columns
+        self._arrays = [np.empty(room, kind) for kind in kinds]
+        if self._all:
+            self._arrays[0] = np.empty(0, np.uint64)
 
     def add(
         self,
@@ -71,61 +71,44 @@ class RowSample:
         if self._size == 0:
             return
         self._weighted |= weights is not None
-        if weights is None:
-            weights = np.ones(len(labels))
+        weights = np.ones(len(labels)) if weights is None else weights
         hashes = _NO_HASHES if self._all else row_hash(self._seed, indices)
-        self._offer(hashes, indices, numbers, labels, weights)
+        self._offer([hashes, indices, labels, weights, *numbers])
 
     def merge(self, other: RowSample, ids: Ints) -> None:
         """Add another sample, whose label ids k are ids[k] here."""
         if self._size == 0:
             return
-        held = slice(other._held)
         self._weighted |= other._weighted
-        self._offer(
-            _NO_HASHES if self._all else other._hashes[held],
-            other._rows[held],
-            list(other._numbers[:, held]),
-            ids[other._labels[held]],
-            other._weights[held],
-        )
+        hashes, rows, labels, *rest = other._filled()
+        self._offer([hashes, rows, ids[labels], *rest])
 
-    def _offer(
-        self,
-        hashes: NDArray[np.uint64],
-        rows: Ints,
-        numbers: list[NDArray[Any]],
-        labels: Ints,
-        weights: Floats,
-    ) -> None:
+    def _filled(self) -> list[NDArray[Any]]:
+        return [array[: self._held] for array in self._arrays]
+
+    def _offer(self, rows: list[NDArray[Any]]) -> None:
         kept: Any = slice(None)
-        n_kept = len(rows)
+        n_kept, hashes = len(rows[1]), rows[0]
         if not self._all:
             kept = np.flatnonzero(hashes <= self._bound)
-            if self._held + len(kept) > len(self._rows):
+            if self._held + len(kept) > len(self._arrays[0]):
                 self._tighten(hashes[kept])
                 kept = np.flatnonzero(hashes <= self._bound)
             n_kept = len(kept)
         here = slice(self._held, self._held + n_kept)
-        if not self._all:
-            self._hashes[here] = hashes[kept]
-        self._rows[here] = rows[kept]
-        self._labels[here], self._weights[here] = labels[kept], weights[kept]
-        for column, more in zip(self._numbers, numbers, strict=True):
-            column[here] = more[kept]
+        for array, more in zip(self._arrays[self._all :], rows[self._all :], strict=True):
+            array[here] = more[kept]
         self._held += n_kept
 
     def _tighten(self, more: NDArray[np.uint64]) -> None:
         """Lower the bound to the `size` smallest of the held and more hashes; drop the rest."""
-        hashes = np.concatenate([self._hashes[: self._held], more])
-        if len(hashes) <= self._size:
-            return
-        self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
-        self._keep(np.flatnonzero(self._hashes[: self._held] <= self._bound))
+        hashes = np.concatenate([self._filled()[0], more])
+        if len(hashes) > self._size:
+            self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
+            self._keep(np.flatnonzero(self._filled()[0] <= self._bound))
 
     def _keep(self, kept: Ints) -> None:
-        arrays = [self._rows, self._labels, self._weights, *self._numbers]
-        for array in arrays if self._all else [self._hashes, *arrays]:
+        for array in self._arrays[self._all :]:
             array[: len(kept)] = array[kept]
         self._held = len(kept)
 
@@ -135,26 +118,19 @@ class RowSample:
             return
         if not self._all:
             self._tighten(_NO_HASHES)
-        rows = self._rows[: self._held]
+        rows = self._filled()[1]
         if (rows[1:] < rows[:-1]).any():
             self._keep(np.argsort(rows))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the room that is not filled."""
-        state = dict(self.__dict__)
-        for name in ("_hashes", "_rows", "_labels", "_weights"):
-            state[name] = state[name][: self._held].copy()
-        state["_numbers"] = self._numbers[:, : self._held].copy()
-        return state
+        return {**self.__dict__, "_arrays": [array.copy() for array in self._filled()]}
 
     def take(self, order: Ints, total: float) -> Sampled:
         """Return the sample, labels k as classes order[k]; `total` is the sum of all weights."""
-        held = slice(self._held)
-        labels = np.asarray(order)[self._labels[held]].astype(np.uint16)
-        weights = None
-        if self._weighted:
-            weights = exact_weights(self._weights[held], total)
-        return Sampled(self._numbers[:, held], labels, weights)
+        _, _, labels, weights, *numbers = self._filled()
+        classes = np.asarray(order)[labels].astype(np.uint16)
+        return Sampled(numbers, classes, exact_weights(weights, total) if self._weighted else None)
 
 
 @dataclass

@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tanager.atomic import replacing
-from tanager.engines.passes import Engine, Pass, Piece, Pieces
+from tanager.engines.passes import Engine, Pass, Pieces
 from tanager.errors import ModelFileError
 from tanager.progress import Progress
 
 Chunk = TypeVar("Chunk")
 State = TypeVar("State")
 Result = TypeVar("Result")
-Item = TypeVar("Item")
 
 MAX_BYTES = 1 << 26  # of one pass: a larger statistic is gathered again rather than stored
 
@@ -35,6 +34,7 @@ class JournalEngine:
 
     def __init__(self, engine: Engine, folder: Path, every: float = 120.0) -> None:
         self.engine = engine
+        self.map, self.keep = engine.map, engine.keep  # what these give is not noted
         self.every = every
         self._folder = folder
         self._stage = ""
@@ -86,27 +86,6 @@ class JournalEngine:
         state: Any = self.engine.run(_Unfinished(pass_), rows, progress, stage)
         self._note(name, state)
         return pass_.finish(state)
-
-    def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        progress: Progress,
-        stage: str,
-    ) -> list[Result]:
-        """Apply a function to independent items."""
-        return self.engine.map(function, items, progress, stage)
-
-    def keep(
-        self,
-        read: Callable[[Any], Iterable[Chunk]],
-        pieces: Sequence[Any],
-        memory_limit: int,
-        progress: Progress,
-        stage: str,
-    ) -> Sequence[Piece[Chunk]]:
-        """Read every piece once and keep its chunks."""
-        return self.engine.keep(read, pieces, memory_limit, progress, stage)
 
     def _note(self, name: str, state: Any) -> None:
         parts = list(_parts(state))
