@@ -17,7 +17,7 @@
     /* loglinear.c */                                                                         \
     K(evaluate_sums) K(add_sums) K(locate_rows) K(weigh_joints) K(descend) K(score_gains)     \
     /* shares.c */                                                                            \
-    K(normalize_scores) K(spread_shares)                                                      \
+    K(share_families) K(pull_shares)                                                          \
     /* gibbs.c */                                                                             \
     K(start_chain) K(run_chain)                                                               \
     /* dfe.c */                                                                               \

@@ -254,8 +254,40 @@ def score_gains(
 ) -> int: ...
 
 # shares.c
-def normalize_scores(table: Floats, total: Floats) -> int: ...
-def spread_shares(table: Floats, outer: Floats, out: Floats) -> int: ...
+def share_families(
+    starts: Ints,
+    context_starts: Ints,
+    value_starts: Ints,
+    sizes: Ints,
+    arities: Ints,
+    holders: Ints,
+    link_starts: Ints,
+    links: Ints,
+    n_contexts: int,
+    logs: Floats,
+    log_prior: Floats,
+    log_total: Floats,
+    conditionals: Floats,
+    shares: Floats,
+    values: Floats,
+) -> int: ...
+def pull_shares(
+    starts: Ints,
+    context_starts: Ints,
+    value_starts: Ints,
+    sizes: Ints,
+    arities: Ints,
+    holders: Ints,
+    link_starts: Ints,
+    links: Ints,
+    n_contexts: int,
+    conditionals: Floats,
+    shares: Floats,
+    prior: Floats,
+    by_values: Floats,
+    by_prior: Floats,
+    slopes: Floats,
+) -> int: ...
 
 # gibbs.c
 def start_chain(

@@ -28,7 +28,6 @@ which holds the network's answers with nothing or one thing known to the counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -36,7 +35,7 @@ import numpy as np
 
 from tanager import native
 from tanager.loglinear.optimiser import minimise
-from tanager.numerics import Floats, log_sum_exp
+from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
@@ -93,27 +92,25 @@ def fit_inputs(
     second descent from where the first one ends. A descent stops after `max_work` cells times
     classes times iterations, or once log P(x) improves by less than `tol`, relatively.
     """
-    sizes = np.cumsum([0, *(part.size for part in wanted)])
-    goal = np.concatenate([part.ravel() for part in wanted])
+    layout = FamilyLayout(structure, [score.shape for score in scores])
+    flat, goal = layout.join(scores), layout.join([part[..., None] for part in wanted])[:, 0]
     # About the square root of the second derivatives: rare values need longer steps.
     scale = 1.0 / np.sqrt(goal + LEAST_SHARE)
 
-    def added(free: Floats) -> list[Floats]:
-        return [
-            score + free[low:high].reshape(part.shape)[..., None]
-            for score, part, low, high in zip(scores, wanted, sizes, sizes[1:], strict=False)
-        ]
+    def share(scaled: Floats) -> SharedFamilies:
+        return layout.share(flat + (scaled * scale)[:, None], log_prior)
 
-    def objective(scaled: Floats, told: ClassShares | None = None) -> tuple[float, Floats]:
-        free = scaled * scale
-        logs, prior, log_total = normalise(structure, added(free), log_prior)
-        found = family_shares(structure, logs, prior)
-        value, slopes = log_total - float((goal * free).sum()), found
-        if told is not None:
-            lost, more = _class_loss(structure, logs, prior, found, told)
-            value, slopes = value + lost, list(map(np.add, found, more))
-        shares = np.concatenate([_over_classes(part).ravel() for part in slopes])
-        return value, (shares - goal) * scale
+    def objective(scaled: Floats) -> tuple[float, Floats]:
+        found = share(scaled)
+        value = found.log_total - float((goal * scaled * scale).sum())
+        return value, (np.einsum("kc->k", found.shares) - goal) * scale
+
+    def class_objective(scaled: Floats) -> tuple[float, Floats]:
+        assert observed is not None
+        found = share(scaled)
+        lost, slopes = layout.class_loss(found, observed)
+        value = found.log_total - float((goal * scaled * scale).sum()) + lost
+        return value, (np.einsum("kc->k", found.shares + slopes) - goal) * scale
 
     work = max(sum(score.size for score in scores), 1)
     iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
@@ -122,78 +119,103 @@ def fit_inputs(
     found = minimise(objective, start, max_iter=iterations, tol=tol, first_step=first)
     if observed is not None:
         found = minimise(
-            partial(objective, told=observed),
+            class_objective,
             found.at,
             max_iter=max(iterations, LEAST_CLASS_ITERATIONS),
             tol=tol * CLASS_TOL,
             first_step=first,
         )
-    return normalise(structure, added(found.at * scale), log_prior)[:2]
+    end = share(found.at)
+    return layout.split(end.logs), end.log_prior
 
 
-def _class_loss(
-    structure: Structure,
-    logs: Sequence[Floats],
-    log_prior: Floats,
-    shares: Sequence[Floats],
-    observed: ClassShares,
-) -> tuple[float, list[Floats]]:
-    """Return the class terms of a network, negated, and their slopes by the cells' logarithms.
+class SharedFamilies(NamedTuple):
+    """A network as flat arrays, (n_cells, n_classes) unless said otherwise."""
 
-    Back-propagates through `family_shares` from the leaves, then `normalise` from the roots.
+    logs: Floats  # of the conditional probabilities
+    log_prior: Floats  # (n_classes,)
+    log_total: float  # the logarithm of what the scores summed to
+    conditionals: Floats
+    shares: Floats  # P(parents, x, y)
+    values: Floats  # (n_values, n_classes): P(x, y) of each feature
+
+
+class FamilyLayout:
+    """Where the cells of families stand in flat arrays; holders first, see src/native/shares.c.
+
+    `shapes` are (*parent_arities, arity, n_classes); the structure has no immoralities.
     """
-    above, order = structure.holders(), structure.topological_order()
-    prior, conditionals = np.exp(log_prior), [np.exp(log) for log in logs]
-    known = np.maximum(prior, TINY)
-    loss = -CLASS_WEIGHT * float((observed.classes * np.log(known)).sum())
-    by_prior = CLASS_WEIGHT * observed.classes / known
-    by_share, weight = [], VALUE_WEIGHT / len(logs)
-    for share, values in zip(shares, observed.values, strict=True):
-        own = np.maximum(share.sum(axis=tuple(range(share.ndim - 2))), TINY)
+
+    def __init__(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
+        self._order, self._shapes = structure.topological_order(), shapes
+        place = {at: number for number, at in enumerate(self._order)}
+        above = structure.holders()
+        members = [
+            (*parents, feature)
+            for feature, parents in zip(structure.selected, structure.parent_indices, strict=True)
+        ]
+        sizes = [prod(shapes[at][:-2]) for at in self._order]
+        arities = [shapes[at][-2] for at in self._order]
+        contexts, links = _starts(sizes), []
+        for number, at in enumerate(self._order):
+            links.append(np.zeros(0, np.int64))
+            if above[at] >= 0:
+                held, shape = members[above[at]], shapes[above[at]][:-1]
+                digits = np.indices(shape).reshape(len(shape), -1)
+                own = [digits[held.index(parent)] for parent in members[at][:-1]]
+                links[-1] = contexts[number] + np.ravel_multi_index(own, shapes[at][:-2])
+        self._families = (
+            _starts([size * arity for size, arity in zip(sizes, arities, strict=True)]),
+            contexts,
+            _starts(arities),
+            np.array(sizes, np.int64),
+            np.array(arities, np.int64),
+            np.array([place.get(above[at], -1) for at in self._order], np.int64),
+            _starts([len(link) for link in links]),
+            np.concatenate([np.zeros(0, np.int64), *links]).astype(np.int64),
+            sum(sizes),
+        )
+        self._n_values = sum(arities)
+
+    def join(self, arrays: Sequence[Floats]) -> Floats:
+        """Return the families' arrays as one, (n_cells, n_classes)."""
+        return np.concatenate([arrays[at].reshape(-1, arrays[at].shape[-1]) for at in self._order])
+
+    def split(self, flat: Floats) -> list[Floats]:
+        """Return the families' parts of a flat array, each in its shape."""
+        out = [np.zeros(0)] * len(self._order)
+        for at, start in zip(self._order, self._families[0], strict=True):
+            *outer, n_classes = self._shapes[at]
+            out[at] = flat[start : start + prod(outer)].reshape(*outer, n_classes)
+        return out
+
+    def share(self, scores: Floats, log_prior: Floats) -> SharedFamilies:
+        """Turn scores (n_cells, n_classes), which may be changed, into a network."""
+        log_prior, log_total = log_prior.copy(), np.zeros(1)
+        conditionals, shares = np.empty((2, *scores.shape))
+        values = np.empty((self._n_values, scores.shape[1]))
+        native.share_families(
+            *self._families, scores, log_prior, log_total, conditionals, shares, values
+        )
+        return SharedFamilies(scores, log_prior, float(log_total[0]), conditionals, shares, values)
+
+    def class_loss(self, found: SharedFamilies, observed: ClassShares) -> tuple[float, Floats]:
+        """Return the class terms of a network, negated, and their slopes by the cells' scores."""
+        prior, weight = np.exp(found.log_prior), VALUE_WEIGHT / len(self._order)
+        values = np.concatenate([observed.values[at] for at in self._order])
+        known, own = np.maximum(prior, TINY), np.maximum(found.values, TINY)
         total = own.sum(axis=-1, keepdims=True)
+        loss = -CLASS_WEIGHT * float((observed.classes * np.log(known)).sum())
         loss -= weight * float((values * np.log(own / total)).sum())
-        slope = weight * (values / own - values.sum(axis=-1, keepdims=True) / total)
-        by_share.append(np.broadcast_to(slope, share.shape))
-    for at in reversed(order):
-        parents = structure.parent_indices[at]
-        outer = (by_share[at] * conditionals[at]).sum(axis=-2)
-        if parents:
-            more = _spread(outer, parents, structure, above[at])
-            by_share[above[at]] = by_share[above[at]] + more
-        else:
-            by_prior = by_prior + outer
-    by_prior = by_prior * prior
-    by_prior -= prior * by_prior.sum()
-    slopes: list[Floats] = [np.zeros(0)] * len(logs)
-    for at in order:
-        by_log = by_share[at] * shares[at]
-        outer = by_log.sum(axis=-2)
-        if above[at] >= 0:
-            outer += _gathered(slopes[above[at]], structure, at, above[at])
-        else:
-            outer -= by_prior
-        slopes[at] = conditionals[at] * np.expand_dims(outer, -2) - by_log
-    return loss, slopes
+        by_values = weight * (values / own - values.sum(axis=-1, keepdims=True) / total)
+        by_prior, slopes = CLASS_WEIGHT * observed.classes / known, np.empty_like(found.shares)
+        given = found.conditionals, found.shares, prior, by_values, by_prior
+        native.pull_shares(*self._families, *given, slopes)
+        return loss, slopes
 
 
-def _gathered(values: Floats, structure: Structure, at: int, holder: int) -> Floats:
-    """Sum an array over the holder's members and class to a feature's parents and class."""
-    parents = structure.parent_indices[at]
-    members = (*structure.parent_indices[holder], structure.selected[holder])
-    kept = [members.index(parent) for parent in parents]
-    dropped = tuple(axis for axis in range(len(members)) if axis not in kept)
-    left = sorted(kept)
-    return values.sum(axis=dropped).transpose(*(left.index(axis) for axis in kept), len(kept))
-
-
-def _over_classes(shares: Floats) -> Floats:
-    """Sum the last axis: class by class, where NumPy's own sum of short axes is slow."""
-    if shares.shape[-1] > 8:
-        return np.asarray(shares.sum(axis=-1))
-    total = shares[..., 0].copy()
-    for label in range(1, shares.shape[-1]):
-        total += shares[..., label]
-    return total
+def _starts(sizes: Sequence[int]) -> Ints:
+    return np.cumsum([0, *sizes[:-1]]).astype(np.int64)[: len(sizes)]
 
 
 def renormalise(structure: Structure, tables: Tables) -> Tables:
@@ -203,55 +225,23 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
     """
     if any(prod(t.member_arities) * t.n_classes > MAX_SPELLED for t in tables.families):
         return tables
-    normal, log_prior, _ = normalise(structure, _spelled(tables), tables.log_prior)
+    normal, log_prior = normalise(structure, _spelled(tables), tables.log_prior)
     return Tables(log_prior, tuple(DenseTable(table) for table in normal), normalized=True)
 
 
 def normalise(
     structure: Structure, logs: Sequence[Floats], log_prior: Floats
-) -> tuple[list[Floats], Floats, float]:
-    """Return logarithms that sum to one, the class prior, and the logarithm of their old sum."""
-    logs, log_prior = [np.array(log, np.float64, order="C") for log in logs], log_prior.copy()
-    above = structure.holders()
-    for at in reversed(structure.topological_order()):
-        parents = structure.parent_indices[at]
-        *outer, arity, n_classes = logs[at].shape
-        total = np.empty((*outer, n_classes))
-        flat = logs[at].reshape(-1, arity, n_classes)
-        native.normalize_scores(flat, total.reshape(-1, n_classes))
-        if parents:
-            logs[above[at]] += _spread(total, parents, structure, above[at])
-        else:
-            log_prior += total
-    log_total = log_sum_exp(log_prior, axis=0)
-    return logs, log_prior - log_total, float(log_total)
+) -> tuple[list[Floats], Floats]:
+    """Return logarithms that sum to one, and the class prior."""
+    layout = FamilyLayout(structure, [log.shape for log in logs])
+    found = layout.share(layout.join(logs), log_prior)
+    return layout.split(found.logs), found.log_prior
 
 
 def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Floats) -> list[Floats]:
     """Return P(parents, x, y) of every family, (*parent_arities, arity, n_classes)."""
-    shares: list[Floats] = [np.zeros(0)] * len(logs)
-    above = structure.holders()
-    for at in structure.topological_order():
-        parents = structure.parent_indices[at]
-        outer = np.exp(log_prior)
-        if parents:
-            outer = _gathered(shares[above[at]], structure, at, above[at])
-        *_, arity, n_classes = logs[at].shape
-        outer = np.ascontiguousarray(outer).reshape(-1, n_classes)
-        shares[at] = np.empty(logs[at].shape)
-        flat = np.ascontiguousarray(logs[at]).reshape(-1, arity, n_classes)
-        native.spread_shares(flat, outer, shares[at].reshape(flat.shape))
-    return shares
-
-
-def _spread(values: Floats, scope: tuple[int, ...], structure: Structure, holder: int) -> Floats:
-    """Bring an array over (*scope, class) to the axes of the holder's table, ones elsewhere."""
-    members = (*structure.parent_indices[holder], structure.selected[holder])
-    order = sorted(range(len(scope)), key=lambda axis: members.index(scope[axis]))
-    arranged = values.transpose(*order, len(scope))
-    sizes = iter(arranged.shape)
-    shape = [next(sizes) if member in scope else 1 for member in members]
-    return arranged.reshape(*shape, values.shape[-1])
+    layout = FamilyLayout(structure, [log.shape for log in logs])
+    return layout.split(layout.share(layout.join(logs), log_prior).shares)
 
 
 def _spelled(tables: Tables) -> list[Floats]:

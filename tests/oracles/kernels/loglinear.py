@@ -123,12 +123,62 @@ def score_gains(codes, arities, residuals, spreads, weights, shrink, singles, ga
             gains[i, j] = gains[j, i] = gain(i, j)
 
 
-def normalize_scores(table, total):
-    """Make exp(table) sum to one over the values, and write the logarithms of the old sums."""
-    total[:] = np.logaddexp.reduce(table, axis=1)
-    table -= total[:, None]
+def share_families(*given):
+    """Turn scores into a network, by sums over the families' cells one at a time."""
+    *families, logs, log_prior, log_total, conditionals, shares, values = given
+    for cells, contexts, _, links, holder in reversed(_families(*families)):
+        total = np.logaddexp.reduce(logs[cells], axis=1)
+        logs[cells] -= total[:, None]
+        if holder is None:
+            log_prior += total[0]
+        else:
+            logs[holder] += total[links - contexts[0]].reshape(logs[holder].shape)
+    log_total[0] = np.logaddexp.reduce(log_prior)
+    log_prior -= log_total[0]
+    conditionals[:], values[:] = np.exp(logs), 0.0
+    for cells, contexts, own, links, holder in _families(*families):
+        outer = np.zeros((len(contexts), logs.shape[1]))
+        if holder is None:
+            outer += np.exp(log_prior)
+        else:
+            np.add.at(outer, links - contexts[0], shares[holder].reshape(-1, logs.shape[1]))
+        shares[cells] = conditionals[cells] * outer[:, None]
+        values[own] += shares[cells].sum(axis=0)
 
 
-def spread_shares(table, outer, out):
-    """Write the shares of joint values."""
-    out[:] = outer[:, None] * np.exp(table)
+def pull_shares(*given):
+    """Write the slopes of a loss, family by family: from the leaves, then from the roots."""
+    *families, conditionals, shares, prior, by_values, by_prior, slopes = given
+    by_share, by_prior = np.zeros_like(slopes), by_prior.copy()
+    for cells, _, own, _, _ in _families(*families):
+        by_share[cells] = by_values[own]
+    for cells, contexts, _, links, holder in reversed(_families(*families)):
+        outer = (by_share[cells] * conditionals[cells]).sum(axis=1)
+        if holder is None:
+            by_prior += outer[0]
+        else:
+            by_share[holder] += outer[links - contexts[0]].reshape(by_share[holder].shape)
+    by_score = prior * (by_prior - (prior * by_prior).sum())
+    for cells, contexts, _, links, holder in _families(*families):
+        by_log = by_share[cells] * shares[cells]
+        outer = by_log.sum(axis=1)
+        if holder is None:
+            outer -= by_score
+        else:
+            np.add.at(outer, links - contexts[0], slopes[holder].reshape(-1, len(prior)))
+        slopes[cells] = conditionals[cells] * outer[:, None] - by_log
+
+
+def _families(starts, context_starts, value_starts, sizes, arities, holders, link_starts, links, _):
+    """Return each family's cells (contexts, values), contexts, values, links, holder's cells."""
+    cells = [
+        start + np.arange(size * arity).reshape(size, arity)
+        for start, size, arity in zip(starts, sizes, arities, strict=True)
+    ]
+    out = []
+    for f, holder in enumerate(holders):
+        above = None if holder < 0 else cells[holder]
+        own = links[link_starts[f] :][: 0 if above is None else above.size]
+        contexts = context_starts[f] + np.arange(sizes[f])
+        out.append((cells[f], contexts, value_starts[f] + np.arange(arities[f]), own, above))
+    return out

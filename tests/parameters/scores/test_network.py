@@ -11,9 +11,9 @@ from tanager import BayesNetClassifier
 from tanager.parameters import DenseTable, Discriminative, MEstimate, Tables, proper_network
 from tanager.parameters.proper_network import (
     ClassShares,
+    FamilyLayout,
     family_shares,
     fit_inputs,
-    normalise,
     renormalise,
     to_network,
 )
@@ -90,9 +90,11 @@ def test_slopes_of_the_class_terms_are_finite_differences(name):
     start = [table.to_dense().log_prob for table in scores.families]
 
     def loss(logs):
-        normal, prior, _ = normalise(structure, logs, scores.log_prior)
-        shares = family_shares(structure, normal, prior)
-        return proper_network._class_loss(structure, normal, prior, shares, observed)
+        layout = FamilyLayout(structure, [log.shape for log in logs])
+        found, slopes = layout.class_loss(
+            layout.share(layout.join(logs), scores.log_prior), observed
+        )
+        return found, layout.split(slopes)
 
     value, slopes = loss(start)
     # By the definition: sums over all rows.
