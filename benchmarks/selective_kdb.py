@@ -22,7 +22,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.structure import Structure
 from tanager.structure.kdb import dependence_parents, information_order
-from tanager.structure.leave_one_out import LeaveOneOut, Task, Tries, mean_losses
+from tanager.structure.leave_one_out import LeaveOneOut, LeaveOneOutTask, Tries, mean_losses
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "measurements" / "selective_kdb.md"
 N_FEATURES, MAX_K = 30, 5
@@ -56,7 +56,9 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
     trees = counts.trees(full)
     times.append(time.process_time())
     families = [(int(f), full.parent_indices[f]) for f in order]
-    task = Task(rows.domain, counts.classes, MAX_K, "rmse", "back-off", binary=n_classes == 2)
+    task = LeaveOneOutTask(
+        rows.domain, counts.classes, MAX_K, "rmse", "back-off", binary=n_classes == 2
+    )
     losses = LeaveOneOut(task, Tries.build(task, families, [trees[f] for f in order]))
     times.append(time.process_time())
     sums, _ = context.engine.run(losses, rows, context.progress, "leave-one-out")

@@ -10,14 +10,14 @@ from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import WinDrawLoss, wilcoxon, win_draw_loss
-from tanager.structure.acll import (
+from tanager_papers.carvalho_calibration import sure_block
+from tanager_papers.carvalho_constants import (
     Constants,
     conditional_sampler,
     dirichlet_constants,
     monte_carlo_constants,
     uniform_constants,
 )
-from tanager_papers.carvalho_calibration import sure_block
 from tanager_papers.carvalho_edges import edges_block
 from tanager_papers.carvalho_sites import (
     collection,

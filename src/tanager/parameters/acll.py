@@ -17,7 +17,7 @@ from tanager.structure.acll import (
     JointSampler,
     check_pseudo_count,
     family_weights,
-    resolve_constants,
+    resolve_beta,
 )
 
 
@@ -71,13 +71,13 @@ class ACLLParameters(CountLearner):
         return Tables(_log_prior(class_counts, beta, floor), tuple(families))
 
     def _beta(self, class_counts: Floats, context: FitContext) -> float:
-        return resolve_constants(
+        return resolve_beta(
             self.assumption,
             float(class_counts.sum()),
             class_counts.shape[0],
             self.n_samples,
             context,
-        ).beta
+        )
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family whose rows are all rows."""

@@ -1,4 +1,4 @@
-"""Trees by the approximate conditional log-likelihood (aCLL), and its constants."""
+"""Trees by the approximate conditional log-likelihood (aCLL), and the slope that it rests on."""
 
 from __future__ import annotations
 
@@ -20,27 +20,6 @@ from tanager.structure.structure import Structure
 _SAMPLER_STREAM = 0xAC11  # key of the random stream that a given sampler draws from
 
 
-class Constants(NamedTuple):
-    r"""Slope and intercept of the approximation; only the slope matters to a maximum."""
-
-    beta: float
-    gamma: float
-    mean: float  # of what is approximated, :math:`A = -\log \sum_c U_c`
-    variance: float
-    # :math:`E[(A - (\beta B + \gamma))^2] = \sigma_A^2 - \sigma_{AB}^2 / \sigma_B^2` (equation 21)
-    squared_error: float
-
-    @property
-    def standard_error(self) -> float:
-        """Square root of the mean squared error of the approximation."""
-        return float(np.sqrt(self.squared_error))
-
-    @property
-    def unexplained(self) -> float:
-        """Share of the variance that the approximation leaves: 0 where it is exact."""
-        return self.squared_error / self.variance
-
-
 class JointSampler(Protocol):
     """Draws from a symmetric distribution of the joint probabilities of one row."""
 
@@ -48,35 +27,28 @@ class JointSampler(Protocol):
         """Return positive draws, shape (n_samples, n_classes)."""
 
 
-def dirichlet_constants(n_classes: int, a: float, b: float) -> Constants:
-    r"""Return the constants under Dir(a, ..., a, b), in closed form.
+def dirichlet_beta(n_classes: int, a: float, b: float) -> float:
+    r"""Return the approximation's slope under Dir(a, ..., a, b), in closed form.
 
-    The paper draws them by Monte Carlo, but covariances of log-Dirichlet
+    The paper draws it by Monte Carlo, but covariances of log-Dirichlet
     variables are trigamma functions, and the sum of the first s components is
     Beta(sa, b):
 
     .. math:: \beta = -\frac{\psi'(sa) - \psi'(sa + b)}{\psi'(a) - s\,\psi'(sa + b)}
 
-    >>> round(dirichlet_constants(2, 1, 1000).beta, 5)
+    >>> round(dirichlet_beta(2, 1, 1000), 5)
     -0.39194
     """
-    from scipy.special import digamma, polygamma
+    from scipy.special import polygamma
 
-    s = n_classes
-    rest = polygamma(1, s * a + b)
-    beta = -(polygamma(1, s * a) - rest) / (polygamma(1, a) - s * rest)
-    mean = digamma(s * a + b) - digamma(s * a)
-    gamma = mean - beta * s * (digamma(a) - digamma(s * a + b))
-    variance = polygamma(1, s * a) - rest
-    squared_error = variance - beta**2 * s * (polygamma(1, a) - s * rest)
-    return Constants(*map(float, (beta, gamma, mean, variance, squared_error)))
+    rest = polygamma(1, n_classes * a + b)
+    return float(-(polygamma(1, n_classes * a) - rest) / (polygamma(1, a) - n_classes * rest))
 
 
-def uniform_constants(n_classes: int) -> Constants:
-    r"""Return the constants under the uniform distribution on the unit cube.
+def uniform_beta(n_classes: int) -> float:
+    r"""Return the slope under the uniform distribution on a cube, whatever its size.
 
-    :math:`\beta` does not depend on the cube's size; :math:`\gamma` is for side
-    one. Closed forms for two classes (equation 13) and three (example 3.4, whose
+    Closed forms for two classes (equation 13) and three (example 3.4, whose
     printed form lacks the sign in front); for more, with
     :math:`\log S = \int_0^\infty (e^{-t} - e^{-tS}) \, dt / t`,
 
@@ -87,41 +59,14 @@ def uniform_constants(n_classes: int) -> Constants:
 
     one smooth integral whatever the number of classes.
 
-    >>> [round(uniform_constants(s).beta, 8) for s in (2, 3, 10)]
+    >>> [round(uniform_beta(s), 8) for s in (2, 3, 10)]
     [-0.33876648, -0.20017316, -0.05240725]
     """
     if n_classes == 2:
-        beta = (np.pi**2 - 18) / 24
-    elif n_classes == 3:
-        beta = _ternary_uniform_beta()
-    else:
-        beta = -_integrate(lambda t: _mean_exp(t) ** (n_classes - 1) * _log_excess(t) / t)
-    mean_log_sum = _integrate(lambda t: (np.exp(-t) - _mean_exp(t) ** n_classes) / t)
-    variance = _variance_of_log_sum(n_classes, mean_log_sum)
-    squared_error = variance - beta**2 * n_classes  # log U has variance 1
-    gamma = beta * n_classes - mean_log_sum
-    return Constants(*map(float, (beta, gamma, -mean_log_sum, variance, squared_error)))
-
-
-def _variance_of_log_sum(n_classes: int, mean: float) -> float:
-    r"""Return the variance of log S, S the sum of `n_classes` uniform numbers.
-
-    From :math:`E[S^{-p}] = -\int_0^\infty t^p \, d\varphi(t)^s / \Gamma(1 + p)`,
-    differentiated twice at p = 0.
-    """
-
-    def density(t: float) -> float:
-        slope = (
-            (np.exp(-t) * (1 + t) - 1) / t**2
-            if t > 0.1
-            else -(1 / 2 - t * (1 / 3 - t * (1 / 8 - t * (1 / 30 - t * (1 / 144 - t / 840)))))
-        )
-        return float(-n_classes * _mean_exp(t) ** (n_classes - 1) * slope)
-
-    second = _integrate(lambda t: np.log(t) ** 2 * density(t))
-    first = -mean - np.euler_gamma
-    constant = np.euler_gamma**2 - np.pi**2 / 6
-    return float(second + 2 * np.euler_gamma * first + constant - mean**2)
+        return float((np.pi**2 - 18) / 24)
+    if n_classes == 3:
+        return _ternary_uniform_beta()
+    return -integrate(lambda t: mean_exp(t) ** (n_classes - 1) * _log_excess(t) / t)
 
 
 def _ternary_uniform_beta() -> float:
@@ -133,7 +78,7 @@ def _ternary_uniform_beta() -> float:
     return float(15 * np.pi**2 + 2 * inner) / 36
 
 
-def _mean_exp(t: float) -> float:
+def mean_exp(t: float) -> float:
     """Return E[exp(-tU)] for U uniform on [0, 1]."""
     return float(-np.expm1(-t) / t)
 
@@ -144,10 +89,10 @@ def _log_excess(t: float) -> float:
 
     if t < 0.1:
         return t * (1 / 4 - t * (1 / 9 - t * (1 / 32 - t * (1 / 150 - t * (1 / 864 - t / 5880)))))
-    return float((np.euler_gamma + np.log(t) + exp1(t)) / t) - _mean_exp(t)
+    return float((np.euler_gamma + np.log(t) + exp1(t)) / t) - mean_exp(t)
 
 
-def _integrate(function: Callable[[float], float]) -> float:
+def integrate(function: Callable[[float], float]) -> float:
     """Integrate over (0, inf), split where the integrands change their character."""
     from scipy.integrate import quad
 
@@ -159,51 +104,22 @@ def _integrate(function: Callable[[float], float]) -> float:
     return float(np.sum(pieces))
 
 
-def monte_carlo_constants(
+def sampled_logs(
     sampler: JointSampler, n_classes: int, n_samples: int, generator: np.random.Generator
-) -> Constants:
-    """Estimate the constants of any symmetric distribution by regression of A on B over draws."""
+) -> tuple[Floats, Floats, float]:
+    """Return A and B of draws, shape (n_samples,), and the slope of A's regression on B.
+
+    A is the negative log of a draw's sum, B the sum of its logs.
+    """
     draws = np.asarray(sampler(generator, n_samples, n_classes), np.float64)
     if draws.shape != (n_samples, n_classes) or not (draws > 0).all():
         raise ConfigurationError(
             f"The sampler gave draws of shape {draws.shape}, smallest {draws.min(initial=np.inf)}; "
             f"it must give positive draws of shape {(n_samples, n_classes)}, one row a draw."
         )
-    a = -np.log(draws.sum(axis=1))
-    b = np.log(draws).sum(axis=1)
+    a, b = -np.log(draws.sum(axis=1)), np.log(draws).sum(axis=1)
     centred = b - b.mean()
-    beta = float(centred @ (a - a.mean()) / (centred @ centred))
-    gamma = float(a.mean() - beta * b.mean())
-    squared_error = float(np.mean((a - beta * b - gamma) ** 2))
-    return Constants(beta, gamma, float(a.mean()), float(a.var()), squared_error)
-
-
-def dirichlet_sampler(a: float, b: float) -> JointSampler:
-    """Return a sampler of Dir(a, ..., a, b) by Gamma draws (algorithm 2)."""
-
-    def draw(generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
-        gammas = generator.gamma(a, size=(n_samples, n_classes))
-        rest = generator.gamma(b, size=(n_samples, 1))
-        draws: Floats = gammas / (gammas.sum(axis=1, keepdims=True) + rest)
-        return draws
-
-    return draw
-
-
-def conditional_sampler(quantile: Callable[[Floats, Floats], Floats]) -> JointSampler:
-    """Return a sampler that draws one component after the other (algorithm 1).
-
-    ``quantile(u, earlier)`` inverts the distribution function of the next component given the
-    `earlier` ones, (n_samples, number so far), at uniform `u`, (n_samples,).
-    """
-
-    def draw(generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
-        draws = np.empty((n_samples, n_classes))
-        for c in range(n_classes):
-            draws[:, c] = quantile(1.0 - generator.random(n_samples), draws[:, :c])
-        return draws
-
-    return draw
+    return a, b, float(centred @ (a - a.mean()) / (centred @ centred))
 
 
 @dataclass(eq=False, repr=False)
@@ -267,10 +183,9 @@ class ACLL(StructureLearner):
         context = plan.context
         floor = check_pseudo_count(self.pseudo_count)
         domain = counts.domain
-        constants = resolve_constants(
+        beta = resolve_beta(
             self.assumption, counts.classes.sum(), domain.n_classes, self.n_samples, context
         )
-        beta = constants.beta
         alone = _score_families([joint[None] for joint in counts.values], beta, floor)
         scores = counts.score_pairs(_EdgeScore(beta, floor), decimals=None)
         gains = scores - alone  # [parent, child]
@@ -281,8 +196,7 @@ class ACLL(StructureLearner):
             parents = maximum_branching(gains, plan.limits)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
         record = context.record("structure")
-        record["beta"], record["gamma"] = constants.beta, constants.gamma
-        record["standard_error"] = constants.standard_error
+        record["beta"] = beta
         families = float(alone.sum() + sum(gains[edge] for edge in edges))
         record["score"] = families + _prior_score(counts.classes, beta, floor)
         return Structure.from_parents(domain.names, [(int(p),) if p >= 0 else () for p in parents])
@@ -385,22 +299,21 @@ class _EdgeScore:
         return float((found.weight * (log_theta - found.log_mass[found.context])).sum())
 
 
-def resolve_constants(
+def resolve_beta(
     assumption: str | JointSampler,
     n_rows: float,
     n_classes: int,
     n_samples: int,
     context: FitContext,
-) -> Constants:
-    """Return the constants under an assumption, for that many rows and classes."""
-    if isinstance(assumption, str):
-        if assumption == "dirichlet":
-            return dirichlet_constants(n_classes, 1.0, max(float(n_rows), 1.0))
-        if assumption == "uniform":
-            return uniform_constants(n_classes)
-    elif callable(assumption):
+) -> float:
+    """Return the slope under an assumption, for that many rows and classes."""
+    if assumption == "dirichlet":
+        return dirichlet_beta(n_classes, 1.0, max(float(n_rows), 1.0))
+    if assumption == "uniform":
+        return uniform_beta(n_classes)
+    if callable(assumption):
         generator = context.generator(_SAMPLER_STREAM)
-        return monte_carlo_constants(assumption, n_classes, n_samples, generator)
+        return sampled_logs(assumption, n_classes, n_samples, generator)[2]
     raise ConfigurationError(
         f"assumption={assumption!r} is not known. Allowed: 'dirichlet', 'uniform', or a sampler "
         "called as sampler(generator, n_samples, n_classes)."
