@@ -35,7 +35,7 @@ def test_what_moved_is_named_with_code_3(files, capsys):
     assert "Contract" in out
     assert "never seen in training" in out
     page = (files / "page.html").read_text()
-    assert "Contract: moved" in page
+    assert "Contract: changed" in page
     assert "<script" not in page
     assert page.count("<svg") == 5
 

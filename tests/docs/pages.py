@@ -28,14 +28,14 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 # Packages that `pip install .` does not bring, by what a page says that brings them.
 PACKAGES = {
-    "report": ("jinja2", "matplotlib"),
+    "report": ("matplotlib",),
     "export": ("onnx", "onnxruntime", "skl2onnx"),
     "dask": ("dask", "distributed", "pandas"),
     "excel": ("openpyxl",),
     "lakes": ("deltalake", "pyiceberg"),
     "postgres": ("adbc_driver_postgresql",),
     "all": (
-        *("jinja2", "matplotlib", "onnx", "onnxruntime", "skl2onnx", "dask", "distributed"),
+        *("matplotlib", "onnx", "onnxruntime", "skl2onnx", "dask", "distributed"),
         *("openpyxl", "pandas", "deltalake", "pyiceberg", "adbc_driver_postgresql"),
     ),
 }

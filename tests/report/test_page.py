@@ -82,9 +82,9 @@ def test_a_report_that_cannot_be_written_leaves_nothing(results, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_jinja_is_explained(results, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
-    with pytest.raises(ConfigurationError, match=r"pip install jinja2"):
+def test_missing_matplotlib_is_explained(results, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(ConfigurationError, match=r"pip install matplotlib"):
         render_comparison(results)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from tanager.atomic import replacing, write_text
 from tanager.evaluation.statistics import nemenyi
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter
-from tanager.report.page import Figure, page_environment
+from tanager.report.page import Figure
+from tanager.report.rendering import page_environment
 from tanager.report.style import standalone_svg, to_svg
 from tanager_papers.curves import Curves
 from tanager_papers.findings import CELLS, VERDICTS, Findings, Picture

@@ -47,7 +47,7 @@ def drift(
     from tanager.network.drift import measure_drift
 
     if output is not None:
-        from tanager.report.page import check_ending
+        from tanager.report.rendering import check_ending
 
         check_ending(output, "--output")
         check_output(output, [model, *data], force=force)

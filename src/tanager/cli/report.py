@@ -135,7 +135,7 @@ def report(
         refits: Refit on subsets of the columns, to compare with unknown features.
         costs: A TOML file as for tanager decide: the page also shows decisions.
     """
-    from tanager.report.page import check_ending
+    from tanager.report.rendering import check_ending
 
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
     check_ending(html, "--output", card=_is_model(subject))

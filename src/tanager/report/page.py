@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from math import ceil, floor, log10
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tanager.atomic import write_text
-from tanager.errors import ConfigurationError
 from tanager.escaping import abridged
 from tanager.evaluation.results import Results
 from tanager.evaluation.summary import (
@@ -23,23 +21,10 @@ from tanager.evaluation.summary import (
     verdict,
 )
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
+from tanager.report.rendering import check_ending, p_text, render_page
 from tanager.report.style import to_svg
 
-
-def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
-    """Refuse a file name that promises another format than HTML, or Markdown where a card may be.
-
-    >>> check_ending("report.pdf")
-    Traceback (most recent call last):
-        ...
-    tanager.errors.ConfigurationError: report.pdf: the report is HTML. Use the extension .html.
-    """
-    if Path(path).suffix.lower() not in (".html", ".htm", *([".md"] if card else [])):
-        given = f"{option} {path}" if option else os.fspath(path)
-        also = ", or .md for a model card as Markdown" if card else ""
-        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html{also}.")
-
-
+_SCRIPT = Path(__file__).parent / "templates" / "comparison.js"
 MAX_TICKS = 6
 
 
@@ -190,29 +175,12 @@ def write_comparison(results: Results, path: str | Path) -> None:
     write_text(path, render_comparison(results))
 
 
-def page_environment(*packages: str) -> Any:
-    """Return what renders the templates of pages, those of other packages before ours."""
-    try:
-        from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        raise ConfigurationError(
-            "a report needs Jinja2, which is not installed. Install it: pip install jinja2."
-        ) from error
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "tanager.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-    )
-    environment.filters["fit"] = abridged
-    return environment
-
-
 def render_comparison(results: Results) -> str:
     """Return the report of an experiment as HTML."""
-    environment = page_environment()
     description = results.description
-    page: str = environment.get_template("report.html.j2").render(
+    return render_page(
+        "comparison.html.j2",
+        script=_SCRIPT.read_text(encoding="utf-8"),
         title=description["name"],
         verdict=verdict(results),
         lead=_lead(results),
@@ -225,7 +193,6 @@ def render_comparison(results: Results) -> str:
         classifiers=[{"options": None, **c} for c in description["classifiers"]],
         environment=_environment(description),
     )
-    return page
 
 
 def _leading_first(results: Results) -> list[str]:
@@ -290,7 +257,7 @@ def _verdict(summary: Summary) -> str:
         parts.append(
             f"By Friedman's test the classifiers {significant} in rank "
             f"(chi-square {summary.friedman.chi_square:.2f}, "
-            f"p {_p(summary.friedman.p_value)})."
+            f"p {p_text(summary.friedman.p_value)})."
         )
     if summary.scores.excluded:
         parts.append(f"Left out because a cell failed: {', '.join(summary.scores.excluded)}.")
@@ -307,8 +274,8 @@ def _pairs(summary: Summary) -> dict[str, Any] | None:
             [
                 PageCell(f"{pair.a} against {pair.b}"),
                 PageCell(str(pair.record), pair.record.wins - pair.record.losses),
-                PageCell(_p(p), p, "significant" if p <= 0.05 else ""),
-                PageCell(_p(q), q, "significant" if q <= 0.05 else ""),
+                PageCell(p_text(p), p, "significant" if p <= 0.05 else ""),
+                PageCell(p_text(q), q, "significant" if q <= 0.05 else ""),
                 PageCell("" if pair.ratio is None else f"{pair.ratio:.3f}", pair.ratio),
             ]
         )
@@ -319,10 +286,6 @@ def _pairs(summary: Summary) -> dict[str, Any] | None:
         "rows": rows,
         "foot": [],
     }
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _figures(results: Results, summary: Summary) -> list[Figure]:

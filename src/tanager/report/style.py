@@ -65,7 +65,8 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def _matplotlib() -> Any:
+def load_matplotlib() -> Any:
+    """Return matplotlib, or say how to install it."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -80,7 +81,7 @@ def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, An
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
-        with _matplotlib().rc_context(_STYLE):
+        with load_matplotlib().rc_context(_STYLE):
             return function(*args, **kwargs)
 
     return draw
@@ -163,7 +164,7 @@ def to_svg(fig: Figure, *, title: str) -> str:
     The text stays text, the background is transparent, and two calls on the
     same figure give the same bytes.
     """
-    mpl = _matplotlib()
+    mpl = load_matplotlib()
     buffer = io.StringIO()
     with mpl.rc_context(_STYLE):
         fig.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})

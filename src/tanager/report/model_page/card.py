@@ -169,17 +169,6 @@ def _one_line(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:299]}…"
 
 
-def card_html(groups: Sequence[Group]) -> str:
-    """Return the groups as definition lists."""
-    parts = []
-    for title, facts in groups:
-        rows = "".join(
-            f"<dt>{escape(visible(n))}</dt><dd>{escape(visible(text))}</dd>" for n, text in facts
-        )
-        parts.append(f"<div class='facts'><h3>{escape(title)}</h3><dl>{rows}</dl></div>")
-    return "".join(parts)
-
-
 def render_notes(text: str) -> str:
     r"""Return notes in simple Markdown as HTML: headings, lists, paragraphs, bold, code.
 

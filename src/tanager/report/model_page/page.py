@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tanager import __version__
 from tanager.atomic import write_text
 from tanager.classifiers import load
 from tanager.drawing import DrawingPlan, draw_svg, plan_drawing
@@ -29,14 +25,9 @@ from tanager.network.files import read_model
 from tanager.network.graph import network_graph
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, scorer_json
-from tanager.report.model_page.card import (
-    Group,
-    card_html,
-    card_markdown,
-    describe_model,
-    render_notes,
-)
+from tanager.report.model_page.card import Group, card_markdown, describe_model, render_notes
 from tanager.report.model_page.features import (
+    MAX_DETAILED,
     ShownClasses,
     counted_bits,
     describe_features,
@@ -51,17 +42,8 @@ from tanager.report.model_page.held_out import (
 )
 from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
-from tanager.report.model_page.words import (
-    Ranking,
-    about_asking,
-    about_features,
-    about_structure,
-    glance_html,
-    how_measured,
-    lead_text,
-    legend_html,
-)
-from tanager.report.page import check_ending
+from tanager.report.model_page.words import Ranking, how_measured, score_bars
+from tanager.report.rendering import check_ending, render_page
 
 BITS = float(np.log(2.0))  # nats in a bit
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
@@ -289,58 +271,41 @@ def _compose(
     trust: dict[str, Any] | None,
     loadable_rows: int,
 ) -> str:
-    network, held, measured = subject.network, subject.held, subject.measured
+    network, held = subject.network, subject.held
     asked = asked_network(network, subject.ranking.order)
     content = _data(subject, asked, trust, loadable_rows)
-    data = json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     script = "(() => {\n" + scorer_source()
     script += "\n".join(page_asset(f"{name}.js") for name in _SCRIPTS) + "\n})();"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     info = getattr(subject.model, "info_", None) or {}
-    fitted, learned = info.get("codes", {}).get("rows"), info.get("parameters")
-    classes = [str(label) for label in network.codebook.classes]
-    sections = [("glance", "At a glance"), ("structure", "Network"), ("features", "Features")]
-    sections += [("ask", "What if")] + ([("trust", "Trust")] if trust else [])
-    sections += [("card", "Model card")]
-    features = network.structure.features
     graph = network_graph(network, subject.information)
     whole, folded = plan_drawing(graph, fold=False), plan_drawing(graph)
-    flattering = held is not None and held.own_rows is True and held.folds == 0
-    return _fill(
-        page_asset("page.html"),
-        {
-            "version": __version__,
-            "hash": f"'sha256-{digest}'",
-            "title": escape(title),
-            "css": page_asset("page.css"),
-            "lead": lead_text(
-                subject.target, classes, len(features), len(network.structure.names), fitted
-            ),
-            "nav": "".join(f"<li><a href='#{i}'>{name}</a></li>" for i, name in sections),
-            "glance": glance_html(
-                subject.ranking,
-                subject.scores,
-                measured,
-                flattering=flattering,
-            ),
-            "structure": about_structure(network, subject.target, held, learned),
-            "network": _drawing(whole, folded),
-            "legend": legend_html(folded.legend, subject.target),
-            "features": about_features(network, subject.classes, content["features"]),
-            "ask": about_asking(network, asked),
-            "trust": _trust_section(measured) if trust else "",
-            "notes": f"<div class='notes'>{render_notes(notes)}</div>" if notes else "",
-            "card": card_html(groups),
-            "footer": "This page is self-contained: it loads nothing from the network. "
-            + (
-                "It contains rows of data, as requested."
-                if loadable_rows
-                else "It contains no rows of data."
-            ),
-            "model": scorer_json(asked, subject.costs),
-            "data": data,
-            "js": script,
-        },
+    return render_page(
+        "model.html.j2",
+        script=script,
+        title=title,
+        target=subject.target,
+        network=network,
+        asked=asked,
+        class_names=[str(label) for label in network.codebook.classes],
+        classes=subject.classes,
+        fitted=info.get("codes", {}).get("rows"),
+        learned={"found_again": None, "held_out_loss": None, **(info.get("parameters") or {})},
+        held=held,
+        flattering=held is not None and held.own_rows is True and held.folds == 0,
+        measured=subject.measured,
+        score_bars=None if subject.scores is None else list(score_bars(subject.scores)),
+        standard_error=subject.scores and subject.scores["se"],
+        ranking=subject.ranking,
+        drawing=_drawing(whole, folded),
+        legend=folded.legend,
+        inside=np.sum([f["inside"] for f in content["features"] if "inside" in f] or [[0, 0]], 0),
+        max_detailed=MAX_DETAILED,
+        trusted=trust is not None,
+        notes=render_notes(notes) if notes else "",
+        groups=groups,
+        has_rows=bool(loadable_rows),
+        scorer=scorer_json(asked, subject.costs),
+        data=json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
     )
 
 
@@ -425,19 +390,6 @@ def _drawing(whole: DrawingPlan, folded: DrawingPlan) -> str:
         label = "The network, leaves folded"
         svgs.insert(0, draw_svg(folded, interactive=True, legend=False, label=label))
     return "".join(svgs)
-
-
-def _trust_section(measured: str) -> str:
-    return (
-        "<section id='trust' aria-labelledby='h-trust'><h2 id='h-trust'>Can I trust it?</h2>"
-        f"<p class='about'>{escape(measured)}</p><div class='figures' id='trusting'></div>"
-        "</section>"
-    )
-
-
-def _fill(template: str, parts: Mapping[str, str]) -> str:
-    """Put the parts into the template; what a part holds is not searched again."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
 @cache

@@ -1,0 +1,68 @@
+"""How pages are made: templates, filled in, each page one file that loads nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+from tanager import __version__
+from tanager.errors import ConfigurationError
+from tanager.escaping import abridged, visible
+
+
+def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
+    """Refuse a file name that promises another format than HTML, or Markdown where a card may be.
+
+    >>> check_ending("report.pdf")
+    Traceback (most recent call last):
+        ...
+    tanager.errors.ConfigurationError: report.pdf: the report is HTML. Use the extension .html.
+    """
+    if Path(path).suffix.lower() not in (".html", ".htm", *([".md"] if card else [])):
+        given = f"{option} {path}" if option else os.fspath(path)
+        also = ", or .md for a model card as Markdown" if card else ""
+        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html{also}.")
+
+
+def page_environment(*packages: str) -> Any:
+    """Return what renders the templates of pages, those of other packages before ours.
+
+    Names come from tables of unknown origin: what isn't markup is escaped, and characters that
+    steer the direction of writing are spelled out.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def spelled_out(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "tanager.report")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=spelled_out,
+    )
+    environment.filters["fit"] = abridged
+    environment.filters["p_value"] = p_text
+    return environment
+
+
+def render_page(template: str, *, script: str = "", **parts: Any) -> str:
+    """Return a page; its policy allows this one script, and nothing from elsewhere."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page: str = (
+        page_environment()
+        .get_template(template)
+        .render(version=__version__, script=script, script_hash=f"'sha256-{digest}'", **parts)
+    )
+    return page
+
+
+def p_text(p: float) -> str:
+    """Return a p-value to read."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
