@@ -135,10 +135,7 @@ def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
 
 def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups: str) -> str:
     """Return the message of a step, (classes, rows, *step.shape)."""
-    beside = sorted({i for m in step.messages for i in recipe.steps[m].separator} - {step.input})
-    n_groups = recipe.inputs[step.input].n_groups
-    views = dict(zip(step.separator, step.views, strict=True))
-    scope = {i: views[i] for i in beside} | {step.input: tuple(range(n_groups))}
+    beside, n_groups, scope = list(step.beside), step.n_groups, step.scope
     parts = []
     for i, view in scope.items():
         evidence = _evidence(graph, groups, i, view)

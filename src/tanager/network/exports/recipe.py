@@ -41,8 +41,7 @@ from tanager.network.marginal import eliminate
 from tanager.parameters.tables import GroupedTable
 
 if TYPE_CHECKING:
-    from tanager.codes import Groups
-    from tanager.codes.columns import Column
+    from tanager.codes import Codebook, Groups
     from tanager.codes.reading import Reading
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
@@ -52,36 +51,35 @@ Codes: TypeAlias = tuple[int, ...]
 
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 MAX_CELLS = 1 << 22  # of all tables spelled out: about 80 MB of text
+SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 
 
 @dataclass(frozen=True)
 class Input:
-    """How one column's raw values become codes.
-
-    Codes are 0 .. arity-1; code `arity` means unknown.
-    """
+    """How one column's raw values become codes 0 .. arity-1; code `arity` means unknown."""
 
     name: str
-    # 'number' or 'integer' or 'real' or 'boolean' or 'text' or 'null'; ``'number'`` is cut
-    # into intervals, all others are categories.
-    kind: str
+    kind: str  # 'number' (cut into intervals), or of categories 'integer', 'real', ..., 'null'
     cuts: tuple[float, ...]  # of a number: its code is how many cuts are less than it
     values: tuple[Any, ...]  # of a category: its code is its place here; any other value is unknown
     missing: int  # the code of a missing value; `arity` where missing is unknown
     arity: int
     labels: tuple[str, ...]  # what people call each code
-    # '' or 'date' or 'time' or 'duration'; not empty where the numbers are seconds, as in
-    # `NumericColumn`, or the categories texts of instants, as in `CategoricalColumn`.
-    temporal: str = ""
-    # The group of each code; None where every code is a group of its own.
-    groups: Codes | None = None
-    # How training read numbers or dates from text; None where it read the column as it is.
-    reading: Reading | None = None
+    # 'date', 'time' or 'duration' where the numbers are seconds, as in `NumericColumn`, or the
+    # categories texts of instants, as in `CategoricalColumn`; else ''.
+    temporal: str
+    groups: Codes | None  # the group of each code; None where every code is a group of its own
+    reading: Reading | None  # how training read numbers or dates from text, where it did
 
     @property
     def n_groups(self) -> int:
         """Number of groups of codes; this number itself means unknown."""
         return self.arity if self.groups is None else max(self.groups) + 1
+
+    @property
+    def past_doubles(self) -> bool:
+        """Whether a value is a whole number that no double holds."""
+        return any(isinstance(v, int) and abs(v) > SAFE_INTEGER for v in self.values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,24 +93,37 @@ class Family:
     log_prob: Floats  # (*parent_places, n_groups, n_classes)
     # (arity, n_classes): what each code of the input adds to the term of its group; None
     # where every code is a group of its own.
-    log_within: Floats | None = None
+    log_within: Floats | None
 
     def view(self, member: int) -> Codes | None:
         """Return the places of a parent's groups; None for the input itself."""
         return self.views[self.parents.index(member)] if member in self.parents else None
+
+    def with_unknown(self) -> Floats:
+        """Return the table with one place more on every axis, which means unknown.
+
+        An unknown input adds 0; a known one below an unknown parent has no number: NaN.
+        """
+        sizes = self.log_prob.shape[:-1]
+        table = np.full([*(size + 1 for size in sizes), self.log_prob.shape[-1]], np.nan)
+        table[tuple(slice(size) for size in sizes)] = self.log_prob
+        table[..., -1, :] = 0.0
+        return table
 
 
 @dataclass(frozen=True)
 class Step:
     """Sum out one input's groups."""
 
-    input: int  # the input to sum out
+    input: int
+    n_groups: int  # of the input
     separator: tuple[int, ...]  # inputs that the sum is a function of, ascending
     # Of each of them, for each of its groups a place: the sum is the same for groups of one
     # place.
     views: tuple[Codes, ...]
     families: tuple[int, ...]  # families multiplied at this step
     messages: tuple[int, ...]  # earlier steps whose sums are multiplied at this step
+    beside: tuple[int, ...]  # inputs other than its own that these are functions of, ascending
 
     @cached_property
     def firsts(self) -> tuple[Codes, ...]:
@@ -123,6 +134,17 @@ class Step:
     def shape(self) -> tuple[int, ...]:
         """Number of places of each input of the separator."""
         return tuple(map(len, self.firsts))
+
+    @property
+    def n_terms(self) -> int:
+        """Number of terms of the sums, for one class."""
+        return prod(self.shape) * self.n_groups
+
+    @property
+    def scope(self) -> dict[int, Codes]:
+        """What the messages vary over: views of what is beside, then the input's own groups."""
+        views = dict(zip(self.separator, self.views, strict=True))
+        return {i: views[i] for i in self.beside} | {self.input: tuple(range(self.n_groups))}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,48 +160,44 @@ class Recipe:
     steps: tuple[Step, ...]  # in order of execution
     normalized: bool  # whether every table sums to one over its input's values
     ignored: tuple[str, ...]  # columns of the training table that the network does not use
-    history: tuple[Edit, ...] = ()  # what was changed by hand
+    history: tuple[Edit, ...]  # what was changed by hand
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.classes)
 
-    def step_size(self, step: Step) -> int:
-        """Return the number of terms of a step's sums, for one class."""
-        return prod(step.shape) * self.inputs[step.input].n_groups
-
     @property
     def n_terms(self) -> int:
         """Number of terms of all sums, for all classes."""
-        return sum(map(self.step_size, self.steps)) * self.n_classes
-
-    def step_table(self, step: Step) -> Floats:
-        """Return the product of a step's tables as logs, (*step.shape, groups, n_classes)."""
-        n_groups = self.inputs[step.input].n_groups
-        total = np.zeros((*step.shape, n_groups, self.n_classes))
-        groups = dict(zip(step.separator, step.firsts, strict=True))
-        groups[step.input] = tuple(range(n_groups))
-        axes = tuple(groups)
-        for at in step.families:
-            family = self.families[at]
-            members = (*family.parents, at)
-            table = family.log_prob
-            for axis, member in enumerate(members):
-                view = family.view(member)
-                read = groups[member] if view is None else [view[g] for g in groups[member]]
-                table = np.take(table, read, axis=axis)
-            table = np.moveaxis(table, -1, 0)
-            order = [members.index(i) for i in axes if i in members]
-            table = table.transpose(0, *(1 + o for o in order))
-            shape = [len(groups[i]) if i in members else 1 for i in axes]
-            total += np.moveaxis(table.reshape(-1, *shape), 0, -1)
-        return total
+        return sum(step.n_terms for step in self.steps) * self.n_classes
 
     @property
     def sums(self) -> bool:
         """Whether an unknown input may have something known below it."""
         return any(family.parents for family in self.families)
+
+    @cached_property
+    def views(self) -> dict[tuple[int, Codes], int]:
+        """Number every view that tables have of an input."""
+        links = [link for f in self.families for link in zip(f.parents, f.views, strict=True)]
+        distinct = dict.fromkeys((i, view) for i, view in links if view is not None)
+        return {link: at for at, link in enumerate(distinct)}
+
+    def step_table(self, step: Step) -> Floats:
+        """Return the product of a step's tables as logs, (*step.shape, groups, n_classes)."""
+        groups = dict(zip(step.separator, step.firsts, strict=True))
+        groups[step.input] = tuple(range(step.n_groups))
+        index = dict(zip(groups, np.ix_(*groups.values()), strict=True))  # one axis for each
+        total = np.zeros((*step.shape, step.n_groups, self.n_classes))
+        for at in step.families:
+            family, places = self.families[at], []
+            for member in (*family.parents, at):
+                view = family.view(member)
+                read = index[member]
+                places.append(read if view is None else np.array(view)[read])
+            total += family.log_prob[tuple(places)]
+        return total
 
     def check_probabilities(self, program: str, remedy: str) -> None:
         """Refuse scores where a program cannot sum unknown values out of them."""
@@ -193,10 +211,10 @@ class Recipe:
         """Refuse a network whose unknown inputs cannot be summed out within a bound."""
         if not self.sums:
             return
-        widest = max(self.steps, key=self.step_size)
-        together = sorted((widest.input, *widest.separator))
-        n_cells = self.step_size(widest) * self.n_classes
+        widest = max(self.steps, key=lambda step: step.n_terms)
+        n_cells = widest.n_terms * self.n_classes
         if n_cells > max_cells:
+            together = sorted((widest.input, *widest.separator))
             names = ", ".join(repr(self.inputs[i].name) for i in together)
             raise MemoryBoundError(
                 f"Rows with unknown values cannot be scored there: {names} would have to be summed "
@@ -214,28 +232,22 @@ def make_recipe(network: Network) -> Recipe:
     _check_tables(structure.features, tables, within)
     # Features with one value for every row, whatever the row has, have a probability of one;
     # only scores could still say something of them.
-    left_out = {
+    used = [
         feature
         for feature in structure.selected
-        if network.tables.normalized and codebook.leaves_out(structure.names[feature])
-    }
-    used = [feature for feature in structure.selected if feature not in left_out]
+        if not (network.tables.normalized and codebook.leaves_out(structure.names[feature]))
+    ]
     place = {feature: at for at, feature in enumerate(used)}
+    given = zip(structure.selected, structure.parent_indices, tables, within, strict=True)
     families = tuple(
         _family(parents, table, inside, place)
-        for feature, parents, table, inside in zip(
-            structure.selected, structure.parent_indices, tables, within, strict=True
-        )
+        for feature, parents, table, inside in given
         if feature in place
     )
     features = [structure.selected[at] for at in structure.topological_order()]
     order = tuple(place[feature] for feature in features if feature in place)
     inputs = tuple(
-        _describe(
-            codebook.columns[feature],
-            None if coarse is None else coarse.views[feature],
-            codebook.readings.get(codebook.columns[feature].name),
-        )
+        _describe(codebook, feature, None if coarse is None else coarse.views[feature])
         for feature in used
     )
     return Recipe(
@@ -253,7 +265,7 @@ def make_recipe(network: Network) -> Recipe:
 
 
 def plan_steps(
-    inputs: tuple[Input, ...], families: tuple[Family, ...], order: Codes | None = None
+    inputs: tuple[Input, ...], families: tuple[Family, ...], order: Codes | None
 ) -> tuple[Step, ...]:
     """Return how every input is summed out.
 
@@ -268,30 +280,28 @@ def plan_steps(
     def size(some: Iterable[int]) -> int:
         return prod(inputs[i].n_groups for i in some)
 
-    found = eliminate(range(len(inputs)), members, size) if order is None else None
-    features = [f for f, _ in found] if found is not None else list(reversed(order or ()))
+    if order is None:
+        order = tuple(f for f, _ in eliminate(range(len(inputs)), members, size))[::-1]
     left = set(range(len(families)))
     waiting: list[int] = []  # steps whose sums are not yet used
     steps: list[Step] = []
-    for feature in features:
+    for feature in reversed(order):
         used = tuple(sorted(f for f in left if feature in members[f]))
         left.difference_update(used)
         taken = tuple(at for at in waiting if feature in steps[at].separator)
         waiting = [at for at in waiting if at not in taken]
-        scopes = [members[f] for f in used] + [frozenset(steps[at].separator) for at in taken]
-        separator = tuple(sorted(frozenset().union(*scopes) - {feature}))
+        sent = {i for at in taken for i in steps[at].separator} - {feature}
+        separator = sorted(sent.union(*(members[f] for f in used)) - {feature})
         views = []
         for i in separator:
             read = [families[f].view(i) for f in used if i in members[f]]
-            read += [
-                steps[at].views[steps[at].separator.index(i)]
-                for at in taken
-                if i in steps[at].separator
-            ]
+            about = [dict(zip(steps[at].separator, steps[at].views, strict=True)) for at in taken]
+            read += [known[i] for known in about if i in known]
             views.append(_refine(read, inputs[i].n_groups))
         if separator:
             waiting.append(len(steps))
-        steps.append(Step(feature, separator, tuple(views), used, taken))
+        n_groups, beside = inputs[feature].n_groups, tuple(sorted(sent))
+        steps.append(Step(feature, n_groups, tuple(separator), tuple(views), used, taken, beside))
     return tuple(steps)
 
 
@@ -322,21 +332,16 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
 
     `reads_text` says whether it reads numbers and dates from text as training did.
     """
-    codebook, found = network.codebook, dict[str, list[str]]()
-    for name in network.structure.features:
-        if codebook.leaves_out(name):
+    structure, found = network.structure, dict[str, list[str]]()
+    for name, feature in zip(structure.features, structure.selected, strict=True):
+        if network.codebook.leaves_out(name):
             continue
-        given = _describe(
-            codebook.columns[codebook.domain.names.index(name)], None, codebook.readings.get(name)
-        )
+        given = _describe(network.codebook, feature, None)
         expected = _EXPECTED[given.temporal or given.kind]
         if given.reading is not None:
             style = "" if given.reading.style == "plain" else f" ({given.reading.style})"
-            expected += (
-                f", or text as in training{style}"
-                if reads_text
-                else f", which training had as text{style}"
-            )
+            how = ", or text as in training" if reads_text else ", which training had as text"
+            expected += how + style
         found.setdefault(expected, []).append(name)
     return found
 
@@ -363,28 +368,23 @@ def _family(
 def _check_tables(
     names: Sequence[str], tables: Sequence[FamilyTable], within: Sequence[Floats | None]
 ) -> None:
-    sizes = [
-        table.n_numbers
-        if isinstance(table, GroupedTable)
-        else prod(table.member_arities) * table.n_classes
-        for table in tables
-    ]
-    sizes = [n + (0 if logs is None else logs.size) for n, logs in zip(sizes, within, strict=True)]
-    if sum(sizes) > MAX_CELLS:
-        largest = max(range(len(sizes)), key=lambda at: sizes[at])
+    sizes = {}
+    for name, table, logs in zip(names, tables, within, strict=True):
+        spelled = prod(table.member_arities) * table.n_classes
+        n_numbers = table.n_numbers if isinstance(table, GroupedTable) else spelled
+        sizes[name] = n_numbers + (0 if logs is None else logs.size)
+    if sum(sizes.values()) > MAX_CELLS:
+        largest = max(sizes, key=lambda name: sizes[name])
         raise MemoryBoundError(
-            f"The tables have {sum(sizes):,} cells spelled out, beyond the bound of {MAX_CELLS:,}; "
-            f"the largest is that of {names[largest]!r} with {sizes[largest]:,}. Learn a structure "
-            "with fewer parents, or fewer bins, to export it."
+            f"The tables have {sum(sizes.values()):,} cells spelled out, beyond the bound of "
+            f"{MAX_CELLS:,}; the largest is that of {largest!r} with {sizes[largest]:,}. Learn a "
+            "structure with fewer parents, or fewer bins, to export it."
         )
 
 
-def _describe(column: Column, view: Groups | None, reading: Reading | None) -> Input:
-    labels, temporal = tuple(column.labels()), column.temporal
-    groups = None if view is None else tuple(view.tolist())
-    if groups == tuple(range(column.arity)):
-        groups = None
-    kind, cuts = column.family, ()
+def _describe(codebook: Codebook, feature: int, view: Groups | None) -> Input:
+    column = codebook.columns[feature]
+    kind, temporal, cuts = column.family, column.temporal, ()
     values: tuple[Any, ...] = ()
     if isinstance(column, NumericColumn):
         kind, cuts = "number", tuple(column.cuts.tolist())
@@ -393,5 +393,16 @@ def _describe(column: Column, view: Groups | None, reading: Reading | None) -> I
         if kind == "text" and not temporal and all(map(_INSTANT.fullmatch, values)):
             # A file of 0.1.0 does not say so.
             temporal = "date" if all(" " in text for text in values) else "time"
-    coding = cuts, values, column.null_code, column.arity, labels, temporal, groups, reading
-    return Input(column.name, kind, *coding)
+    groups = None if view is None else tuple(view.tolist())
+    return Input(
+        name=column.name,
+        kind=kind,
+        cuts=cuts,
+        values=values,
+        missing=column.null_code,
+        arity=column.arity,
+        labels=tuple(column.labels()),
+        temporal=temporal,
+        groups=None if groups == tuple(range(column.arity)) else groups,
+        reading=codebook.readings.get(column.name),
+    )

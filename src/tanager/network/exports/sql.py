@@ -27,24 +27,18 @@ import numpy as np
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.bif import distinct
-from tanager.network.exports.dialects import (
-    DIALECTS,
-    Dialect,
-    DuckDB,
-    balanced_sum,
-    name_quoted,
-)
-from tanager.network.exports.recipe import Codes, Input, Recipe, make_recipe
-from tanager.network.exports.sql_sums import group_column, message_stages, messages_of
+from tanager.network.exports.dialects import DIALECTS, Dialect, DuckDB, balanced_sum, name_quoted
+from tanager.network.exports.recipe import Input, Recipe, make_recipe
+from tanager.network.exports.sql_stages import Stages
+from tanager.network.exports.sql_sums import add_sums, group_column
 from tanager.network.propagation import require_probabilities
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-_TRUE = ("true", "t", "1", "1.0")
-_FALSE = ("false", "f", "0", "0.0")
+_TRUE = "'true', 't', '1', '1.0'"
+_FALSE = "'false', 'f', '0', '0.0'"
 _ROW = "tanager_row"  # what the statement calls a row of the table
-_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 
 
 def to_sql(
@@ -100,10 +94,18 @@ def to_sql(
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     prices = None if costs is None else read_costs(network, costs)
-    writer = _QueryWriter(recipe, engine, kept, prices, log_probability)
-    statement = writer.write(".".join(map(name_quoted, names)), contributions, unknowns)
+    writer = _QueryWriter(
+        recipe,
+        engine,
+        kept,
+        prices,
+        log_probability=log_probability,
+        contributions=contributions,
+        unknowns=unknowns,
+    )
+    statement = writer.write(".".join(map(name_quoted, names)))
     own = names[0].lower() if engine.folds_names else names[0]
-    if len(names) == 1 and own in writer.stage_names():
+    if len(names) == 1 and own in writer.stages.names:
         raise ConfigurationError(
             f"table={names[0]!r} is a name that the statement itself uses. Give the schema too: "
             f"table=(SCHEMA, {names[0]!r}); or rename the table."
@@ -167,140 +169,110 @@ class _QueryWriter:
         dialect: Dialect,
         kept: Sequence[str],
         costs: Costs | None,
+        *,
         log_probability: bool,
+        contributions: bool,
+        unknowns: bool,
     ) -> None:
         self.recipe = recipe
         self.dialect = dialect
         self.kept = kept
         self.costs = costs
         self.log_probability = log_probability
-        self.stages: list[str] = []
+        self.contributions = contributions
+        self.sums_out = unknowns and recipe.sums and recipe.n_classes > 1
+        self.stages = Stages(dialect)
+        self.inputs = range(len(recipe.inputs))
         self.classes = range(1, recipe.n_classes)
-        # The columns of groups, and of what tables with a view of a parent's groups know.
-        self.views: dict[tuple[int, tuple[int, ...]], str] = {}
-        for family in recipe.families:
-            for parent, view in zip(family.parents, family.views, strict=True):
-                if view is not None:
-                    self.views.setdefault((parent, view), f"h{len(self.views)}")
-
-    def write(self, table: str, contributions: bool, unknowns: bool) -> str:
-        recipe, classes = self.recipe, self.classes
-        n = len(recipe.inputs)
-        keeps = [f"k{at}" for at in range(len(self.kept))]
-        terms = [f"f{at}_{c}" for at in range(n) for c in classes] if contributions else []
-        odds = [f"l{c}" for c in classes]
-        raw = [(f"k{at}", _column(name)) for at, name in enumerate(self.kept)]
-        raw += [(f"v{at}", self._raw(given)) for at, given in enumerate(recipe.inputs)]
-        self._stage("raw", raw, [], f"{table} AS {_ROW}")
-        coded = [(f"c{at}", self._code(at)) for at in range(n)]
-        self._stage("coded", coded, keeps, "raw")
-        spread = unknowns and recipe.sums
-        self._look_up(keeps, spread)
-        sums = {
-            c: balanced_sum([self._prior(c), *(f"f{i}_{c}" for i in range(n))]) for c in classes
+        self.grouped = {
+            at: given.groups for at, given in enumerate(recipe.inputs) if given.groups is not None
         }
-        carried = [*keeps, *terms, *(self._for_sums() if spread else [])]
-        plain = [(f"l{c}", sums[c]) for c in classes]
+
+    def write(self, table: str) -> str:
+        """Return the statement."""
+        stages, read = self.stages, self.stages.read
+        stages.open("raw", f"{table} AS {_ROW}")
+        for at, name in enumerate(self.kept):
+            stages.add(f"k{at}", _column(name))
+        for at, given in enumerate(self.recipe.inputs):
+            stages.add(f"v{at}", self._raw(given))
+        stages.open("coded")
+        for at in self.inputs:
+            stages.add(f"c{at}", self._code(at))
+        self._look_up()
+        stages.open("plain")
+        prior = self.recipe.log_prior
+        for c in self.classes:
+            odds = self.dialect.constant(float(prior[c] - prior[0]))
+            stages.add(f"l{c}", balanced_sum([odds, *(read(f"f{at}_{c}") for at in self.inputs)]))
         if self.log_probability:  # what the first class has, to which log-odds are relative
-            first = self.dialect.constant(float(recipe.log_prior[0]))
-            plain.append(("base", balanced_sum([first, *(f"b{i}" for i in range(n))])))
-        self._stage("plain", plain, carried, "looked")
-        terms += ["base"] if self.log_probability else []
-        source, filled = "plain", [*keeps, *terms, *odds]
-        if spread and odds:
-            shares = {c: f"a{c}" for c in classes} if self._inside() else {}
-            messages = messages_of(recipe, self.dialect)
-            self.stages += message_stages(messages, [*keeps, *terms], shares)
-            parts = [
-                f"SELECT {', '.join(filled)} FROM plain WHERE l1 IS NOT NULL",
-                f"SELECT {', '.join(filled)} FROM summed",
-            ]
-            self.stages.append(f"scored AS ({' UNION ALL '.join(parts)})")
-            source = "scored"
-        return self._finish(source, keeps, terms, odds)
+            first = self.dialect.constant(float(prior[0]))
+            stages.add("base", balanced_sum([first, *(read(f"f{at}_0") for at in self.inputs)]))
+        if self.sums_out:
+            add_sums(stages, self.recipe, self.dialect)
+            stages.open("scored", union="plain WHERE l1 IS NOT NULL")
+        return self._finish()
 
-    def stage_names(self) -> set[str]:
-        """Return what the statement calls its stages."""
-        return {stage.partition(" AS ")[0] for stage in self.stages}
-
-    def _look_up(self, keeps: list[str], spread: bool) -> None:
+    def _look_up(self) -> None:
         """Write the stages from ``coded`` to ``looked``."""
-        recipe, classes, inside = self.recipe, self.classes, self._inside()
-        each = [0, *classes] if self.log_probability else classes
-        groups = [group_column(recipe, at) for at in range(len(recipe.inputs))]
-        source = "coded"
-        if inside:
-            added = [(f"g{at}", self._places(f"c{at}", of)) for at, of in inside.items()]
-            added += [(f"a{at}_{c}", self._share(at, c)) for at in inside for c in each]
-            codes = [name for name in groups if name.startswith("c")]
-            self._stage("grouped", added, [*keeps, *codes], "coded")
-            source = "grouped"
-        shares = [f"a{at}_{c}" for at in inside for c in each]
-        if self.views:
-            added = [
-                (name, self._places(groups[i], view)) for (i, view), name in self.views.items()
-            ]
-            self._stage("viewed", added, [*keeps, *groups, *shares], source)
-            source = "viewed"
-        placed = [(f"i{at}", self._place(at)) for at, f in enumerate(recipe.families) if f.parents]
-        if placed:
-            self._stage("placed", placed, [*keeps, *groups, *shares], source)
-            source = "placed"
-        looked = [
-            (f"f{at}_{c}" if c else f"b{at}", self._term(at, c))
-            for at in range(len(recipe.inputs))
-            for c in each
-        ]
-        if spread and inside:
-            looked += [(f"a{c}", balanced_sum([f"a{at}_{c}" for at in inside])) for c in classes]
-        self._stage("looked", looked, [*keeps, *(groups if spread else [])], source)
+        recipe, stages = self.recipe, self.stages
+        each = [0, *self.classes] if self.log_probability else self.classes
+        stages.open("grouped")
+        for at, groups in self.grouped.items():
+            stages.add(f"g{at}", self._places(f"c{at}", groups))
+            for c in each:
+                stages.add(f"a{at}_{c}", self._share(at, c))
+        stages.open("viewed")
+        for (i, view), number in recipe.views.items():
+            stages.add(f"h{number}", self._places(group_column(recipe, i), view))
+        stages.open("placed")
+        for at, family in enumerate(recipe.families):
+            if family.parents:
+                stages.add(f"i{at}", self._place(at))
+        stages.open("looked")
+        for at in self.inputs:
+            for c in each:
+                stages.add(f"f{at}_{c}", self._term(at, c))
+        for c in self.classes if self.sums_out and self.grouped else ():
+            stages.add(f"a{c}", balanced_sum([stages.read(f"a{at}_{c}") for at in self.grouped]))
 
-    def _inside(self) -> dict[int, Codes]:
-        """Return the inputs whose codes are in groups, with these."""
-        inputs = enumerate(self.recipe.inputs)
-        return {at: given.groups for at, given in inputs if given.groups is not None}
-
-    def _for_sums(self) -> list[str]:
-        """Return the columns that sums over unknown features read."""
-        columns = [group_column(self.recipe, at) for at in range(len(self.recipe.inputs))]
-        return [*columns, *(f"a{c}" for c in self.classes if self._inside())]
-
-    def _finish(self, source: str, keeps: list[str], terms: list[str], odds: list[str]) -> str:
-        recipe, dialect = self.recipe, self.dialect
-        self._stage(
-            "topped", [("top", dialect.top(["0.0", *odds]))], [*keeps, *terms, *odds], source
-        )
-        # Some engines refuse exp of a large negative number.
-        weights = [
-            (f"w{c}", f"EXP({dialect.greatest}({f'l{c}' if c else '0.0'} - top, -700.0))")
-            for c in range(recipe.n_classes)
-        ]
-        top = ["top"] if self.log_probability else []
-        self._stage("weighed", weights, [*keeps, *terms, *top, *(odds[:1])], "topped")
-        total = balanced_sum([f"w{c}" for c in range(recipe.n_classes)])
+    def _finish(self) -> str:
+        """Write the stages from log-odds on."""
+        dialect, stages, read = self.dialect, self.stages, self.stages.read
+        every = range(self.recipe.n_classes)
+        stages.open("topped")
+        stages.add("top", dialect.top(["0.0", *(read(f"l{c}") for c in self.classes)]))
+        stages.open("weighed")
+        for c in every:  # some engines refuse exp of a large negative number
+            odds = f"{read(f'l{c}') if c else '0.0'} - {read('top')}"
+            stages.add(f"w{c}", f"EXP({dialect.greatest}({odds}, -700.0))")
+        stages.open("priced")
+        costs = [] if self.costs is None else self.costs.matrix.tolist()
+        for action, row in enumerate(costs):
+            prices = [f"{read(f'w{c}')} * {dialect.number(cost)}" for c, cost in enumerate(row)]
+            stages.add(f"e{action}", f"({balanced_sum(prices)}) / ({self._total()})")
+        stages.open("")
         # Where a row has no log-odds it has no probabilities.
-        condition = f"CASE WHEN {odds[0]} IS NOT NULL THEN {{}} END" if odds else "{}"
-        chances = [condition.format(f"w{c} / ({total})") for c in range(recipe.n_classes)]
-        source, decided = "weighed", []
+        known = f"CASE WHEN {read('l1')} IS NOT NULL THEN {{}} END" if self.classes else "{}"
+        shown = [(read(f"k{at}"), name) for at, name in enumerate(self.kept)]
+        labels = [_printable(str(label)) for label in self.recipe.classes]
+        for c, label in enumerate(labels):
+            shown.append((known.format(f"{read(f'w{c}')} / ({self._total()})"), f"p_{label}"))
         if self.costs is not None:
-            number = dialect.number
-            sums = [
-                balanced_sum([f"w{c} * {number(cost)}" for c, cost in enumerate(row)])
-                for row in self.costs.matrix.tolist()
-            ]
-            each = [(f"e{a}", f"({what}) / ({total})") for a, what in enumerate(sums)]
-            source = "priced"
-            self._stage(
-                source, each, [*keeps, *terms, *top, *odds[:1], *(w for w, _ in weights)], "weighed"
-            )
-            found = [self._cheapest(self.costs), *(name for name, _ in each)]
-            decided = [condition.format(what) for what in found]
+            shown.append((known.format(self._cheapest(self.costs)), "decision"))
+            for action, name in enumerate(self.costs.names):
+                shown.append((known.format(read(f"e{action}")), f"cost_{_printable(name)}"))
+        for at, given in enumerate(self.recipe.inputs if self.contributions else ()):
+            for c in self.classes:
+                label = f"_{labels[c]}" if len(labels) > 2 else ""
+                shown.append((read(f"f{at}_{c}"), f"log_odds_{given.name}{label}"))
         if self.log_probability:
-            terms[-1] = f"base + top + LN({total})"
-        columns = zip([*keeps, *chances, *decided, *terms], self._names(len(terms)), strict=True)
-        shown = ",\n  ".join(f"{what} AS {name_quoted(name)}" for what, name in columns)
-        chain = ",\n".join(self.stages)
-        return f"WITH\n{chain}\nSELECT\n  {shown}\nFROM {source}\n"
+            total = f"{read('base')} + {read('top')} + LN({self._total()})"
+            shown.append((total, "log_probability"))
+        return stages.select([what for what, _ in shown], self._names([name for _, name in shown]))
+
+    def _total(self) -> str:
+        return balanced_sum([self.stages.read(f"w{c}") for c in range(self.recipe.n_classes)])
 
     def _cheapest(self, costs: Costs) -> str:
         """Return the action of least expected cost, the first of those that cost the same."""
@@ -312,31 +284,11 @@ class _QueryWriter:
             cases.append(f"WHEN {least} THEN {name} ")
         return f"CASE {''.join(cases)}ELSE {names[-1]} END" if cases else names[-1]
 
-    def _names(self, n_terms: int) -> list[str]:
-        """Return the names of the result's columns, all different."""
-        recipe = self.recipe
-        labels = [_printable(str(label)) for label in recipe.classes]
-        names = [*self.kept, *(f"p_{label}" for label in labels)]
-        if self.costs is not None:
-            names += ["decision", *(f"cost_{_printable(name)}" for name in self.costs.names)]
-        if n_terms > self.log_probability:
-            names += [
-                f"log_odds_{given.name}" + (f"_{label}" if recipe.n_classes > 2 else "")
-                for given in recipe.inputs
-                for label in labels[1:]
-            ]
-        names += ["log_probability"] if self.log_probability else []
-        room = self.dialect.name_bytes - 8
-        cut = [name.encode()[:room].decode(errors="ignore") for name in names[len(self.kept) :]]
-        return [*self.kept, *distinct([*self.kept, *cut])[len(self.kept) :]]
-
-    def _stage(
-        self, name: str, columns: list[tuple[str, str]], carried: Sequence[str], source: str
-    ) -> None:
-        shown = [*carried, *(f"{what} AS {alias}" for alias, what in columns)]
-        listed = ",\n  ".join(shown) or "1 AS one"
-        how = self.dialect.materialized
-        self.stages.append(f"{name} AS {how}(SELECT\n  {listed}\n FROM {source})")
+    def _names(self, names: Sequence[str]) -> list[str]:
+        """Return the names of the result's columns, all different; kept ones as they are."""
+        room, n = self.dialect.name_bytes - 8, len(self.kept)
+        cut = [name.encode()[:room].decode(errors="ignore") for name in names[n:]]
+        return [*self.kept, *distinct([*self.kept, *cut])[n:]]
 
     def _raw(self, given: Input) -> str:
         dialect, column = self.dialect, _column(given.name)
@@ -346,33 +298,31 @@ class _QueryWriter:
         if given.temporal and given.kind == "text":
             return dialect.moment(column, given.temporal)
         if given.temporal:
-            seconds = {"time": dialect.since_midnight, "duration": dialect.duration}
-            return seconds.get(given.temporal, dialect.epoch)(column)
+            return dialect.seconds(column, given.temporal)
         if given.kind in ("text", "boolean"):
-            return dialect.to_text(column)
-        if given.kind == "integer" and any(abs(v) > _SAFE_INTEGER for v in given.values):
-            return column  # as doubles such numbers would fall together
-        return dialect.to_double(column) if given.kind != "null" else column
+            return dialect.to_text.format(column)
+        # As doubles whole numbers past 2^53 would fall together.
+        plain = given.kind == "null" or given.past_doubles
+        return column if plain else dialect.to_double.format(column)
 
     def _code(self, at: int) -> str:
-        given, dialect, value = self.recipe.inputs[at], self.dialect, f"v{at}"
+        given, dialect, value = self.recipe.inputs[at], self.dialect, self.stages.read(f"v{at}")
         cases = [f"WHEN {value} IS NULL THEN {given.missing}"]
         if given.kind == "number":
             return f"CASE {cases[0]} ELSE {self._interval(value, given.cuts)} END"
         for code, known in enumerate(given.values):
+            test = f"{value} = {{}}"
             if given.temporal:
-                seconds = dialect.number(_seconds_of(known, given.temporal))
-                cases.append(f"WHEN {value} = {seconds} THEN {code}")
+                shown = dialect.number(_seconds_of(known, given.temporal))
             elif given.kind == "text":
                 if "\x00" in known and not dialect.holds_nul:
                     continue
-                cases.append(f"WHEN {value} = {dialect.literal(known)} THEN {code}")
+                shown = dialect.literal(known)
             elif given.kind == "boolean":
-                words = ", ".join(f"'{word}'" for word in (_TRUE if known else _FALSE))
-                cases.append(f"WHEN LOWER({value}) IN ({words}) THEN {code}")
+                test, shown = f"LOWER({value}) IN ({{}})", _TRUE if known else _FALSE
             else:
                 shown = str(known) if given.kind == "integer" else dialect.number(known)
-                cases.append(f"WHEN {value} = {shown} THEN {code}")
+            cases.append(f"WHEN {test.format(shown)} THEN {code}")
         return f"CASE {' '.join(cases)} ELSE {given.arity} END"
 
     def _interval(self, value: str, cuts: Sequence[float], low: int = 0) -> str:
@@ -386,12 +336,9 @@ class _QueryWriter:
             f"CASE WHEN {value}<={self.dialect.number(cuts[middle])} THEN {left} ELSE {right} END"
         )
 
-    def _prior(self, c: int) -> str:
-        prior = self.recipe.log_prior
-        return self.dialect.constant(float(prior[c] - prior[0]))
-
-    def _places(self, column: str, view: Sequence[int]) -> str:
+    def _places(self, name: str, view: Sequence[int]) -> str:
         """Return the group of a code or the place of a group, by runs; unknown is one more."""
+        column = self.stages.read(name)
         ends = [v for v in range(1, len(view)) if view[v] != view[v - 1]]
         cases = [f"WHEN {column}<{end} THEN {view[end - 1]}" for end in [*ends, len(view)]]
         return f"CASE {' '.join(cases)} ELSE {max(view) + 1} END"
@@ -404,32 +351,29 @@ class _QueryWriter:
         logs = self.recipe.families[at].log_within
         assert logs is not None  # the input has groups
         odds = np.append(logs[:, c] - (logs[:, 0] if c else 0.0), 0.0)
-        return self.dialect.look_up(odds.tolist(), f"c{at}")
+        return self.dialect.look_up(odds.tolist(), self.stages.read(f"c{at}"))
 
     def _place(self, at: int) -> str:
         """Return where a feature's table has the number for some groups; unknown is one more."""
         recipe, family = self.recipe, self.recipe.families[at]
         columns = [
-            group_column(recipe, parent) if view is None else self.views[parent, view]
+            group_column(recipe, parent) if view is None else f"h{recipe.views[parent, view]}"
             for parent, view in zip(family.parents, family.views, strict=True)
         ]
-        place, *others = [*columns, group_column(recipe, at)]
+        place, *others = map(self.stages.read, [*columns, group_column(recipe, at)])
         for column, size in zip(others, family.log_prob.shape[1:-1], strict=True):
             place = f"({place}*{size + 1}+{column})"
         return place
 
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
-        family = self.recipe.families[at]
-        sizes = family.log_prob.shape[:-1]
-        odds = np.full([size + 1 for size in sizes], np.nan)
-        known = tuple(slice(size) for size in sizes)
-        odds[known] = family.log_prob[..., c] - (family.log_prob[..., 0] if c else 0.0)
-        odds[..., -1] = 0.0
-        place = f"i{at}" if family.parents else group_column(self.recipe, at)
+        family, read = self.recipe.families[at], self.stages.read
+        table = family.with_unknown()
+        odds = table[..., c] - (table[..., 0] if c else 0.0)
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
+        place = read(f"i{at}" if family.parents else group_column(self.recipe, at))
         found = self.dialect.look_up(numbers, place)
-        return found if family.log_within is None else f"{found} + a{at}_{c}"
+        return found if family.log_within is None else f"{found} + {read(f'a{at}_{c}')}"
 
 
 def _printable(text: str) -> str:
