@@ -12,7 +12,7 @@ similar: of neighbouring values of an ordered feature.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,10 @@ class Penalty:
             gradient += np.bincount(second, pull, size) - np.bincount(first, pull, size)
             value += 0.5 * float(np.dot(pull, gaps))
         return value, gradient
+
+    def part(self, share: float) -> Penalty:
+        """Return a share of the penalty."""
+        return replace(self, strength=share * self.strength, smooth=share * self.smooth)
 
     def scaled(self, scale: Floats) -> Penalty:
         """Return the same penalty of parameters divided by a scale, (n_free,); without pairs."""

@@ -3,12 +3,12 @@
 Every value of an objective is a pass over rows. By default `minimise` runs a limited-memory BFGS
 of our own, which goes on from the curvature that an earlier descent found and does little around
 each evaluation. SciPy's L-BFGS-B is there for bounds, and as the reference whose traces, like
-those of conjugate gradients and plain gradient steps, the papers report.
+those of conjugate gradients, gradient descent and stochastic gradient descent, the papers report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -19,10 +19,11 @@ from tanager.numerics import Floats
 
 Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
 
-METHODS = ("lbfgs", "cg", "gradient")
+METHODS = ("lbfgs", "cg", "gradient", "sgd")
 REMEMBERED = 10  # steps, and the changes of the gradient along them
 ENOUGH = 1e-4  # of the improvement that the gradient promises
 MOST_TRIES = 20  # of shorter steps
+SMALL_ROUNDS = 5  # of stochastic descent, each at half the rate
 ROUNDING = 1e-12  # of the value: improvements below it are lost in sums over rows
 
 
@@ -58,20 +59,23 @@ def minimise(
     gradient_tol: float = 0.0,
     corrections: int = 5,
     bounds: tuple[Floats, Floats] | None = None,
+    batches: Sequence[Function] = (),
     report: Callable[[float], None] = lambda _: None,
 ) -> Descent:
     """Minimise a function of a vector, (n,).
 
     tol: stops where an iteration improves the value by less than this times the larger of it and
         one (and, by default, the gradient promises no more of the next).
-    method: {None, "lbfgs", "cg", "gradient"}; none for our own limited-memory BFGS, whose steps are
-        shortened by a parabola where the value does not fall as promised; SciPy's L-BFGS-B or
-        nonlinear conjugate gradients; or steps along the gradient.
+    method: {None, "lbfgs", "cg", "gradient", "sgd"}; none for our own limited-memory BFGS, whose
+        steps are shortened by a parabola where the value does not fall as promised; SciPy's
+        L-BFGS-B or nonlinear conjugate gradients; steps along the gradient, of all rows or of one
+        batch after the other.
     first_step, curvature: with None: the length of the first step, in units of the gradient; or
         what is known of the second derivatives, with which the first step is as good as the last of
         a descent.
     gradient_tol, corrections, bounds: with "lbfgs": the largest component of the gradient at which
         it stops, the number of steps it remembers, and least and greatest values.
+    batches: with "sgd": the objective's parts, which sum to it; an iteration goes through all.
     report: with a named method: told the value after each iteration.
 
     Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Byrd, Lu, Nocedal
@@ -83,6 +87,8 @@ def minimise(
     """
     if method == "gradient":
         return _follow_gradient(objective, start, max_iter, tol, report)
+    if method == "sgd":
+        return _follow_batches(objective, batches, start, max_iter, tol, report)
     if method is not None:
         options: dict[str, Any] = {"maxiter": max_iter, "gtol": gradient_tol}
         if method == "lbfgs":
@@ -195,6 +201,48 @@ def _follow_gradient(
             reason = "relative improvement of at most tol"
             return Descent(at, value, iteration + 1, evaluations, True, reason)
     return Descent(at, value, max_iter, evaluations, False, "max_iter iterations")
+
+
+def _follow_batches(
+    objective: Function,
+    batches: Sequence[Function],
+    start: Floats,
+    max_iter: int,
+    tol: float,
+    report: Callable[[float], None],
+) -> Descent:
+    """Step along the gradient of one batch after the other, at a rate that suits whole rounds.
+
+    A round that does not lower the objective is taken back, and the rate halved: close to the
+    minimum the batches pull in different directions. So a small improvement ends the descent only
+    if smaller rates bring no more.
+    """
+    at, (value, gradient) = start, objective(start)
+    rate, rounds = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 0
+    growth, n_small = 1.2, 0
+    for iteration in range(max_iter):
+        for _ in range(MOST_TRIES):
+            there, rounds = at.copy(), rounds + 1
+            for part in batches:
+                there -= rate * part(there)[1]
+            new_value, _ = objective(there)
+            if new_value < value:
+                break
+            rate, growth = 0.5 * rate, 1.0
+        else:
+            return Descent(at, value, iteration, rounds, True, "no round is better")
+        gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
+        at, value = there, new_value
+        report(value)
+        rate *= growth
+        if gained > tol * size:
+            n_small = 0
+            continue
+        rate, n_small = 0.5 * rate, n_small + 1
+        if n_small == SMALL_ROUNDS:
+            reason = "relative improvement of at most tol"
+            return Descent(at, value, iteration + 1, rounds, True, reason)
+    return Descent(at, value, max_iter, rounds, False, "max_iter iterations")
 
 
 class _Memory:

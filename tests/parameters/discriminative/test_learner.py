@@ -15,7 +15,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate
 from tanager.parameters import scores as layout_module
-from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.registry import resolve_parameters
 from tanager.structure import FitPlan, Structure
 from tests.oracles import conditional_likelihood as oracle
@@ -365,18 +365,41 @@ def test_registry():
     assert isinstance(resolve_parameters("dfe"), DFE)
 
 
-@pytest.mark.parametrize("optimiser", ["cg", "gradient"])
-@pytest.mark.parametrize("options", [{"form": "direct"}, {"form": "weighted", "level": 1}])
+@pytest.mark.parametrize("optimiser", ["cg", "gradient", "sgd"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"form": "direct", "crossfit": 0},
+        {"form": "weighted", "level": 1, "crossfit": 0},
+        {"form": "weighted", "level": 2, "crossfit": 5},
+    ],
+)
 def test_every_optimiser_reaches_the_same_minimum(optimiser, options):
     rows = make_rows(3, 200)
     structure = make_structure(rows, "tree")
-    known = {**options, "l2": 1.0, "crossfit": 0}
+    known = {**options, "l2": 1.0}
     _, best = learn(Discriminative(**known, tol=1e-12), rows, structure)
-    _, found = learn(Discriminative(**known, optimiser=optimiser, tol=1e-12), rows, structure)
+    tol = 1e-8 if optimiser == "sgd" else 1e-12
+    _, found = learn(Discriminative(**known, optimiser=optimiser, tol=tol), rows, structure)
     assert found["converged"]
-    assert found["objective"][-1] == pytest.approx(best["objective"][-1], rel=1e-6)
+    near = 1e-5 if optimiser == "sgd" else 1e-6
+    assert found["objective"][-1] == pytest.approx(best["objective"][-1], rel=near)
     assert (np.diff(found["objective"]) <= 0).all()
     assert len(found["objective"]) == found["iterations"] + 1
+
+
+def test_the_batches_of_stochastic_descent_sum_to_the_objective():
+    rows = make_rows(3, 200)
+    options = Discriminative("direct", l2=1.0, optimiser="sgd")
+    plan = FitPlan(FitContext())
+    problem = Problem.of(options, make_structure(rows, "tree"), Counts(rows, plan.context), plan)
+    form, sets = problem.final()
+    free = np.random.default_rng(0).normal(size=form.n_free)
+    whole = problem.objective(form, sets, Strengths(1.0, 0.0))(free)
+    parts = [problem.objective(form, sets, Strengths(1.0, 0.0), b)(free) for b in range(50)]
+    assert sum(value for value, _ in parts) == pytest.approx(whole[0])
+    np.testing.assert_allclose(sum(slope for _, slope in parts), whole[1], atol=1e-9)
+    assert len({round(value, 6) for value, _ in parts}) > 20
 
 
 def test_steps_along_the_gradient_end_with_their_budget():

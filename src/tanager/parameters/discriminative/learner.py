@@ -11,7 +11,7 @@ from tanager.engines import FitContext
 from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, strengths
 from tanager.numerics import Floats
-from tanager.parameters.discriminative.problem import Problem, Strengths
+from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.proper_network import to_network
 from tanager.parameters.scores import UNSEEN, fill_tables
@@ -21,7 +21,6 @@ from tanager.threads import one_blas_thread
 
 GRID = strengths(-5, 7)  # that are tried
 ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths
-MAX_FOLDS = 255  # a row's fold is one byte
 ALLOWED: dict[str, tuple[object, ...]] = {
     "form": ("weighted", "direct", "extended"),
     "level": (1, 2, 3, 4),
@@ -83,9 +82,10 @@ class Discriminative(ParameterLearner):
         What cells without a training row contribute: the mean of what was trained for the
         same value under the longest prefix of the parents with which it was seen, the
         generative tables' estimate, or nothing. Levels 1 to 3 share weights and don't need it.
-    optimiser : {"lbfgs", "cg", "gradient"}
-        L-BFGS-B, conjugate gradients (which some papers stop at ``max_iter=20``), or
-        gradient descent.
+    optimiser : {"lbfgs", "cg", "gradient", "sgd"}
+        L-BFGS-B, conjugate gradients, gradient descent (which some papers stop at
+        ``max_iter=20``), or stochastic gradient descent: an iteration goes through the rows in
+        50 batches.
     max_iter : int
         Most iterations; reaching it gives a ConvergenceWarning.
     tol : float

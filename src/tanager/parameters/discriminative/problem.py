@@ -42,6 +42,8 @@ FoldTables = Ints  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
 FOLDS_KEY = 6_001  # names the random stream of the folds
+MAX_FOLDS = 255  # a row's fold is one byte
+MOST_BATCHES = 50  # of stochastic gradient descent
 MAX_JOINT = 1 << 16  # joint values are held as uint16
 
 
@@ -164,9 +166,18 @@ class Problem:
 
     @cached_property
     def located(self) -> LocatedTable:
-        """The rows as cells of those tables, with folds where they are used."""
-        counts = self.counts
-        return LocatedTable(self.joint, counts.rows, self.plan.context, counts.folds)
+        """The rows as cells of those tables, with folds, each cut into batches, where needed."""
+        context, folds = self.plan.context, self.counts.folds
+        if self.n_batches > 1:
+            seed = context.row_seed(FOLDS_KEY) if folds is None else folds.seed
+            folds = FoldPlan(seed, self.n_folds * self.n_batches)
+        return LocatedTable(self.joint, self.counts.rows, context, folds)
+
+    @property
+    def n_batches(self) -> int:
+        """Number of batches of each fold; one where every step reads all rows."""
+        many = self.options.optimiser == "sgd"
+        return min(MOST_BATCHES, MAX_FOLDS // self.n_folds) if many else 1
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold reads."""
@@ -194,13 +205,21 @@ class Problem:
         untouched = options.form == "direct" and options.init == options.towards == "zero"
         return not (untouched and options.fit_prior)
 
-    def objective(self, form: Form, sets: FoldTables, chosen: Strengths | None) -> Objective:
-        """Return the penalised objective; without strengths, the plain loss."""
+    def objective(
+        self, form: Form, sets: FoldTables, chosen: Strengths | None, batch: int | None = None
+    ) -> Objective:
+        """Return the penalised objective, or a batch's part of it; without strengths, the loss."""
         squared = self.options.objective == "mse"
+        sets = np.repeat(sets, self.n_batches)
+        if batch is not None:
+            sets[np.arange(len(sets)) % self.n_batches != batch] = -1
         loss = form_loss(form, self.joint, self.located, sets, squared=squared)
         if chosen is None:
             return Objective(loss)
-        return Objective(loss, self._penalty(form, chosen), frozen=self._frozen(form))
+        penalty = self._penalty(form, chosen)
+        if penalty is not None and batch is not None:
+            penalty = penalty.part(1 / self.n_batches)
+        return Objective(loss, penalty, frozen=self._frozen(form))
 
     def start(self, form: Form) -> Floats:
         """Return where the optimiser starts."""
@@ -230,6 +249,10 @@ class Problem:
             method=self.options.optimiser,
             max_iter=max_iter,
             tol=tol,
+            batches=[
+                self.objective(form, tables, strengths, batch)
+                for batch in range(self.n_batches if self.n_batches > 1 else 0)
+            ],
             report=objective.accept,
         )
         if not (found.converged or rough):
