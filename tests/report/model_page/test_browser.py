@@ -285,3 +285,46 @@ def axe(tmp_path_factory, pytestconfig) -> str:
         except (subprocess.SubprocessError, OSError) as error:
             pytest.skip(f"axe-core could not be installed from npm: {error}")
     return source.read_text(encoding="utf-8")
+
+
+INTERVALS = """rows => rows.map(codes => {
+  codes.forEach((code, i) => { asking.codes[i] = code; });
+  return asking.intervals();
+})"""
+
+
+@pytest.mark.parametrize(
+    ("structure", "parameters"),
+    [("tan", "hdp"), ("kdb(k=2)", "m-estimate"), ("auto", "layered")],
+)
+def test_intervals_of_complete_rows_are_those_of_predict_interval(
+    people, opened, structure, parameters
+):
+    clf = BayesNetClassifier(structure, parameters, random_state=0).fit(people, "income")
+    network = clf.network_
+    page, problems = opened(render_report(clf))
+    X = people.drop(["income"]).slice(0, 40)
+    codes = network.codebook.encode(X)[list(network.structure.selected)]
+    found = page.evaluate(INTERVALS, codes.T.tolist())
+    expected = clf.predict_interval(X, level=0.9)
+    assert np.abs(np.array(found) - expected).max() < 1e-4
+    arities = network.codebook.domain.arities[list(network.structure.selected)]
+    gap = codes[:, 0].copy()
+    gap[int(arities.argmax())] = arities.max()
+    assert page.evaluate(INTERVALS, [gap.tolist()]) == [None]
+    page.evaluate("asking.update()")
+    page.get_by_text("Fill in every feature to see 90 % credible intervals.").wait_for()
+    page.evaluate("row => asking.setAll(row)", X.slice(0, 1).to_pylist()[0])
+    page.get_by_text("It covers the uncertainty from having few training rows").wait_for()
+    shown = page.locator(".answer .num.quiet").all_inner_texts()
+    ends = [[float(end) for end in text.removesuffix(" %").split(" – ")] for text in shown]
+    assert np.abs(np.array(ends) - 100 * expected[0]).max() < 0.1
+    assert problems == []
+
+
+def test_a_model_without_spread_has_no_intervals(tree, opened):
+    table = tree.network_.table("job").probabilities.reshape(2, 5, 5)
+    page, problems = opened(render_report(tree.network_.with_table("job", table)))
+    assert page.evaluate("asking.intervals()") is None
+    assert "credible" not in page.locator(".answer").inner_text()
+    assert problems == []

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tanager.network import Costs, Network
+from tanager.network.exports.javascript import describe
+from tanager.network.exports.recipe import make_recipe
 from tanager.parameters import GroupedTable, Tables
+from tanager.parameters.spread import reaches
 from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
 
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
 LARGE_TEXT = 500_000  # characters of a scorer from which on nine decimals do
+MAX_INTERVAL_CELLS = 80_000  # numbers of a scorer up to which the page has intervals: 400 kB
 MAX_ASKED = 80  # features; more controls nobody would fill in
 
 
@@ -73,6 +80,29 @@ def scorer_json(network: Network, costs: Costs | None = None) -> str:
             if part in feature:
                 feature[part] = [v if v is None else round(v, 9) for v in feature[part]]
     return json.dumps(model, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def interval_tables(network: Network, level: float) -> dict[str, Any] | None:
+    """Return what the page needs for the interval of a complete row, as `predict_interval` has it.
+
+    For each number of the scorer in turn (prior, then each feature's `log_prob` and
+    `log_within`), which of the `pairs` says how far it may be off below and above, squared.
+    None where the tables have no spread, or too many cells.
+    """
+    spread = network.tables.spread
+    if spread is None or sum(map(_n_cells, network.tables.families)) > MAX_INTERVAL_CELLS:
+        return None
+    ends, used = [], {given.name for given in make_recipe(network).inputs}
+    for reach in reaches(spread, level):
+        scorer = describe(make_recipe(replace(network, tables=reach)))
+        numbers = [scorer["log_prior"]]
+        for feature in scorer["features"]:
+            if feature["name"] in used:
+                numbers += [feature["log_prob"], feature.get("log_within", [])]
+        ends.append(np.concatenate(numbers))
+    short = np.array([f"{value:.4g}" for value in np.ravel(ends)], float).reshape(2, -1)
+    pairs, codes = np.unique(short, axis=1, return_inverse=True)
+    return {"level": level, "pairs": pairs.T.tolist(), "codes": codes.ravel().tolist()}
 
 
 def _n_cells(table: FamilyTable) -> int:

@@ -24,7 +24,7 @@ from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
 from tanager.network.next_question import read_prices
-from tanager.report.model_page.asked import asked_network, scorer_json
+from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
 from tanager.report.model_page.card import Group, card_markdown, describe_model, render_notes
 from tanager.report.model_page.features import (
     MAX_DETAILED,
@@ -46,6 +46,7 @@ from tanager.report.model_page.words import Ranking, how_measured, score_bars
 from tanager.report.rendering import check_ending, render_page
 
 BITS = float(np.log(2.0))  # nats in a bit
+INTERVAL = 0.9  # level of the intervals beside probabilities
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
 
 
@@ -355,6 +356,7 @@ def _data(
         "scores": subject.scores,
         "trust": trust,
         "prices": subject.prices,
+        "intervals": interval_tables(network, INTERVAL) if asked is network else None,
     }
     if loadable_rows and subject.rows is not None:
         first = np.argsort(subject.rows.index, kind="stable")[:loadable_rows]

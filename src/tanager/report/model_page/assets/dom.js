@@ -20,6 +20,7 @@ const finite = (x) => typeof x === "number" && Number.isFinite(x);
 const fixed = (x, digits) => x.toFixed(digits).replace(/^-(0(\.0+)?)$/, "$1").replace("-", "−");
 const whole = (n) => Math.round(n).toLocaleString("en-US");
 const percent = (p) => (p > 0 && p < 0.0005 ? "< 0.1 %" : p < 1 && p > 0.9995 ? "> 99.9 %" : fixed(100 * p, 1) + " %");
+const between = ([low, high]) => `${fixed(100 * low, 1)} – ${fixed(100 * high, 1)} %`;
 const signed = (x, digits = 2) => (x >= 0 ? "+" : "") + fixed(x, digits);
 const factor = (x) => {
   const times = Math.exp(Math.abs(x)), text = times < 10 ? times.toFixed(1) : whole(times);

@@ -77,6 +77,28 @@ function startAsking() {
     } };
   }
 
+  /* Credible intervals of the probabilities of a complete row, as predict_interval gives them: how
+   * far each number of the scorer may be off, squared, adds up like the scores themselves. */
+  const reaches = DATA.intervals && [0, 1].map((end) => {
+    const { pairs, codes } = DATA.intervals, { log_prior, features, ...rest } = JSON.parse($("model").textContent);
+    let at = 0;
+    const take = (numbers) => numbers && numbers.map(() => pairs[codes[at++]][end]);
+    return tanager.load({ ...rest, log_prior: take(log_prior),
+      features: features.map((f) => ({ ...f, log_prob: take(f.log_prob), log_within: take(f.log_within) })) });
+  });
+  function intervals(p) {
+    const row = codes.map((code, i) => (F[i].arity === 1 ? 0 : code));
+    if (!p || !reaches || F.some((f, i) => row[i] >= f.arity)) return null;
+    const [below, above] = reaches.map((model) => model.logJoint(row));
+    return p.map((own, c) => {
+      const others = p.map((_, j) => j).filter((j) => j !== c);
+      const rest = Math.max(others.reduce((sum, j) => sum + p[j], 0), 1e-150);
+      const reach = (mine, theirs) => Math.sqrt(others.reduce((sum, j) => sum + (p[j] / rest) ** 2 * theirs[j], mine[c]));
+      const odds = Math.log(Math.max(own, 1e-150)) - Math.log(rest), chance = (x) => 1 / (1 + Math.exp(-x));
+      return [chance(odds - reach(below, above)), chance(odds + reach(above, below))];
+    });
+  }
+
   const entropy = (p) => p.reduce((sum, x) => (x > 0 ? sum - x * Math.log2(x) : sum), 0);
 
   function showAnswer(p) {
@@ -84,13 +106,18 @@ function startAsking() {
     if (!p) { answer.append(el("p", { class: "quiet" }, "Too many dependent features are unknown. Fill in some more.")); return; }
     const order = p.map((_, c) => c);
     if (C > 10) order.sort((a, b) => p[b] - p[a]);
-    const bars = el("div", { class: "posterior" });
-    for (const c of order.slice(0, 10))
+    const bars = el("div", { class: "posterior" }), ends = intervals(p);
+    for (const c of order.slice(0, 10)) {
       bars.append(el("span", { title: names[c] }, short(names[c], 40)), el("span", { class: "meter", "aria-hidden": "true" }, el("i", { style: `width:${(100 * p[c]).toFixed(2)}%` })), el("span", { class: "num", "data-class": c }, percent(p[c])));
+      if (ends) bars.append(el("span"), el("span", { class: "reach", "aria-hidden": "true" }, el("i", { style: `left:${(100 * ends[c][0]).toFixed(2)}%;right:${(100 - 100 * ends[c][1]).toFixed(2)}%` })), el("span", { class: "num quiet" }, between(ends[c])));
+    }
     answer.append(bars);
     if (C > 10) answer.append(el("p", { class: "quiet" }, `and ${C - 10} less probable classes`));
     const known = DATA.asked.filter((i) => codes[i] < F[i].arity).length;
     answer.append(el("p", { class: "quiet" }, `${known} of ${DATA.asked.length} known. Uncertainty ${fixed(entropy(p), 2)} of ${fixed(Math.log2(C), 2)} bits.`));
+    if (reaches) answer.append(el("p", { class: "quiet" }, ends
+      ? `Below each probability: its ${100 * DATA.intervals.level} % credible interval. It covers the uncertainty from having few training rows, but neither dependencies that the network lacks nor rows unlike the training data.`
+      : `Fill in every feature to see ${100 * DATA.intervals.level} % credible intervals.`));
   }
 
   /* What each action costs in expectation; what it costs under each class can be changed here. */
@@ -258,5 +285,5 @@ function startAsking() {
   if (read()) $("ask").scrollIntoView();
   addEventListener("hashchange", read);
   update();
-  window.asking = { model, codes, set, setAll, update, posterior: () => model.posterior(codes) };
+  window.asking = { model, codes, set, setAll, update, posterior: () => model.posterior(codes), intervals: () => intervals(model.posterior(codes)) };
 }
