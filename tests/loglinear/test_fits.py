@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 
 from tanager.codes import Domain, Rows
@@ -21,7 +23,9 @@ from tanager.loglinear import (
     fit_scores,
     joining,
 )
+from tanager.loglinear import objective as objective_module
 from tanager.loglinear.curves import SMOOTHNESS, align
+from tanager.loglinear.objective import Fit, cell_precisions, relative_precisions
 from tanager.loglinear.optimiser import minimise
 
 EXACT = Settings(max_iter=2000, tol=1e-14)
@@ -221,6 +225,57 @@ def test_a_row_of_weight_two_is_two_rows():
         fit = fit_scores(terms, rows, strengths, shares, settings=EXACT)
         said.append(softmax(rows.log_joint(fit.free))[-len(labels) :])
     np.testing.assert_allclose(said[0], said[1], atol=1e-5)
+
+
+def test_relative_precisions_are_those_of_the_greatest_evidence(monkeypatch):
+    """Of three families of independent normal parameters, by maximising their evidence directly."""
+    monkeypatch.setattr(objective_module, "FAMILY_PRIOR", 0.0)
+    n, generator, shares = 40, np.random.default_rng(5), np.array([0.5, 0.5])
+    mass = np.append(1.0, generator.uniform(50, 200, 3 * n))
+    terms = SimpleNamespace(
+        families=((0,), (1,), (2,)),
+        owners=np.append(-1, np.repeat(np.arange(3), n)),
+        depths=np.append(-1, np.zeros(3 * n, np.int64)),
+        n_columns=1,
+        parameter_mass=lambda: mass,
+    )
+    steep = (0.5 * mass * (0.25 + 0.01))[1:].reshape(3, n)
+    sizes = np.array([0.2, 1.0, 3.0])[:, None]  # standard deviations of the true parameters
+    seen = generator.normal(0, np.sqrt(sizes**2 + 1 / steep))
+
+    def evidence(precision, at):
+        spread = 1 / precision + 1 / steep[at]
+        return 0.5 * float((np.log(spread) + seen[at] ** 2 / spread).sum())
+
+    def best(at):
+        found = minimize_scalar(lambda p: evidence(np.exp(p), at), bounds=(-6, 8), method="bounded")
+        return float(np.exp(found.x))
+
+    wanted = np.array([best(at) for at in range(3)])
+    strengths, relative = [2 * np.median(wanted)], np.ones(3)  # a single column has half of it
+    for _ in range(200):
+        own = cell_precisions(terms, strengths, relative)[1:].reshape(3, n)
+        free = np.append(0.0, steep * seen / (steep + own))[:, None]
+        fit = Fit(free, 0.0, 0, 0, True)
+        relative = relative_precisions(terms, fit, strengths, shares, relative)
+    np.testing.assert_allclose(relative, wanted / np.median(wanted), rtol=1e-3)
+
+
+def test_a_family_of_noise_gets_a_stronger_prior_than_one_that_tells():
+    generator = np.random.default_rng(0)
+    codes = generator.integers(0, 8, (3, 300)).astype(np.uint8)
+    labels = (generator.random(300) < 0.05 + 0.45 * (codes[1:] % 2).sum(0)).astype(np.uint16)
+    domain = Domain(("a", "b", "c"), np.array([8, 8, 8]), 2, (0, 0, 8))
+    terms, rows = make_terms(domain, codes, labels, [(0,), (1,), (2,)])
+    shares = shares_of(labels, 2)
+    alike = fit_scores(terms, rows, [1.0], shares, settings=EXACT)
+    fit = fit_scores(terms, rows, [1.0], shares, settings=EXACT, adapt=True)
+    assert fit.relative[0] > 2 * max(fit.relative[1:])
+    sizes = [np.abs(one.free).max(axis=1) for one in (alike, fit)]
+    told = [np.abs(size[terms.cells(1)]).max() for size in sizes]
+    noise = [np.abs(size[terms.cells(0)]).max() for size in sizes]
+    assert noise[1] / told[1] < 0.9 * noise[0] / told[0]
+    assert alike.relative is None
 
 
 def test_neighbours_speak_for_an_ordered_value_without_rows():

@@ -44,6 +44,7 @@ class Terms:
 
     starts: shape (n_families,); each family's first cell.
     depths: shape (n_cells,); number of parents of each cell's family; -1 for the class node.
+    owners: shape (n_cells,); each cell's family; -1 for the class node.
     mass: shape (n_cells,); the weight of each cell's rows.
     n_columns: columns of scores: one per class; a single one for two classes, the second's score
         less the first's.
@@ -129,6 +130,11 @@ class Terms:
             blank.append(start + len(seen))
             start += len(seen) + 1
         self.n_cells = start
+        order = np.argsort(self.starts)
+        self.owners = np.full(start, -1)
+        self.owners[1:] = order[
+            np.searchsorted(self.starts[order], np.arange(1, start), "right") - 1
+        ]
         self.depths, self.mass = np.concatenate(depths), np.concatenate(mass)
         self.blank = np.array(blank, np.int64)
 

@@ -28,6 +28,8 @@ from tanager.threads import one_blas_thread
 TRACE = 1e-9  # of a row, in cells that have none but are trained through their neighbours
 NO_PAIRS = np.zeros((2, 0), np.int64)
 LEAST_SHARE = 1e-9  # of a class without rows
+FAMILY_PRIOR = 4.0  # parameters' worth of belief that families of a layer are alike
+RELATIVE = (0.03, 300.0)  # bounds of a family's precision, relative to its layer's
 CLASS_PRECISION = 1e-4  # of the class node, around the classes' shares: so an optimum exists
 
 
@@ -180,6 +182,8 @@ class Fit(NamedTuple):
     passes: int  # evaluations of the objective, each one pass over the rows
     converged: bool
     curvature: ScaledCurvature | None = None  # what was found about the second derivatives
+    # (n_families,): how the precision of each family's prior should compare with its layer's
+    relative: Floats | None = None
 
 
 @one_blas_thread()
@@ -191,6 +195,7 @@ def fit_scores(
     *,
     settings: Settings,
     start: Floats | Fit | None = None,
+    adapt: bool = False,
 ) -> Fit:
     """Fit the parameters of terms by penalised conditional likelihood.
 
@@ -199,16 +204,80 @@ def fit_scores(
         class node starts at their logarithms, the centre of its prior.
     start: shape (n_cells, n_columns); where the optimiser starts; None is the class shares alone.
         From a fit of the same terms it also takes what that found about the second derivatives of
-        the loss.
+        the loss, and the relative precisions.
+    adapt: whether each family has a precision of its own, relative to its layer's, estimated from
+        the fit that `start` is or, where that isn't a fit, from a first one.
 
     Parameters are scaled by the square root of about their second derivative: the rows' weight
     in each cell, through the bases, and the prior. Sums over rows are exact, so the same rows in
     any order and chunking give the same fit.
     """
-    shape = (terms.n_cells, terms.n_columns)
-    known = np.array([CLASS_PRECISION, *strengths])
+    relative = start.relative if isinstance(start, Fit) else None
+    given = terms, rows, strengths, class_shares, settings
+    if not adapt:
+        return _descend(*given, start, None)
+    passes = 0
+    if relative is None:
+        start = _descend(*given, start, None)
+        passes, relative = start.passes, relative_precisions(terms, start, strengths, class_shares)
+    fit = _descend(*given, start, relative)
+    relative = relative_precisions(terms, fit, strengths, class_shares, relative)
+    return fit._replace(passes=fit.passes + passes, relative=relative)
+
+
+def cell_precisions(
+    terms: Terms, strengths: Sequence[float], relative: Floats | None = None
+) -> Floats:
+    """Return the precision of each cell's prior, (n_cells,), from those of layers."""
+    out = np.array([CLASS_PRECISION, *strengths])[terms.depths + 1]
+    if relative is not None:
+        out[1:] *= relative[terms.owners[1:]]
     # Two classes share one column, each half of it: the same prior on both halves.
-    precision = known[terms.depths + 1][:, None] * (0.5 if terms.n_columns == 1 else 1.0)
+    return out * (0.5 if terms.n_columns == 1 else 1.0)
+
+
+def relative_precisions(
+    terms: Terms,
+    fit: Fit,
+    strengths: Sequence[float],
+    class_shares: Floats,
+    relative: Floats | None = None,
+) -> Floats:
+    r"""Estimate the precision of each family's prior from its fitted parameters, (n_families,).
+
+    The evidence for a precision is greatest at :math:`\lambda = \gamma / \sum_j z_j^2` with
+    :math:`\gamma = \sum_j h_j / (h_j + \lambda)` the number of parameters that the rows, not the
+    prior, determine (MacKay 1992, DOI 10.1162/neco.1992.4.3.415, section 4.4). `FAMILY_PRIOR`
+    parameters are added that agree with the layer. What is returned is relative to the layer's
+    median: its overall strength is left to held-out rows.
+    """
+    own = cell_precisions(terms, strengths, relative)[:, None]
+    steep = _curvature(terms, class_shares)
+    told = (steep / (steep + own)).sum(axis=1)[1:]
+    size = (fit.free[1:] ** 2).sum(axis=1)
+    owners, n_families = terms.owners[1:], len(terms.families)
+    depths = np.array([len(family) - 1 for family in terms.families])
+    layer = np.asarray(strengths)[depths]
+    told = np.bincount(owners, told, n_families) + FAMILY_PRIOR
+    size = np.bincount(owners, size, n_families) + FAMILY_PRIOR / layer
+    out = np.log(told / size)
+    for depth in np.unique(depths):
+        out[depths == depth] -= np.median(out[depths == depth])
+    return np.exp(np.clip(out, *np.log(RELATIVE)))
+
+
+def _descend(
+    terms: Terms,
+    rows: LocatedTerms,
+    strengths: Sequence[float],
+    class_shares: Floats,
+    settings: Settings,
+    start: Floats | Fit | None,
+    relative: Floats | None,
+) -> Fit:
+    """Minimise the loss of the rows, penalised by known precisions."""
+    shape = (terms.n_cells, terms.n_columns)
+    precision = cell_precisions(terms, strengths, relative)[:, None]
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
     centre = np.zeros(shape)
     centre[0] = _class_node(class_shares, terms.n_columns)

@@ -74,7 +74,7 @@ def test_every_pair_of_neighbours_in_every_context(structure, signs, seed):
     for feature, sign in known.items():
         assert worst_step(posterior, feature, rows.domain.n_ordered[feature], sign) > -1e-12
     # The promise is not empty: without it these rows give steps the other way.
-    if seed == 0:
+    if seed == 2:
         wild = posterior_grid(Layered(max_iter=15).learn(chosen, counts, FitPlan()), chosen)
         assert any(
             worst_step(wild, feature, rows.domain.n_ordered[feature], sign) < -1e-3

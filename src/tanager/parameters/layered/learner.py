@@ -64,6 +64,9 @@ class Layered(GroupedLearner):
 
     Notes
     -----
+    Held-out rows choose the strength of each layer's ridge. How the curves and tables of a layer
+    compare is estimated from the fit itself, by its evidence: those that say nothing shrink.
+
     A feature is fine as a child and coarse as a parent: ordered values have
     groups of neighbours, learned from the classes (`tanager.codes.learn_groups`).
     The pool of log-linear models on one structure is a log-linear model on it,
@@ -95,8 +98,9 @@ class Layered(GroupedLearner):
     References
     ----------
     Genest and Zidek (1986), DOI 10.1214/ss/1177013825: the logarithmic opinion
-    pool. Eilers and Marx (1996), DOI 10.1214/ss/1038425655: a ridge on
-    differences of neighbouring scores.
+    pool. MacKay (1992), DOI 10.1162/neco.1992.4.3.415: strengths by evidence.
+    Eilers and Marx (1996), DOI 10.1214/ss/1038425655: a ridge on differences of
+    neighbouring scores.
 
     Examples
     --------

@@ -17,6 +17,7 @@ from tanager.codes import Rows
 from tanager.codes.groups import group_codes
 from tanager.counts import Counts
 from tanager.loglinear import Fit, LocatedTerms, Settings, Signs, Terms, by_class, fit_scores
+from tanager.loglinear.objective import cell_precisions
 from tanager.loglinear.optimiser import climb, strengths
 from tanager.numerics import Floats
 from tanager.parameters.layered.part import Part
@@ -108,6 +109,7 @@ class Smooth(Member):
         self._shallower = shallower
         self._converged: bool | None = None  # where it is not heard there is no last fit
         self._fits: list[tuple[Terms, Fit]] = []  # of the trial's parts
+        self._relative: Floats | None = None  # (n_families,): precisions in the last fit
 
     def choose(self, trial: Trial) -> None:
         """Go from the first strength to better neighbours, as far as they improve."""
@@ -161,7 +163,7 @@ class Smooth(Member):
             settings = self.settings if place > self.place else self.settings.finer()
             fit = self._fit(part, rows, place, fit, settings)
         assert fit is not None
-        self._converged, self._fits = fit.converged, []
+        self._converged, self._fits, self._relative = fit.converged, [], fit.relative
         cells = terms.scores(fit.free)
         families = terms.family_scores(cells)
         position = {feature: at for at, feature in enumerate(part.structure.selected)}
@@ -183,7 +185,8 @@ class Smooth(Member):
         settings: Settings,
     ) -> Fit:
         layers, terms = self.layers(part, place), part.terms(self.depth)
-        fit = fit_scores(terms, rows, layers, part.class_shares, start=start, settings=settings)
+        given = terms, rows, layers, part.class_shares
+        fit = fit_scores(*given, start=start, settings=settings, adapt=True)
         self.passes += fit.passes
         return fit
 
@@ -191,6 +194,11 @@ class Smooth(Member):
         """Return the strength of each layer, with the one chosen or another for the last."""
         own = STRENGTHS[self.place if place is None else place]
         return [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
+
+    def precisions(self, part: Part, factor: float) -> Floats:
+        """Return the precision of each cell's prior, (n_cells,), those of layers times a factor."""
+        layers = [factor * one for one in self.layers(part)]
+        return cell_precisions(part.terms(self.depth), layers, self._relative)
 
     def _apart(self, part: Part) -> bool:
         """Whether the tables with most parents have a strength of their own."""

@@ -35,7 +35,6 @@ from tanager.codes import Codes
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.loglinear import Terms
-from tanager.loglinear.objective import CLASS_PRECISION
 from tanager.numerics import Floats, Ints
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
 from tanager.parameters.layered.part import Part
@@ -170,8 +169,9 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
     rng, terms, n_classes = part.context.generator(KEY), part.terms(depth), chances.shape[1]
     classes = [1] if n_classes == 2 else list(range(n_classes))
     # The log-odds of a class are its score less the mean of the others': they have more room.
-    layers = np.array([CLASS_PRECISION, *(WEAKER * one for one in smooth.layers(part))])
-    precision = layers[terms.depths + 1] * (1.0 - 1.0 / n_classes)
+    precision = smooth.precisions(part, WEAKER)
+    if n_classes > 2:
+        precision *= 1.0 - 1.0 / n_classes
     n_draws = max(FEWEST, DRAWS // len(classes))
     cells = _RowCells(terms, rows.codes)
     found, drawn = [], []
