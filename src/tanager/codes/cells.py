@@ -194,11 +194,11 @@ def _cell_coders(column: Column, read: Reader | None) -> CellCoders:
 
 
 class _Index(dict[Any, int]):
-    """From value to code; any other value is unknown."""
+    """From value to code, also of values that aren't listed."""
 
     def __init__(self, column: CategoricalColumn) -> None:
         super().__init__({v: code for code, v in enumerate(column.values.to_pylist())})
-        self.unknown = column.arity
+        self.unlisted = column.unlisted_code
 
     def __missing__(self, value: Any) -> int:
         if type(value) is str and not value.isascii():
@@ -206,7 +206,7 @@ class _Index(dict[Any, int]):
                 value.encode()
             except UnicodeEncodeError:  # no text that a table could hold
                 raise _NeedsTable from None
-        return self.unknown
+        return self.unlisted
 
 
 def _category_coders(column: CategoricalColumn) -> CellCoders:

@@ -104,6 +104,8 @@ class CategoricalColumn(_CodedColumn):
     # {"", "date", "time", "duration"}; not empty where the values are texts of instants, in UTC to
     # the microsecond, of times of day, or of durations in seconds
     temporal: str = ""
+    # the code of the value that stands for all that aren't listed; None where those are unknown
+    other_code: int | None = None
 
     kind = "categorical"
 
@@ -123,6 +125,11 @@ class CategoricalColumn(_CodedColumn):
         return len(self.values)
 
     @property
+    def unlisted_code(self) -> int:
+        """The code of a value that isn't listed: that of all others, or that of the unknown."""
+        return self.arity if self.other_code is None else self.other_code
+
+    @property
     def n_ordered(self) -> int:
         """How many codes, from the first, stand in order; false comes before true."""
         return self.n_known if self.ordered or self.family == "boolean" else 0
@@ -140,7 +147,7 @@ class CategoricalColumn(_CodedColumn):
         """Return the code of each of some values of any type, shape (len(values),)."""
         import pyarrow.compute as pc
 
-        codes = np.full(len(values), self.arity, dtype=np.uint16)
+        codes = np.full(len(values), self.unlisted_code, dtype=np.uint16)
         if len(self.values):
             found = to_family(values, self.family, self.name, self.values)
             found = pc.index_in(found, value_set=self.values)
@@ -181,6 +188,7 @@ class CategoricalColumn(_CodedColumn):
             "missing_code": self.missing_code,
             "ordered": self.ordered,
             **({"temporal": self.temporal} if self.temporal else {}),
+            **({"other_code": self.other_code} if self.other_code is not None else {}),
         }
 
 
@@ -254,8 +262,8 @@ def column_from_dict(data: dict[str, Any]) -> Column:
             str(data["temporal"]),
         )
     values = plain_array(data["values"], FAMILY_TYPES[data["family"]])
-    missing, ordered = data["missing_code"], bool(data["ordered"])
-    return CategoricalColumn(data["name"], values, missing, ordered, str(data.get("temporal", "")))
+    facts = data["missing_code"], bool(data["ordered"]), str(data.get("temporal", ""))
+    return CategoricalColumn(data["name"], values, *facts, data.get("other_code"))
 
 
 def value_array(values: list[Any]) -> pa.Array:

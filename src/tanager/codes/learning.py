@@ -23,6 +23,7 @@ from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import check_bins, learn_cuts, see_numbers
 from tanager.codes.matching import MatchedTable
+from tanager.codes.pooling import ValueWeights, describe_pooling, keep_frequent, with_others
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
 from tanager.codes.seeing import Sampled, SeeingPass, Seen
@@ -36,7 +37,14 @@ from tanager.codes.targets import (
     target_column,
     to_float,
 )
-from tanager.codes.values import check_arity, family_of, has_order, sort_values, temporal_kind
+from tanager.codes.values import (
+    can_pool,
+    family_of,
+    has_order,
+    sort_values,
+    temporal_kind,
+    too_many_error,
+)
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.numerics import Floats, Ints
 from tanager.sources import Source, open_source
@@ -115,14 +123,16 @@ def learn_codebook(
         readings |= dict.fromkeys(empty, Reading("nothing"))
         table = read_columns(table, readings)
         raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
-        findings = [Finding(one, "empty", "left out", "every row is missing") for one in empty]
-        audited = context.record("codes").get("audit", [])
-        context.record("codes")["audit"] = [*audited, *(one.to_dict() for one in findings)]
+        _add_findings(
+            [Finding(one, "empty", "left out", "every row is missing") for one in empty], context
+        )
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
     total = sum_weights(seen)
+    fixed = {*orders, *(at for at, kind in enumerate(temporal) if kind)}
+    pooled = _pool_rare(seen, raw, features, missing, fixed, total, context)
     sample = seen.sample.take(order, total)
     seen.orders = [orders.get(at, known_order) for at, known_order in enumerate(seen.orders)]
-    facts = _facts(seen, sample, features, categorical, temporal)
+    facts = _facts(seen, sample, features, categorical, temporal, pooled)
     make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
     columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
     for one in columns:
@@ -135,6 +145,45 @@ def learn_codebook(
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
     rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
     return codebook, rows
+
+
+def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
+    """Add to what the audit has found."""
+    audited = context.record("codes").get("audit", [])
+    context.record("codes")["audit"] = [*audited, *(finding.to_dict() for finding in findings)]
+
+
+def _pool_rare(
+    seen: Seen,
+    raw: RawRows,
+    features: Sequence[str],
+    missing: str,
+    fixed: Collection[int],
+    total: float,
+    context: FitContext,
+) -> frozenset[int]:
+    """Cut categories of more values than codes to the most frequent; return which they are.
+
+    Dates and values in an order, the `fixed` ones, are refused later instead. The rows are read
+    once more, to count the values of these columns alone.
+    """
+    own = [gaps and missing == "value" for gaps in seen.missing]
+    many = {
+        at: sort_values(values.cast(pa.string()))
+        for at, values in enumerate(seen.values)
+        if values is not None and len(values) + own[at] > MAX_ARITY and can_pool(values)
+        if at not in fixed and seen.orders[at] is None
+    }
+    if not many:
+        return frozenset()
+    counting = ValueWeights(many, {at: features[at] for at in many}, total)
+    weights = context.engine.run(counting, raw, context.progress, "rare values")
+    findings = []
+    for (at, values), sums in zip(many.items(), weights, strict=True):
+        kept = seen.values[at] = keep_frequent(values, sums, own=own[at])
+        findings.append(describe_pooling(features[at], len(values), len(kept)))
+    _add_findings(findings, context)
+    return frozenset(many)
 
 
 def _empty_features(features: Sequence[str], seen: Seen) -> list[str]:
@@ -242,6 +291,7 @@ class ColumnFacts(NamedTuple):
     weights: Floats | None
     temporal: str
     order: pa.Array | None  # of a categorical feature, where it has one
+    pooled: bool  # whether there are more values, too rare for codes of their own
 
 
 def _facts(
@@ -250,6 +300,7 @@ def _facts(
     features: Sequence[str],
     categorical: Sequence[bool],
     temporal: Sequence[str],
+    pooled: Collection[int],
 ) -> list[ColumnFacts]:
     facts, at = [], 0
     for i, name in enumerate(features):
@@ -268,7 +319,7 @@ def _facts(
                 whole = seen.whole[i] and float(np.abs(column).max(initial=0.0)) < 2.0**53
                 numbers = column.astype(np.int64) if whole else column
         found = (seen.missing[i], seen.values[i], numbers, labels, weights, temporal[i])
-        facts.append(ColumnFacts(name, *found, seen.orders[i]))
+        facts.append(ColumnFacts(name, *found, seen.orders[i], i in pooled))
     return facts
 
 
@@ -286,9 +337,12 @@ def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | in
         if missing == "marginalize":  # it is left out, as one value of every row
             return CategoricalColumn(facts.name, pa.array([0]), None)
         return CategoricalColumn(facts.name, pa.array([], pa.null()), 0)
-    check_arity(values, facts.name)
+    if facts.pooled:
+        values, other = with_others(values)
+        own = len(values) if own_code else None
+        return CategoricalColumn(facts.name, values, own, other_code=other)
     if len(values) + own_code > MAX_ARITY:
-        check_arity(pa.nulls(MAX_ARITY + 1), facts.name)
+        raise too_many_error(facts.name, MAX_ARITY)
     own = len(values) if own_code else None
     if facts.order is not None:
         arranged = arrange_values(values, facts.order, facts.name)

@@ -15,8 +15,8 @@ from tanager.codes.asked import dictionary_order, join_orders
 from tanager.codes.coding import RawChunk
 from tanager.codes.columns import as_kernel_matrix
 from tanager.codes.hashing import row_hash
-from tanager.codes.rows import MAX_ARITY, exact_weights
-from tanager.codes.targets import check_no_null, exact_count, exact_sums
+from tanager.codes.rows import exact_weights
+from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums
 from tanager.codes.values import (
     MARK_RANGE,
     distinct_values,
@@ -25,7 +25,6 @@ from tanager.codes.values import (
     to_numbers,
     unite_values,
 )
-from tanager.errors import DataError
 from tanager.numerics import Floats, Ints
 
 _NO_HASHES = np.zeros(0, dtype=np.uint64)
@@ -206,11 +205,7 @@ class SeeingPass:
         ids = np.zeros(len(keys), dtype=np.int64)
         for k in np.flatnonzero(counts):
             ids[k] = state.labels.setdefault(keys[k], len(state.labels))
-        if len(state.labels) > MAX_ARITY:
-            raise DataError(
-                f"Unknown label type: the target has more than {MAX_ARITY:,} distinct values. "
-                "Pass the column that holds the classes."
-            )
+        check_n_classes(len(state.labels))
         state.counts += [0] * (len(state.labels) - len(state.counts))
         if chunk.weights is None:
             sums = [exact_count(int(n)) for n in counts]

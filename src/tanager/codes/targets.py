@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn
-from tanager.codes.rows import code_dtype
+from tanager.codes.rows import MAX_ARITY, code_dtype
 from tanager.codes.values import FAMILY_TYPES, distinct_values, family_of, sort_values, to_numbers
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.numerics import Floats
@@ -119,7 +119,18 @@ def _no_classes(kind: object, name: str | None) -> DataError:
 
 def target_column(labels: pa.Array, name: str) -> CategoricalColumn:
     """Return the codes of the classes that occur."""
-    return CategoricalColumn(name, sort_values(distinct_values(labels, name).values), None)
+    values = distinct_values(labels, name).values
+    check_n_classes(len(values))
+    return CategoricalColumn(name, sort_values(values), None)
+
+
+def check_n_classes(n_classes: int) -> None:
+    """Refuse more classes than codes."""
+    if n_classes > MAX_ARITY:
+        raise DataError(
+            f"Unknown label type: the target has more than {MAX_ARITY:,} distinct values. "
+            "Pass the column that holds the classes."
+        )
 
 
 def ordered_target(order: Any, name: str) -> tuple[CategoricalColumn, np.dtype[Any]]:

@@ -31,6 +31,7 @@ FAMILY_TYPES = {
 }
 
 _DECIMAL = r"^[+-]?\d+\.\d+$"  # the text of a number with a decimal point
+MOST_VALUES = 1 << 22  # of a category, while rows are seen: the rarest are then pooled
 # Integers in a range up to this are marked in a table; past it they are hashed.
 MARK_RANGE = 1 << 20
 
@@ -367,12 +368,23 @@ def sort_values(values: pa.Array) -> pa.Array:
     return values.sort()
 
 
+def can_pool(values: pa.Array) -> bool:
+    """Return whether values may share a code: texts, and whole numbers, which can be texts."""
+    return values.type in (pa.string(), pa.int64())
+
+
 def check_arity(values: pa.Array, name: str) -> pa.Array:
-    """Refuse more values than codes."""
-    if len(values) > MAX_ARITY:
-        raise DataError(
-            f"Column {name!r} has more than {MAX_ARITY:,} distinct values as a category. "
-            "Drop it if it identifies rows, group its rare values, or, if it holds numbers, "
-            "leave it out of categorical_features so that it is discretised."
-        )
+    """Refuse more values than codes, and where the rarest can share one, more than are counted."""
+    most = MOST_VALUES if can_pool(values) else MAX_ARITY
+    if len(values) > most:
+        raise too_many_error(name, most)
     return values
+
+
+def too_many_error(name: str, most: int) -> DataError:
+    """Return the error for a category of more than so many values."""
+    return DataError(
+        f"Column {name!r} has more than {most:,} distinct values as a category. "
+        "Drop it if it identifies rows, group its rare values, or, if it holds numbers, "
+        "leave it out of categorical_features so that it is discretised."
+    )

@@ -81,6 +81,12 @@ def _check_column(column: Any) -> None:
         missing is None or (type(missing) is int and missing == n_values),
         f"the code for missing of {name!r} is {missing!r}",
     )
+    other = column.get("other_code")
+    need(
+        other is None
+        or (type(other) is int and 0 <= other < n_values and column.get("family") == "text"),
+        f"the code for other values of {name!r} is {other!r}",
+    )
     arity = n_values + (missing is not None)
     need(arity <= MAX_ARITY, f"column {name!r} has {arity:,} values; {MAX_ARITY:,} are allowed")
 

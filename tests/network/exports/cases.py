@@ -7,9 +7,11 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from tanager import BayesNetClassifier
 from tanager.codes.columns import NumericColumn
+from tanager.errors import ColumnWarning
 from tanager.network import Network
 from tanager.parameters import Discriminative, GroupedTable, Tables
 from tanager.structure import KDB
@@ -258,9 +260,33 @@ def fine_case() -> Case:
     return make_case("fine", network, table, rng)
 
 
+@cache
+def pooled_case() -> Case:
+    """Return a case with columns of more values than codes, whose rarest share one."""
+    rng = np.random.default_rng(8)
+    n = 400
+    towns = np.minimum(rng.geometric(0.15, n), 30)
+    y = (towns + rng.integers(0, 6, n) > 8).astype(int)
+    columns = {
+        "town": pa.array([NASTY[t] if t < len(NASTY) else f"town {t}" for t in towns]),
+        "shop": pa.array([f"{t} or so" if rng.random() > 0.1 else None for t in towns]),
+        "x": pa.array(rng.normal(size=n) + y),
+    }
+    table = pa.table(columns)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("learning", "pooling"):
+            patch.setattr(f"tanager.codes.{module}.MAX_ARITY", 9)
+        with pytest.warns(ColumnWarning, match="share one code"):
+            network = BayesNetClassifier("tan", "hdp", audit=False).fit(table, y).network_
+    assert all(column.other_code is not None for column in network.codebook.columns[:2])
+    return make_case("pooled", network, table, rng)
+
+
 def all_cases(structure: str, parameters: str) -> list[Case]:
     """Return the cases of a pair of learners, and with HDP tables odd ones too."""
-    odd = [nasty_case(), typed_case()] if (structure, parameters) == ("tan", "hdp") else []
+    odd = []
+    if (structure, parameters) == ("tan", "hdp"):
+        odd = [nasty_case(), typed_case(), pooled_case()]
     if structure != "naive" and parameters == "hdp":
         odd.append(grouped_case(structure))
     if (structure, parameters) == ("2-tree", "scores"):

@@ -188,7 +188,7 @@ def _coding(recipe: Recipe) -> str:
             if given.kind != "number":
                 arrays.append(_integers(f"value_codes{at}", order))
                 call = f"category(@_values{at}, @_value_codes{at}, {len(numbers)}"
-        unknown = "" if given.kind == "number" else f", {given.arity}"
+        unknown = "" if given.kind == "number" else f", {given.unlisted}"
         lines.append(f"    codes[{at}] = @_{call}, {given.missing}{unknown}, row->{field});")
     head = "static inline void @_code(const @_row *row, int *codes)\n{\n"
     return "\n".join(arrays) + "\n\n" + head + "\n".join(lines) + "\n}\n"

@@ -109,6 +109,7 @@ def _coding(given: Input) -> dict[str, Any]:
         facts["temporal"] = bool(given.temporal)
     else:
         facts["values"] = _exact(given.values)
+        facts |= {} if given.unlisted == given.arity else {"other": given.unlisted}
     return facts
 
 

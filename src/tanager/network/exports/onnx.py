@@ -439,7 +439,7 @@ def _add_labels(graph: Graph, given: Input, column: str, missing_text: str | Non
         keys = {"keys_strings": [*given.values, mark]}
         codes.append(given.missing)
     found = graph.add(
-        "LabelEncoder", column, domain=ML, values_int64s=codes, default_int64=given.arity, **keys
+        "LabelEncoder", column, domain=ML, values_int64s=codes, default_int64=given.unlisted, **keys
     )
     return graph.cast(found, np.float64)
 

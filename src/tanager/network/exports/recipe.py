@@ -61,7 +61,8 @@ class Input:
     name: str
     kind: str  # 'number' (cut into intervals), or of categories 'integer', 'real', ..., 'null'
     cuts: tuple[float, ...]  # of a number: its code is how many cuts are less than it
-    values: tuple[Any, ...]  # of a category: its code is its place here; any other value is unknown
+    values: tuple[Any, ...]  # of a category: its code is its place here
+    unlisted: int  # the code of any other value; `arity` where that is unknown
     missing: int  # the code of a missing value; `arity` where missing is unknown
     arity: int
     labels: tuple[str, ...]  # what people call each code
@@ -384,12 +385,12 @@ def _check_tables(
 
 def _describe(codebook: Codebook, feature: int, view: Groups | None) -> Input:
     column = codebook.columns[feature]
-    kind, temporal, cuts = column.family, column.temporal, ()
+    kind, temporal, cuts, unlisted = column.family, column.temporal, (), column.arity
     values: tuple[Any, ...] = ()
     if isinstance(column, NumericColumn):
         kind, cuts = "number", tuple(column.cuts.tolist())
     else:
-        values = tuple(column.values.to_pylist())
+        values, unlisted = tuple(column.values.to_pylist()), column.unlisted_code
         if kind == "text" and not temporal and all(map(_INSTANT.fullmatch, values)):
             # A file of 0.1.0 does not say so.
             temporal = "date" if all(" " in text for text in values) else "time"
@@ -399,6 +400,7 @@ def _describe(codebook: Codebook, feature: int, view: Groups | None) -> Input:
         kind=kind,
         cuts=cuts,
         values=values,
+        unlisted=unlisted,
         missing=column.null_code,
         arity=column.arity,
         labels=tuple(column.labels()),

@@ -39,7 +39,7 @@ const tanager = (() => {
     return (value) => {
       if (value instanceof Date) value = value.getTime() / 1000;
       if (value == null || value !== value) return f.missing;
-      if (f.kind === "text") return places.get(String(value)) ?? f.arity;
+      if (f.kind === "text") return places.get(String(value)) ?? f.other ?? f.arity;
       if (typeof value === "string" && !value.trim()) return f.missing;
       if (Number.isNaN(Number(value))) throw new TypeError(f.name + ": not a number: " + value);
       if (wide && Number.isInteger(value) && !Number.isSafeInteger(value))

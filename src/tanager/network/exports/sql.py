@@ -323,7 +323,7 @@ class _QueryWriter:
             else:
                 shown = str(known) if given.kind == "integer" else dialect.number(known)
             cases.append(f"WHEN {test.format(shown)} THEN {code}")
-        return f"CASE {' '.join(cases)} ELSE {given.arity} END"
+        return f"CASE {' '.join(cases)} ELSE {given.unlisted} END"
 
     def _interval(self, value: str, cuts: Sequence[float], low: int = 0) -> str:
         """Return how many cuts are less than a number, by halves."""
