@@ -15,10 +15,11 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network import files
 from tanager.network.uncertainty import Calibration
-from tanager.parameters import Laplace
-from tanager.parameters.spread import LEVELS
+from tanager.parameters import Laplace, Tables
+from tanager.parameters.spread import LEVELS, reaches
+from tanager.parameters.tables import DenseTable
 
-LEARNERS = ["layered", "hdp", "m-estimate", "laplace", "friedman", "ml"]
+LEARNERS = ["layered", "hdp", "m-estimate", "laplace", "friedman", "ml", "discriminative"]
 
 
 def drawn(n_rows, seed, n_classes=2, n_features=4):
@@ -65,16 +66,17 @@ def test_intervals_are_those_of_sampled_tables(n_classes):
         np.testing.assert_allclose([low, high], ends, atol=0.02 + 0.06 * np.ptp(ends))
 
 
+@pytest.mark.parametrize("level", [0.5, 0.9])
 @pytest.mark.parametrize("parameters", ["hdp", "layered"])
-def test_intervals_cover_what_is_true(parameters):
+def test_intervals_cover_what_is_true(parameters, level):
     inside = []
     for seed in range(12):
         X, y, truth = drawn(600 + 300, seed)
         clf = BayesNetClassifier("naive", parameters).fit(X[:600], y[:600])
-        low, high = np.moveaxis(clf.predict_interval(X[600:], level=0.9), -1, 0)
+        low, high = np.moveaxis(clf.predict_interval(X[600:], level=level), -1, 0)
         inside.append(((low <= truth[600:]) & (truth[600:] <= high)).mean())
     error = np.std(inside) / np.sqrt(len(inside))
-    assert abs(np.mean(inside) - 0.9) < 0.03 + 2.0 * error
+    assert abs(np.mean(inside) - level) < 0.03 + 2.0 * error
 
 
 @pytest.mark.parametrize("parameters", LEARNERS)
@@ -286,3 +288,9 @@ def test_a_class_that_was_held_impossible_is_no_matter_of_few_rows():
     calibration = Calibration.of(said, np.array(y), np.ones(100))
     clf.network_ = replace(clf.network_, calibration=calibration)
     assert "always inside" not in repr(clf.predict_set([["a"]]))
+
+
+def test_reaches_grow_with_the_level_whatever_the_variance():
+    spread = Tables(LEVELS[[0, 255]], (DenseTable(LEVELS[None, :, None]),), normalized=False)
+    found = [[t.families[0].log_prob for t in reaches(spread, p)] for p in (0.1, 0.5, 0.9, 0.99)]
+    assert (np.diff(np.array(found), axis=0) >= 0.0).all()

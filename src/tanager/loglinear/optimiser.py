@@ -286,6 +286,27 @@ class _Memory:
         return Curvature(self._steps[order], self._changes[order])
 
 
+def solve_linear(
+    times: Callable[[Floats], Floats], wanted: Floats, scale: Floats, steps: int
+) -> Floats:
+    """Solve linear systems, one per column of `wanted` (n, n_systems), by conjugate gradients.
+
+    `times` multiplies by a symmetric, positive matrix; `scale` is about one over its diagonal.
+    """
+    out = np.zeros_like(wanted)
+    left, ahead = wanted, scale * wanted
+    size = np.einsum("ij,ij->j", left, ahead)
+    for _ in range(steps):
+        turned = times(ahead)
+        step = size / np.maximum(np.einsum("ij,ij->j", ahead, turned), 1e-300)
+        out += step * ahead
+        left = left - step * turned
+        scaled = scale * left
+        before, size = size, np.einsum("ij,ij->j", left, scaled)
+        ahead = scaled + size / np.maximum(before, 1e-300) * ahead
+    return out
+
+
 def strengths(low: int, high: int) -> tuple[float, ...]:
     """Return strengths from weak to strong, whose neighbours differ by a factor of about three.
 

@@ -24,12 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
-from tanager.numerics import Floats
+from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 
 LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
 LEAST_ROWS = 0.02  # that any value is taken to be worth
 FURTHEST = 20.0  # that a logarithm may be off
+ROUNDS = 10  # of scaling
+LEAST = 1e-9  # variance
+STEADY = 8.0  # rows by which an entry keeps its variance
 
 
 def count_spread(
@@ -84,7 +87,8 @@ def reaches(spread: Tables, level: float) -> tuple[Tables, Tables]:
     shape = 1.0 / LEVELS
     tails = np.array([[0.5 - 0.5 * level], [0.5 + 0.5 * level]])
     ends = np.log(np.maximum(gammaincinv(shape, tails), np.finfo(float).tiny)) - np.log(shape)
-    below, above = np.minimum(ends**2, FURTHEST**2)
+    # Where hardly a row speaks for a probability, even a high quantile may be below the mean.
+    below, above = np.clip(ends * [[-1.0], [1.0]], 0.0, FURTHEST) ** 2
     return _mapped(spread, below), _mapped(spread, above)
 
 
@@ -138,3 +142,39 @@ def table_arrays(table: FamilyTable) -> dict[str, Floats]:
 def _nearest(variances: Floats) -> NDArray[np.uint8]:
     steps = np.log(np.maximum(variances, LEVELS[0]) / LEVELS[0]) / 0.08
     return np.minimum(np.rint(steps), len(LEVELS) - 1).astype(np.uint8)
+
+
+def of_log_odds(variances: Floats, chances: Floats) -> Floats:
+    """Return variances of log-odds from those of the classes' scores, (n_rows, n_classes)."""
+    others = 1.0 - np.eye(variances.shape[1])
+    rest = np.maximum(chances @ others, 1e-150)
+    return np.asarray(variances + (chances**2 * variances) @ others / rest**2)
+
+
+def of_scores(wanted: Floats, chances: Floats) -> Floats:
+    """Return variances of the classes' scores that give those of log-odds, (n_rows, n_classes)."""
+    out = 0.5 * wanted
+    for _ in range(ROUNDS if wanted.shape[1] > 2 else 0):
+        out = out * np.sqrt(wanted / np.maximum(of_log_odds(out, chances), LEAST))
+    return out
+
+
+def scale_entries(entries: Floats, places: Ints, wanted: Floats) -> Floats:
+    """Scale variances until their sums over each row's entries are about those wanted.
+
+    `entries` are (n_entries, n_classes), `places` (n_terms, n_rows) those that each row sums, and
+    `wanted` is (n_rows, n_classes). Each step lowers the Itakura-Saito divergence, which suits
+    variances of few draws.
+    """
+    out, flat, n_terms = entries.copy(), places.ravel(), len(places)
+    for _ in range(ROUNDS):
+        total = np.maximum(out[places].sum(axis=0), LEAST)
+        up, down = wanted / total**2, 1.0 / total
+        for c in range(out.shape[1]):
+            steady = STEADY * float(down[:, c].mean())
+            more, less = (
+                np.bincount(flat, np.tile(one[:, c], n_terms), len(out)) + steady
+                for one in (up, down)
+            )
+            out[:, c] *= np.sqrt(more / less)
+    return out

@@ -9,10 +9,12 @@ of such a posterior cover as often as they say. The generative member knows its 
 With :math:`V_s` and :math:`V_g` the variance of a row's log-odds by each, and :math:`a` the
 smooth members' part of the shares, the pool's is taken as
 
-.. math:: V_g + a^2 (V_s - V_g) + (\bar l - l_*)^2
+.. math:: V_g + a^2 (V_s - V_g) + (1 - r) (\bar l - l_*)^2
 
-since an efficient estimate has its own variance as covariance with another one; the last term is
-how far the pool is from its best member, which others may have drawn it away from.
+since an efficient estimate has its own variance as covariance with another one. The last term is
+how far the pool is from its best member, which others may have drawn it away from, less the share
+r that's expected by chance: the mean square of two such members' difference is
+:math:`V_s - V_g`, and is in the first two terms already.
 
 What is kept is one variance per entry of the network's tables. They start as those of the entries
 themselves and are scaled until their sums over a row's entries, whose errors partly cancel, are
@@ -35,9 +37,11 @@ from tanager.codes import Codes
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.loglinear import Terms
+from tanager.loglinear.optimiser import solve_linear
 from tanager.numerics import Floats, Ints
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
 from tanager.parameters.layered.part import Part
+from tanager.parameters.spread import LEAST, of_log_odds, of_scores, scale_entries
 from tanager.parameters.tables import log_posterior
 
 KEY = 6_203  # names the random streams
@@ -45,12 +49,9 @@ MOST_ROWS = 2_000  # whose log-odds are drawn
 DRAWS = 16  # in all classes together, but at least FEWEST of each
 FEWEST = 4
 STEPS = 12  # of conjugate gradients
-ROUNDS = 10  # of scaling
-LEAST = 1e-9  # variance
 # Of the strengths, since their search prefers the stronger of two that do about as well: with the
 # factor, intervals of known networks (docs/measurements/intervals.md) cover as they should.
 WEAKER = 0.1
-STEADY = 8.0  # rows by which an entry keeps its variance
 
 
 class SampledRows(NamedTuple):
@@ -80,10 +81,12 @@ class SampledRows(NamedTuple):
     def log_odds(self, found: MemberScores) -> Floats:
         """Return what a member says of each class against all others, (n_rows, n_classes)."""
         arrays = [found.class_node[None], *found.values, *found.groups]
-        return _log_odds(log_posterior(_sums(arrays, self.places(arrays))))
+        return _log_odds(log_posterior(_flat(arrays)[self.places(arrays)].sum(axis=0)))
 
-    def places(self, arrays: Sequence[Floats]) -> list[Ints]:
-        """Return each row's entry of arrays: the class node's, values', and groups' of features.
+    def places(self, arrays: Sequence[Floats]) -> Ints:
+        """Return each row's entries of arrays, one after the other, (n_arrays, n_rows).
+
+        The arrays are the class node's, values', and groups' of features.
 
         They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
         """
@@ -100,7 +103,8 @@ class SampledRows(NamedTuple):
                 if size > 1:
                     place += codes[one] if at < n_values else groups[one][codes[one]]
             out.append(place)
-        return out
+        starts = np.cumsum([0, *(array.size // array.shape[-1] for array in arrays[:-1])])
+        return np.stack(out) + starts[:, None]
 
 
 def fit_variances(
@@ -118,23 +122,20 @@ def fit_variances(
     """
     chances = np.exp(log_posterior(log_joint.copy()))
     odds = _log_odds(log_posterior(log_joint.copy()))
-    wanted = np.zeros_like(odds)
-    if members:
-        wanted += (odds - said[int(np.argmin([one.loss for one in members]))]) ** 2
     generative = next((one for one in members if isinstance(one, Generative)), None)
     known = None if generative is None else generative.variances(rows.part)
     smooth_shares = sum(s for s, m in zip(shares, members, strict=True) if isinstance(m, Smooth))
     part = 1.0 if known is None else float(smooth_shares / shares.sum())
     entries, drawn = _drawn(rows, smooth, chances)
-    wanted += part**2 * drawn
-    wanted = _of_scores(wanted, chances)
-    entries = [part**2 * one for one in entries]
+    entries, by_scores = [part**2 * one for one in entries], np.zeros_like(odds)
+    by_chance = np.zeros_like(odds)  # how far members are from one another, squared
     if known is not None:
         structure, spread = known
         codes = group_codes(rows.codes, rows.part.groups)
         arities = np.array([int(one.max()) + 1 for one in rows.part.groups])
-        own = (1.0 - part**2) * spread.log_joint(structure, codes, arities)
-        wanted += own
+        own = spread.log_joint(structure, codes, arities)
+        by_chance = np.maximum(drawn - of_log_odds(own, chances), 0.0)
+        by_scores = (1.0 - part**2) * own
         entries[0] = entries[0] + (1.0 - part**2) * spread.log_prior
         n = len(structure.selected)
         for at, table in enumerate(spread.families):
@@ -145,8 +146,19 @@ def fit_variances(
                 if layer.ndim > 2
                 else entries[1 + n + at] + layer
             )
+    wanted = part**2 * drawn
+    if members:
+        best = int(np.argmin([one.loss for one in members]))
+        away = part if members[best] is generative else 1.0 - part
+        distance = (odds - said[best]) ** 2
+        expected = away**2 * float(by_chance.mean()) / max(float(distance.mean()), LEAST)
+        wanted += max(0.0, 1.0 - expected) * distance
+    wanted = of_scores(wanted, chances) + by_scores
     entries = [np.maximum(one, LEAST) for one in entries]
-    return _scaled(entries, rows.places(entries), wanted)
+    scaled = scale_entries(_flat(entries), rows.places(entries), wanted)
+    ends = np.cumsum([one.size // one.shape[-1] for one in entries])[:-1]
+    parts = zip(np.split(scaled, ends), entries, strict=True)
+    return [part.reshape(one.shape) for part, one in parts]
 
 
 def _log_odds(log_posteriors: Floats) -> Floats:
@@ -154,13 +166,10 @@ def _log_odds(log_posteriors: Floats) -> Floats:
     return log_posteriors - np.log(np.maximum(rest, 1e-150))
 
 
-def _sums(arrays: Sequence[Floats], places: Sequence[Ints]) -> Floats:
-    """Return the sum of each row's entries, (n_rows, n_classes)."""
-    n_classes = arrays[0].shape[-1]
-    out = np.zeros((len(places[0]), n_classes))
-    for array, place in zip(arrays, places, strict=True):
-        out += array.reshape(-1, array.shape[-1])[place]
-    return out
+def _flat(arrays: Sequence[Floats]) -> Floats:
+    """Return arrays' entries as one, (n_entries, n_classes)."""
+    wide = [np.broadcast_to(one, (*one.shape[:-1], arrays[0].shape[-1])) for one in arrays]
+    return np.concatenate([one.reshape(-1, one.shape[-1]) for one in wide])
 
 
 def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Floats], Floats]:
@@ -225,18 +234,7 @@ class _RowCells:
             (terms.n_cells, n_draws)
         )
         wanted[terms.blank] = 0.0  # no parameters
-        out = np.zeros_like(wanted)
-        left, ahead = wanted, scale * wanted
-        size = np.einsum("ij,ij->j", left, ahead)
-        for _ in range(STEPS):
-            turned = times(ahead)
-            step = size / np.maximum(np.einsum("ij,ij->j", ahead, turned), 1e-300)
-            out += step * ahead
-            left = left - step * turned
-            scaled = scale * left
-            before, size = size, np.einsum("ij,ij->j", left, scaled)
-            ahead = scaled + size / np.maximum(before, 1e-300) * ahead
-        return out
+        return solve_linear(times, wanted, scale, STEPS)
 
 
 def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[Floats]:
@@ -263,32 +261,3 @@ def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[
         groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
     out = [scores[:1], *drawn[: len(selected)], *groups]
     return [(one**2).mean(axis=-1) for one in out]
-
-
-def _of_scores(wanted: Floats, chances: Floats) -> Floats:
-    """Return variances of the classes' scores that give those of log-odds, (n_rows, n_classes)."""
-    others = 1.0 - np.eye(wanted.shape[1])
-    rest = np.maximum(chances @ others, 1e-150)
-    out = 0.5 * wanted
-    for _ in range(ROUNDS if wanted.shape[1] > 2 else 0):
-        now = out + (chances**2 * out) @ others / rest**2
-        out = out * np.sqrt(wanted / np.maximum(now, LEAST))
-    return out
-
-
-def _scaled(entries: list[Floats], places: list[Ints], wanted: Floats) -> list[Floats]:
-    """Scale entries until their sums over each row's places are about the variances wanted.
-
-    Steps that lower the Itakura-Saito divergence, which suits variances of few draws.
-    """
-    out = [array.copy() for array in entries]
-    for _ in range(ROUNDS):
-        total = np.maximum(_sums(out, places), LEAST)
-        up, down = wanted / total**2, 1.0 / total
-        for array, place in zip(out, places, strict=True):
-            flat = array.reshape(-1, array.shape[-1])
-            for c in range(flat.shape[1]):
-                steady = STEADY * float(down[:, c].mean())
-                more = np.bincount(place, up[:, c], len(flat)) + steady
-                flat[:, c] *= np.sqrt(more / (np.bincount(place, down[:, c], len(flat)) + steady))
-    return out
