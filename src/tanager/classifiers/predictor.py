@@ -94,8 +94,9 @@ class NetworkPredictor(Classifier, Decides):
 
         Notes
         -----
-        For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``
-        and ``"ml"``. Where inputs are unknown the interval may be too wide, never too narrow.
+        For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``,
+        ``"ml"`` and ``"discriminative"``. Where inputs are unknown the interval may be too wide,
+        never too narrow.
         `docs/measurements/intervals.md` has its coverage on known networks.
 
         Examples

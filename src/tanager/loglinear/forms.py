@@ -3,7 +3,7 @@ r"""The three parameterisations: how free parameters become scores.
 Each form is a differentiable map from a vector of free parameters z to the
 scores :math:`\beta` of all cells and classes, with the transpose of its
 derivative (Zaidi et al. 2017, table 2). A new form is a new small class with
-`expand` and `pull`.
+`expand`, its derivative `push`, the derivative's transpose `pull`, and `pull_squares`.
 """
 
 from __future__ import annotations
@@ -55,8 +55,14 @@ class Form(Protocol):
     def expand(self, free: Floats) -> Floats:
         """Return the scores, shape (n_tables, n_cells, n_classes)."""
 
+    def push(self, free: Floats, step: Floats) -> Floats:
+        """Return how the scores move with a small step of the free parameters."""
+
     def pull(self, free: Floats, slopes: Floats) -> Floats:
         """Turn derivatives by the scores into derivatives by the free parameters."""
+
+    def pull_squares(self, curvature: Floats) -> Floats:
+        """Turn second derivatives by each score into about those by each free parameter."""
 
 
 class Direct:
@@ -80,6 +86,14 @@ class Direct:
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Return the derivatives of the cells that hold parameters."""
         return slopes[0, :-1].ravel()
+
+    def push(self, free: Floats, step: Floats) -> Floats:  # noqa: ARG002
+        """Return the step's scores."""
+        return Direct.expand(self, step)
+
+    def pull_squares(self, curvature: Floats) -> Floats:
+        """Return the second derivatives of the cells that hold parameters."""
+        return curvature[0, :-1].ravel()
 
 
 class Extended(Direct):
@@ -109,6 +123,16 @@ class Extended(Direct):
         ):
             block -= share * block.sum(axis=axis, keepdims=True)
         return super().pull(free, out)
+
+    def push(self, free: Floats, step: Floats) -> Floats:
+        """Apply the transpose of equation 14."""
+        out = super().push(free, step)
+        theta = np.exp(self.expand(free))
+        for (block, axis), (share, _) in zip(
+            self._blocks(out[0]), self._blocks(theta[0]), strict=True
+        ):
+            block -= (share * block).sum(axis=axis, keepdims=True)
+        return out
 
     def _blocks(self, flat: Floats) -> list[tuple[Floats, int]]:
         """Return views of each normalised block, and the axis that sums to one."""
@@ -152,14 +176,21 @@ class Weighted:
         out[:, -1] = 0.0
         return out
 
+    def push(self, free: Floats, step: Floats) -> Floats:  # noqa: ARG002
+        """Return the step's scores: the form is linear."""
+        return self.expand(step)
+
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Sum the derivatives of the cells that share a parameter."""
-        parts = []
-        for term in self._terms:
-            by_cell = (slopes * term.logs).sum(axis=0)
-            sums = np.bincount(term.ties.ravel(), weights=by_cell.ravel(), minlength=term.n_free)
-            parts.append(sums[: term.n_free])
-        return np.concatenate(parts)
+        return np.concatenate([term.gather(slopes * term.logs) for term in self._terms])
+
+    def pull_squares(self, curvature: Floats) -> Floats:
+        """Sum the second derivatives of the cells that share a parameter."""
+        return np.concatenate([term.gather(curvature * term.logs**2) for term in self._terms])
+
+    def weights(self, free: Floats) -> Floats:
+        """Return the weight of each cell's own generative logarithm, (n_cells, n_classes)."""
+        return np.append(self._split(free)[0], np.zeros(self._shape[2]))[self._terms[0].ties]
 
     def _split(self, free: Floats) -> list[Floats]:
         return np.split(free, np.cumsum([term.n_free for term in self._terms])[:-1])
@@ -171,6 +202,12 @@ class _Term(NamedTuple):
     logs: Floats
     ties: Ints
     n_free: int
+
+    def gather(self, values: Floats) -> Floats:
+        """Sum what belongs to each parameter, from (n_tables, n_cells, n_classes)."""
+        by_cell = values.sum(axis=0).ravel()
+        sums = np.bincount(self.ties.ravel(), weights=by_cell, minlength=self.n_free)
+        return np.asarray(sums[: self.n_free], np.float64)
 
 
 def tie_cells(layout: CellLayout, level: int) -> tuple[Ints, int]:

@@ -59,6 +59,19 @@ class Penalty:
         """Return a share of the penalty."""
         return replace(self, strength=share * self.strength, smooth=share * self.smooth)
 
+    def times(self, step: Floats) -> Floats:
+        """Return the product of the penalty's second derivatives and a vector, (n_free,)."""
+        return replace(self, centre=np.zeros_like(step)).value(step)[1]
+
+    def noise(self, rng: np.random.Generator) -> Floats:
+        """Draw a normal vector, (n_free,), with the second derivatives as its covariance."""
+        size = len(self.strength)
+        out: Floats = np.sqrt(self.strength) * rng.standard_normal(size)
+        if self.smooth and self.pairs.size:
+            pull = np.sqrt(self.smooth) * rng.standard_normal(self.pairs.shape[1])
+            out += np.bincount(self.pairs[1], pull, size) - np.bincount(self.pairs[0], pull, size)
+        return out
+
     def scaled(self, scale: Floats) -> Penalty:
         """Return the same penalty of parameters divided by a scale, (n_free,); without pairs."""
         assert not self.smooth

@@ -68,7 +68,8 @@ def _reaches(network: Network, level: float) -> tuple[tuple[Tables, Network], ..
         raise ConfigurationError(
             "This model has no record of how sure its tables are. It was edited by hand, "
             "imported, saved by a release without intervals, or its parameters give none: fit with "
-            "parameters 'layered', 'hdp', 'm-estimate', 'laplace', 'friedman' or 'ml'."
+            "parameters 'layered', 'hdp', 'm-estimate', 'laplace', 'friedman', 'ml' or "
+            "'discriminative'."
         )
     if level not in network.reaches:
         found = reaches(spread, level)

@@ -80,7 +80,7 @@ def test_gradient_agrees_with_finite_differences(storage, options, n_classes):
     rng = np.random.default_rng(1)
     free = form.generative + rng.normal(size=form.n_free) * 0.3
     _, gradient = objective(free)
-    frozen = problem._frozen(form)
+    frozen = problem.frozen(form)
     for _ in range(4):
         direction = rng.normal(size=form.n_free)
         if frozen is not None:

@@ -12,6 +12,7 @@ from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, strengths
 from tanager.numerics import Floats
 from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths
+from tanager.parameters.discriminative.spread import with_spread
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.proper_network import to_network
 from tanager.parameters.scores import UNSEEN, fill_tables
@@ -151,19 +152,23 @@ class Discriminative(ParameterLearner):
         problem = Problem.of(self, structure, counts, plan)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        tables = self.solve(problem, _choose_strengths(problem), plan.context)
-        if tables.normalized or not structure.is_moral():
-            return tables
-        return to_network(structure, tables, problem.base)
+        strengths = _choose_strengths(problem)
+        tables, free = self.solve(problem, strengths, plan.context)
+        if structure.is_moral() and not tables.normalized:
+            tables = to_network(structure, tables, problem.base)
+        return with_spread(tables, problem, free, strengths)
 
-    def solve(self, problem: Problem, strengths: Strengths, context: FitContext) -> Tables:
-        """Optimise, and return tables of the best scores."""
+    def solve(
+        self, problem: Problem, strengths: Strengths, context: FitContext
+    ) -> tuple[Tables, Floats]:
+        """Optimise, and return tables of the best scores, and the free parameters."""
         form, tables = problem.final()
         solution = problem.solve(form, tables, strengths, progress=context.progress)
         record = context.record("parameters")
         record.update(solution.record())
         record.update(strengths._asdict(), n_parameters=form.n_free)
-        return self._fill(problem, problem.form(problem.all_rows).expand(solution.free)[0])
+        scores = problem.form(problem.all_rows).expand(solution.free)[0]
+        return self._fill(problem, scores), solution.free
 
     def _fill(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that answer every context."""

@@ -216,16 +216,16 @@ class Problem:
         loss = form_loss(form, self.joint, self.located, sets, squared=squared)
         if chosen is None:
             return Objective(loss)
-        penalty = self._penalty(form, chosen)
+        penalty = self.penalty(form, chosen)
         if penalty is not None and batch is not None:
             penalty = penalty.part(1 / self.n_batches)
-        return Objective(loss, penalty, frozen=self._frozen(form))
+        return Objective(loss, penalty, frozen=self.frozen(form))
 
     def start(self, form: Form) -> Floats:
         """Return where the optimiser starts."""
         if self.options.init == "generative":
             return form.generative.copy()
-        frozen = self._frozen(form)
+        frozen = self.frozen(form)
         return np.zeros(form.n_free) if frozen is None else np.where(frozen, form.generative, 0.0)
 
     def solve(
@@ -266,7 +266,8 @@ class Problem:
             )
         return objective.solution(found)
 
-    def _penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
+    def penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
+        """Return the prior on a form's free parameters; None where there is none."""
         centre = np.zeros(form.n_free) if self.options.towards == "zero" else form.generative
         first, strength = 0, np.full(form.n_free, strengths.l2)
         if isinstance(form, Weighted) and form.n_corrections:
@@ -289,7 +290,7 @@ class Problem:
             return counts
         return reached(self.pairs, counts)
 
-    def _frozen(self, form: Form) -> NDArray[np.bool_] | None:
+    def frozen(self, form: Form) -> NDArray[np.bool_] | None:
         """Return the class parameters where they are not to move."""
         if self.options.fit_prior:
             return None

@@ -1,0 +1,146 @@
+r"""How sure discriminative scores are, as variances of the tables' entries.
+
+Around its optimum the penalised conditional likelihood is about that of a normal variable whose
+precision is the curvature
+
+.. math:: E^\top \Big( \sum_i w_i M_i^\top (\operatorname{diag} p_i - p_i p_i^\top) M_i
+          + \epsilon I \Big) E + \Lambda,
+
+with :math:`M_i` the cells of row i, :math:`p_i` its posterior, E the derivative of scores by free
+parameters, :math:`\Lambda` the prior, and :math:`\epsilon` a very weak one on every score, so that
+what the rows leave open is finite. Draws of it are solutions for random right-hand sides, by
+conjugate gradients on a sample of rows (`tanager.parameters.layered.spread` does the same for
+smooth scores).
+
+The generative tables are uncertain, too. Each draw moves them within their own variances: scores
+that are weights times their logarithms move along, as far as the weights don't make up for it, and
+so does a prior that is centred at them. Cells without a row have the generative variances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tanager.codes.hashing import sample_rows
+from tanager.loglinear.forms import Weighted
+from tanager.loglinear.objective import Penalty
+from tanager.loglinear.optimiser import solve_linear
+from tanager.numerics import Floats
+from tanager.parameters.discriminative.problem import Problem, Strengths
+from tanager.parameters.scores import fill_tables
+from tanager.parameters.spread import LEAST, of_scores, scale_entries, spread_of_families
+from tanager.parameters.tables import Tables, posterior
+
+KEY = 6_002  # names the random streams
+MOST_ROWS = 2_000
+DRAWS = 16
+STEPS = 25  # of conjugate gradients
+LEAST_PRECISION = 0.01  # of any score
+
+
+def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Strengths) -> Tables:
+    """Return the tables that free parameters led to, with the variances of their entries.
+
+    A squared error is no likelihood, and generative tables without variances leave cells without
+    rows open: there are no variances then.
+    """
+    layout, base = problem.layout, problem.base.spread
+    if problem.options.objective != "cll" or base is None:
+        return tables
+    context, form = problem.plan.context, problem.form(problem.all_rows)
+    chunk = sample_rows(problem.counts.rows, context.row_seed(KEY), MOST_ROWS, context).gather()
+    weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+    weights = weights * (problem.counts.rows.total_weight / max(float(weights.sum()), LEAST))
+    cells = np.concatenate([np.zeros((1, chunk.n_rows), np.int32), layout.locate(chunk.codes)])
+    chances = posterior(form.expand(free)[0][cells].sum(axis=0))
+    curvature = _Curvature(problem, free, strengths, cells.T, chances, weights, base)
+    entries, wanted = np.zeros((layout.n_cells, layout.n_classes)), np.zeros_like(chances)
+    others = 1.0 - np.eye(layout.n_classes)
+    rest = np.maximum(chances @ others, 1e-150)
+    for draw in range(DRAWS):
+        moved = curvature.draw(context.generator(KEY, draw))
+        by_row = moved[cells].sum(axis=0)
+        wanted += (by_row - (chances * by_row) @ others / rest) ** 2 / DRAWS
+        moved -= moved.mean(axis=1, keepdims=True)
+        for family in layout.families:
+            # Levels are the class node's: each family has mean zero over its rows.
+            mass = curvature.mass[family.cells, None]
+            moved[family.cells] -= (mass * moved[family.cells]).sum(axis=0) / max(mass.sum(), LEAST)
+        entries += moved**2 / DRAWS
+    wanted = of_scores(wanted, chances)
+    entries = scale_entries(np.maximum(entries, LEAST), cells, wanted)
+    filled = fill_tables(layout, entries, problem.seen(), base, "generative")
+    families = [
+        found if type(found) is type(table) else found.to_dense()
+        for found, table in zip(filled.families, tables.families, strict=True)
+    ]
+    return replace(tables, spread=spread_of_families(filled.log_prior, families))
+
+
+class _Curvature:
+    """The second derivatives of the penalised loss of some rows by the free parameters."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        free: Floats,
+        strengths: Strengths,
+        cells: NDArray[np.int32],
+        chances: Floats,
+        weights: Floats,
+        base: Tables,
+    ) -> None:
+        from scipy.sparse import csr_array
+
+        n_rows, n_terms = cells.shape
+        self.form, self.free = problem.form(problem.all_rows), free
+        self.chances, self.weights = chances, weights[:, None]
+        ends = np.arange(n_rows + 1) * n_terms
+        shape = n_rows, problem.layout.n_cells
+        self.rows = csr_array((np.ones(cells.size), cells.ravel(), ends), shape=shape)
+        self.back = self.rows.T.tocsr()
+        nothing = Penalty(np.zeros(self.form.n_free), np.zeros(self.form.n_free))
+        self.penalty = problem.penalty(self.form, strengths) or nothing
+        frozen = problem.frozen(self.form)
+        self.moving = np.ones(self.form.n_free) if frozen is None else 1.0 - frozen
+        self.mass: Floats = self.back @ weights
+        self.generative = np.sqrt(problem.layout.read(base))  # standard deviations
+        self.generative[-1] = 0.0
+        self.towards_generative = problem.options.towards == "generative"
+        steep = self.back @ (self.weights * chances * (1.0 - chances)) + LEAST_PRECISION
+        self.scale = 1.0 / (self.form.pull_squares(steep[None]) + self.penalty.strength + LEAST)
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw scores, (n_cells, n_classes), with mean zero."""
+        part = np.sqrt(self.chances) * rng.standard_normal(self.chances.shape)
+        noise = part - self.chances * part.sum(axis=1, keepdims=True)
+        by_cell = self.back @ (np.sqrt(self.weights) * noise)
+        by_cell += np.sqrt(LEAST_PRECISION) * rng.standard_normal(by_cell.shape)
+        wanted = self._pull(by_cell) + self.penalty.noise(rng)
+        logs = self.generative * rng.standard_normal(by_cell.shape)
+        moved = np.zeros_like(by_cell)
+        if isinstance(self.form, Weighted):
+            moved = self.form.weights(self.free) * logs
+            wanted -= self._pull(self._by_cell(moved))
+        elif self.towards_generative:
+            wanted += self.penalty.times(logs[:-1].ravel())
+        wanted = (self.moving * wanted)[:, None]
+        found = solve_linear(self._times, wanted, self.scale[:, None], STEPS)
+        return moved + self.form.push(self.free, found[:, 0])[0]
+
+    def _times(self, step: Floats) -> Floats:
+        by_cell = self._by_cell(self.form.push(self.free, step[:, 0])[0])
+        found = self._pull(by_cell) + self.penalty.times(step[:, 0])
+        return (self.moving * found)[:, None]
+
+    def _by_cell(self, scores: Floats) -> Floats:
+        """Multiply scores by the second derivatives of the rows' loss, and the least precision."""
+        by_row = self.chances * (self.rows @ scores)
+        by_row -= self.chances * by_row.sum(axis=1, keepdims=True)
+        return np.asarray(self.back @ (self.weights * by_row) + LEAST_PRECISION * scores)
+
+    def _pull(self, by_cell: Floats) -> Floats:
+        return self.form.pull(self.free, by_cell[None])
