@@ -29,6 +29,7 @@ from torture import (
     fuzz,
     interrupts,
     kills,
+    memory,
     mutated_files,
     numbers,
     roads,
@@ -68,6 +69,7 @@ PARTS = {
     "writers": Stage(write_faults.write_faults, 2, 2),
     "disks": Stage(disks.disks, 1, 1),
     "concurrency": Stage(concurrency.concurrency, 1, 1),
+    "memory": Stage(memory.memory_faults, 5, 100),  # allocations of each kind of work
     "sanitizers": Stage(sanitizers.sanitizers, 1, 1),
     "commands": Stage(commands.commands, 3, 100, 0.05),
     "security": Stage(security.security, 10, 80),

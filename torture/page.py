@@ -30,6 +30,7 @@ _TITLES = {
     "writers": "Failing writes",
     "disks": "Disks and files",
     "concurrency": "Threads and processes",
+    "memory": "Failing allocations",
     "sanitizers": "Memory of the compiled loops",
     "commands": "Commands at once",
     "security": "Names and paths",
@@ -93,6 +94,12 @@ _WHAT = {
     "concurrency": "Predictions from 16 threads, fits from 8, a fork after a fit, joblib, two "
     "comparisons on one run file, three fits with "
     "one checkpoint.",
+    "memory": "Fits of nine pairs, from files, in threads, with gaps, past the memory limit; "
+    "predictions, intervals, samples, explanations; saving and loading; commands. One allocation "
+    "of at least 100 kB (a column of the table has 200 kB) by NumPy, Arrow or Python fails: a "
+    "MemoryError, or an error of the project that says so; the old file and the old model stay; no "
+    "temporary file, no thread and no large block is left; the same work done again gives the same "
+    "result, bit for bit.",
     "sanitizers": "The tests of every room that calls C, built with AddressSanitizer and "
     "UndefinedBehaviorSanitizer; every allocation of every kernel fails once: an error, nothing "
     "written, nothing leaked.",
@@ -120,6 +127,7 @@ FULL = {
     "kills": 100,
     "stores": 100,
     "interrupts": 100,
+    "memory": 1_500,
     "security": 1_000,
 }
 _WHY = """\

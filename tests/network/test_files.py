@@ -56,6 +56,46 @@ def trees(table):
     return clf
 
 
+def test_our_reader_of_safetensors_takes_what_the_library_takes(trees, tmp_path):
+    safetensors = pytest.importorskip("safetensors")
+    tanager.save(trees, tmp_path / "m")
+    whole = (tmp_path / "m").read_bytes()
+    length = 8 + int.from_bytes(whole[:8], "little")
+    rng = random.Random(5)
+    taken = 0
+    for case in range(600):
+        data = whole if case == 0 else damage(whole[:length], rng) + whole[length:]
+        if case % 2 and len(data) > 8:  # the length of the head is right again
+            data = (len(data) - 8 - len(whole) + length).to_bytes(8, "little") + data[8:]
+        try:
+            theirs = dict(safetensors.deserialize(data))
+        except safetensors.SafetensorError:
+            theirs = None
+        try:
+            ours = network_files._unpack(data)[1]
+        except ModelFileError:
+            continue
+        taken += 1
+        assert theirs is not None
+        assert ours.keys() == theirs.keys()
+        assert all(ours[name].tobytes() == theirs[name]["data"] for name in ours)
+    assert taken > 20
+
+
+def test_a_lack_of_memory_is_not_called_damage(trees, tmp_path, monkeypatch):
+    def fail(*_):
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    tanager.save(trees, tmp_path / "m")
+    before = (tmp_path / "m").read_bytes()
+    monkeypatch.setattr(network_files, "check_tables", fail)
+    with pytest.raises(ModelFileError, match="isn't enough memory to load the model"):
+        tanager.load(tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"wasn't saved, because .*enough memory"):
+        tanager.save(trees, tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == before
+
+
 @pytest.mark.parametrize("parameters", ["ml", "laplace", "m-estimate", "hdp"])
 @pytest.mark.parametrize("structure", ["naive", "tan", KDB(k=3), "skdb"])
 def test_a_loaded_model_predicts_bit_for_bit(structure, parameters, table, tmp_path):

@@ -10,6 +10,7 @@ from torture import (
     checkpoints,
     commands,
     fine,
+    memory,
     model_mutations,
     mutated_files,
     numbers,
@@ -40,6 +41,14 @@ def test_damaged_checkpoints_are_refused_or_give_the_same_model(tmp_path):
     checkpoints.checkpoints(Budget(12, seed=3), tally, tmp_path)
     assert tally.failures == []
     assert tally.tried == 12
+
+
+@pytest.mark.parametrize("work", ["fit from .parquet", "load", "tanager predict"])
+def test_a_failed_allocation_is_an_error_that_says_so_and_leaves_nothing(work, tmp_path):
+    tally = Tally()
+    memory.memory_faults(Budget(8, seed=1, only=work), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried == 8 or tally.facts.get("failing allocations", "").startswith("not tried")
 
 
 def test_rows_are_the_same_whatever_carries_them(tmp_path):

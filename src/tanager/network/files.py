@@ -131,6 +131,11 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
         raise ModelFileError(f"{path}: {error}") from error
     except ConfigurationError as error:
         raise ModelFileError(f"{path}: the model file is malformed: {error}") from error
+    except MemoryError as error:
+        raise ModelFileError(
+            f"{path}: there isn't enough memory to load the model ({error}). Free some, or load it "
+            "on a larger machine."
+        ) from error
     except Exception as error:
         # Checks above name what is wrong; this net is for files forged to pass
         # the checksum with a shape that none of them foresees.
@@ -219,9 +224,10 @@ def _head(metadata: Mapping[str, str], tensors: Tensors) -> tuple[bytes, list[st
 
 
 def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
-    """Return metadata and tensors; nothing is interpreted yet."""
-    import safetensors
+    """Return metadata and tensors, views of the bytes; nothing is interpreted yet.
 
+    Not by the library: it copies every tensor, and panics where there is no memory for that.
+    """
     if len(data) < 8:
         _refuse(f"it has {len(data)} bytes, too few for a model")
     if data[8:9] != b"{":  # where every safetensors file has one
@@ -229,20 +235,36 @@ def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
             "this isn't a model file (not a safetensors file). Models are written by tanager.save "
             "and tanager fit. Check the path."
         )
+    start = 8 + int.from_bytes(data[:8], "little")
+    if start > min(len(data), 8 + HEAD_BYTES):
+        _refuse("it isn't a safetensors file, or is cut short")
+    body = data[start:]  # which outlives the header
     try:
-        parts = safetensors.deserialize(data)  # type: ignore[no-untyped-call]
-    except safetensors.SafetensorError as error:
-        _refuse(f"it isn't a safetensors file, or is damaged ({error})")
-    # The library checked the JSON header; only it does not hand out the metadata.
-    length = int.from_bytes(data[:8], "little")
-    metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-    tensors: Tensors = {}
-    for name, part in parts:
-        if part["dtype"] not in _DTYPES:
-            _refuse(f"tensor {name!r} has the type {part['dtype']}; allowed: {', '.join(_DTYPES)}")
-        array = np.frombuffer(part["data"], dtype=_DTYPES[part["dtype"]])
-        tensors[name] = array.reshape(part["shape"])
+        entries = json.loads(data[8:start])
+        metadata = entries.pop("__metadata__", {})
+        tensors, end = {}, 0
+        for name, entry in sorted(entries.items(), key=lambda item: item[1]["data_offsets"]):
+            tensors[name] = _view(body, end, name, entry)
+            end += tensors[name].nbytes
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        _refuse(f"it isn't a safetensors file, or is damaged ({type(error).__name__}: {error})")
+    if end != len(body):
+        _refuse(f"its tensors have {end:,} of {len(body):,} bytes")
     return metadata, tensors
+
+
+def _view(body: bytes, start: int, name: str, entry: dict[str, Any]) -> NDArray[Any]:
+    """Return what a tensor holds, which has to begin where the one before ends."""
+    kind, shape = entry["dtype"], entry["shape"]
+    if kind not in _DTYPES:
+        _refuse(f"tensor {name!r} has the type {kind}; allowed: {', '.join(_DTYPES)}")
+    dtype = np.dtype(_DTYPES[kind])
+    whole = all(type(n) is int and n >= 0 for n in shape)
+    end = start + math.prod(shape) * dtype.itemsize if whole else -1
+    if entry["data_offsets"] != [start, end] or end > len(body):
+        _refuse(f"tensor {name!r} isn't where its shape says")
+    found = np.frombuffer(body, dtype, math.prod(shape), start).reshape(shape)
+    return found if found.flags.aligned else found.copy()
 
 
 def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any]:

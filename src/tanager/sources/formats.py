@@ -71,6 +71,8 @@ def reading(path: Path | RemoteFile) -> Iterator[None]:
     """Turn Arrow's errors about a file into ours."""
     try:
         yield
+    except MemoryError:  # an ArrowException too, but nothing is wrong with the file
+        raise
     except (pa.ArrowException, OSError, UnicodeError) as error:
         text = one_line(error)
         if isinstance(error, UnicodeError) or "invalid UTF8" in text:

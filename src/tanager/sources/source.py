@@ -140,6 +140,8 @@ class StoredFragment(Fragment):
             for batch in self.place.read(list(columns), batch_rows):
                 for start in range(0, batch.num_rows, batch_rows):
                     yield cast_batch(batch.slice(start, batch_rows), schema)
+        except MemoryError:  # which can be an ArrowException, too
+            raise
         except (pa.ArrowException, OSError) as error:
             raise DataError(
                 f"{self.place.name} cannot be read: {one_line(error)}. {self.place.hint}"

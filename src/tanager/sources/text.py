@@ -229,6 +229,8 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
         raise DataError(
             f"{path}: the header cannot be read ({error}). Look for a quote that does not end."
         ) from error
+    except MemoryError:  # which can be an ArrowException, too
+        raise
     except (zlib.error, EOFError, pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path} cannot be unpacked ({error}). The file may be truncated or damaged; write it "
