@@ -53,7 +53,14 @@ def test_numbers_agree_with_scikit_learn(folder, capfd):
 def test_it_prints_a_sheet(folder, capfd):
     assert run(["score", str(folder / "m.tanager"), str(folder / "test.csv")]) == 0
     out = capfd.readouterr().out
-    for word in ("accuracy", "log-loss", "AUC", "calibration", "recall", "rows: true class"):
+    for word in (
+        "accuracy",
+        "log-loss",
+        "AUC",
+        "calibration",
+        "recall",
+        "Confusion matrix: true classes in rows",
+    ):
         assert word in out
 
 

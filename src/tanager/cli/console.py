@@ -55,10 +55,10 @@ def plain_table(*columns: str, left: Collection[int] = (0,), title: str = "") ->
 
 
 def plain(text: str) -> str:
-    """Return a text whose brackets are no marks of style."""
+    """Return a text on one line whose brackets are no marks of style."""
     from rich.markup import escape
 
-    return escape(text)
+    return escape(" ".join(text.splitlines()))
 
 
 def print_json(content: Any) -> None:

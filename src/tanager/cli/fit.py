@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -28,6 +28,9 @@ from tanager.cli.options import (
 )
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError, EngineError, listed
+
+if TYPE_CHECKING:
+    from tanager.codes.audit import ColumnSheet
 
 CONNECT_SECONDS = 30  # to a scheduler
 
@@ -80,7 +83,7 @@ def audit(
             sheet.type,
             f"{sheet.n_values:,}",
             f"{sheet.missing:.1%}" if sheet.missing else "",
-            plain(f"{sheet.top} ({sheet.top_share:.0%})"),
+            plain(_most_frequent(sheet)),
             does if usual else f"[bold]{does}[/]",
         )
     out = console()
@@ -89,6 +92,13 @@ def audit(
         "To override: --categorical COLUMN keeps a column as categories, --dates COLUMN "
         "reads it as dates, --drop COLUMN leaves it out."
     )
+
+
+def _most_frequent(sheet: ColumnSheet) -> str:
+    """Return a column's most frequent value with its share; a long number with six digits."""
+    share = "<1%" if sheet.top_share < 0.005 else f"{sheet.top_share:.0%}"
+    value = f"{float(sheet.top):.6g}" if sheet.type in ("double", "float") else sheet.top
+    return f"{value} ({share})"
 
 
 def fit(

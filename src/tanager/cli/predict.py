@@ -301,9 +301,9 @@ def score(
     """Evaluate a model on rows with known classes.
 
     Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
-    every class by itself. Scores on training rows are too good, so those rows are
-    recognised and you are told. For comparison, every number is also given for a model
-    that predicts the class frequencies of these rows.
+    every class by itself. For comparison, accuracy and log-loss are also given for a model
+    that predicts the class frequencies of these rows. Scores on training rows are too good:
+    those rows are recognised, and you are told.
 
     Options:
         target (-t): The column of true classes. [default: the model's target]
@@ -382,7 +382,8 @@ def _print_sheet(sheet: Sheet) -> None:
     out.print(by_class)
     if len(sheet.classes) <= MOST_CLASSES:
         out.print()
-        matrix = plain_table("rows: true class; columns: predicted", *sheet.classes)
+        out.print("Confusion matrix: true classes in rows, predictions in columns")
+        matrix = plain_table("", *sheet.classes)
         for label, row in zip(sheet.classes, sheet.confusion, strict=True):
             matrix.add_row(plain(label), *(f"{int(n):,}" for n in row))
         out.print(matrix)

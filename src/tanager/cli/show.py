@@ -66,7 +66,7 @@ def show(
     if not tables and not effects:
         _print_facts(facts)
         print_structure(network)
-        console().print(f"for the full report with plots: tanager report {model}", markup=False)
+        console().print(f"For the full report with plots: tanager report {model}", markup=False)
     for one in effects:
         print_effect(one)
     for t in tables:
@@ -216,8 +216,8 @@ def print_structure(network: Network, most: int = 60) -> None:
     if left:
         out.print(f"left out: {', '.join(left)}", markup=False)
     out.print(
-        "bits: mutual information with the class; beyond: the same, given the feature's parents; "
-        "next to a parent: its mutual information with the feature, given the class"
+        "\nBits: mutual information with the class; beyond: the same, given the feature's parents. "
+        "Next to a parent: its mutual information with the feature, given the class."
     )
     out.print(SPOKEN_FOR)
 

@@ -201,16 +201,20 @@ def _leading_first(results: Results) -> list[str]:
 
 
 def _lead(results: Results) -> str:
-    protocol = results.description["protocol"]
-    if "folds" in protocol:
-        how = f"{_plural(protocol['rounds'], 'round')} of {protocol['folds']}-fold cross-validation"
-    else:
-        how = f"learning curves of {_plural(protocol['rounds'], 'round')}"
     return (
         f"{_plural(len(results.classifiers), 'classifier')} on "
-        f"{_plural(len(results.datasets), 'dataset')}, {how}: "
+        f"{_plural(len(results.datasets), 'dataset')}, {_protocol(results)}: "
         f"{_plural(len(results.records), 'cell')}, {len(results.failures)} failed."
     )
+
+
+def _protocol(results: Results) -> str:
+    protocol = results.description["protocol"]
+    rounds = _plural(protocol["rounds"], "round")
+    if "folds" not in protocol:
+        return f"learning curves of {rounds}"
+    kind = "stratified " if protocol.get("stratified") else ""
+    return f"{rounds} of {kind}{protocol['folds']}-fold cross-validation"
 
 
 def _plural(n: int, noun: str) -> str:
@@ -362,13 +366,12 @@ def _failures(results: Results) -> list[dict[str, Any]]:
 
 def _facts(results: Results) -> list[tuple[str, str]]:
     description = results.description
-    protocol = ", ".join(f"{k} {v}" for k, v in description["protocol"].items())
     datasets = ", ".join(d["name"] for d in description["datasets"])
     return [
-        ("Protocol", protocol),
+        ("Protocol", _protocol(results)),
         ("Seed", str(description["seed"])),
         ("Datasets", datasets),
-        ("Metrics", ", ".join(results.measured)),
+        ("Metrics", "; ".join(map(results.title, results.measured))),
     ]
 
 

@@ -48,6 +48,7 @@ def page_environment(*packages: str) -> Any:
         finalize=spelled_out,
     )
     environment.filters["fit"] = abridged
+    environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
     return environment
 

@@ -140,10 +140,8 @@ function inspect(i) {
     left.append(el("p", { class: "quiet" }, notes.join(" ")));
   } else left.append(el("p", { class: "quiet" }, `Its only parent is ${short(DATA.target)}.`));
   if (children.length) {
-    const line = el("p", { class: "quiet" }, "Parent of ");
-    children.slice(0, 12).forEach((edge, at) => line.append(at ? ", " : "", link(edge.to)));
-    if (children.length > 12) line.append(`, and ${children.length - 12} more`);
-    left.append(line);
+    const more = children.length > 12 ? `and ${children.length - 12} more` : null;
+    left.append(el("p", { class: "quiet links" }, "Parent of", children.slice(0, 12).map((edge) => link(edge.to)), more));
   }
   if (!f.p) return;
   const host = el("figure");

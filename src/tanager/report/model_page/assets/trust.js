@@ -150,7 +150,7 @@ function known(curve) {
   drawn(host, (node, width) => {
     const all = [...curve.map((c) => c.loss), ...refits.map((c) => c.refit)];
     const low = Math.min(...all), high = Math.max(...all), pad = (high - low || 0.1) * 0.15;
-    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known features", [0, 1], [Math.max(0, low - pad), high + pad], "share of features known", "log-loss", (v) => percent(v), (v) => fixed(v, 2));
+    const { chart, x, y } = frame(width, 240, "Log-loss against the share of known features", [0, 1], [Math.max(0, low - pad), high + pad], "share of features known", "log-loss", (v) => fixed(100 * v, 0) + " %", (v) => fixed(v, 2));
     const path = (list, key) => list.map((c, i) => `${i ? "L" : "M"}${x(c.known)} ${y(c[key])}`).join("");
     chart.append(sv("path", { class: "curve", d: path(curve, "loss") }));
     if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, "refit") }));
