@@ -21,11 +21,12 @@ from tanager.evaluation.summary import (
     verdict,
 )
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
-from tanager.report.rendering import check_ending, p_text, render_page
+from tanager.report.rendering import check_ending, render_page
 from tanager.report.style import to_svg
 
 _SCRIPT = Path(__file__).parent / "templates" / "comparison.js"
 MAX_TICKS = 6
+TIMES = ("fit_cpu_seconds", "fit_seconds", "predict_cpu_seconds", "predict_seconds")
 
 
 class ScoreCell(NamedTuple):
@@ -146,14 +147,6 @@ def scale_ticks(low: float, high: float) -> list[float]:
 _MAX_SCATTERS = 6
 
 
-class PageCell(NamedTuple):
-    """A cell of a table: what is read, what is sorted by, how it is marked."""
-
-    text: str
-    sort: float | None = None
-    mark: str = ""
-
-
 class Figure(NamedTuple):
     """A picture with its caption."""
 
@@ -178,20 +171,24 @@ def write_comparison(results: Results, path: str | Path) -> None:
 def render_comparison(results: Results) -> str:
     """Return the report of an experiment as HTML."""
     description = results.description
+    facts = description.get("environment", {})
     return render_page(
         "comparison.html.j2",
         script=_SCRIPT.read_text(encoding="utf-8"),
         title=description["name"],
         verdict=verdict(results),
-        lead=_lead(results),
+        results=results,
+        protocol=_protocol(results),
         scores=score_table(results),
         dots=dot_plot(results),
         sections=[_section(results, metric) for metric in _leading_first(results)],
         times=_times(results),
-        failures=_failures(results),
-        facts=_facts(results),
+        failures=Counter(
+            (f["dataset"], f["classifier"], f["error"].splitlines()[-1]) for f in results.failures
+        ),
         classifiers=[{"options": None, **c} for c in description["classifiers"]],
-        environment=_environment(description),
+        processor=f"{facts.get('machine', 'unknown')}, {facts.get('cores', '?')} cores",
+        versions=facts.get("versions", {}),
     )
 
 
@@ -200,95 +197,25 @@ def _leading_first(results: Results) -> list[str]:
     return [lead, *(metric for metric in results.metrics if metric != lead)]
 
 
-def _lead(results: Results) -> str:
-    return (
-        f"{_plural(len(results.classifiers), 'classifier')} on "
-        f"{_plural(len(results.datasets), 'dataset')}, {_protocol(results)}: "
-        f"{_plural(len(results.records), 'cell')}, {len(results.failures)} failed."
-    )
-
-
 def _protocol(results: Results) -> str:
     protocol = results.description["protocol"]
-    rounds = _plural(protocol["rounds"], "round")
+    rounds = "1 round" if protocol["rounds"] == 1 else f"{protocol['rounds']} rounds"
     if "folds" not in protocol:
         return f"learning curves of {rounds}"
     kind = "stratified " if protocol.get("stratified") else ""
     return f"{rounds} of {kind}{protocol['folds']}-fold cross-validation"
 
 
-def _plural(n: int, noun: str) -> str:
-    return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
 def _section(results: Results, metric: str) -> dict[str, Any]:
     summary = summarize(results, metric)
-    scores = summary.scores
-    rows = []
-    for name, values in zip(scores.datasets, scores.values, strict=True):
-        best = values.max() if scores.greater else values.min()
-        marks = ["best" if len(values) > 1 and v == best else "" for v in values]
-        cells = [PageCell(f"{v:.4f}", float(v), m) for v, m in zip(values, marks, strict=True)]
-        rows.append([PageCell(name), *cells])
-    foot = []
-    if len(scores.datasets) > 1:
-        foot.append(["mean", *(f"{v:.4f}" for v in scores.values.mean(axis=0))])
-        if len(scores.classifiers) > 1:
-            ranks = (f"{summary.ranks[c]:.2f}" for c in scores.classifiers)
-            foot.append(["average rank", *ranks])
+    pooled = "Over all held-out rows of a round, averaged over rounds."
     return {
         "id": metric,
         "open": metric == leading_metric(results),
         "title": results.title(metric),
-        "text": _verdict(summary),
-        "scores": {
-            "caption": "Over all held-out rows of a round, averaged over rounds."
-            if results.is_pooled(metric)
-            else "Mean over cells.",
-            "columns": ["dataset", *scores.classifiers],
-            "rows": rows,
-            "foot": foot,
-        },
-        "pairs": _pairs(summary),
+        "caption": pooled if results.is_pooled(metric) else "Mean over cells.",
+        "summary": summary,
         "figures": _figures(results, summary),
-    }
-
-
-def _verdict(summary: Summary) -> str:
-    parts = []
-    if summary.friedman is not None and len(summary.scores.datasets) > 1:
-        significant = "differ" if summary.friedman.p_value <= 0.05 else "do not differ"
-        parts.append(
-            f"By Friedman's test the classifiers {significant} in rank "
-            f"(chi-square {summary.friedman.chi_square:.2f}, "
-            f"p {p_text(summary.friedman.p_value)})."
-        )
-    if summary.scores.excluded:
-        parts.append(f"Left out because a cell failed: {', '.join(summary.scores.excluded)}.")
-    return " ".join(parts)
-
-
-def _pairs(summary: Summary) -> dict[str, Any] | None:
-    if not summary.pairs or len(summary.scores.datasets) < 2:
-        return None
-    rows = []
-    for pair in summary.pairs:
-        p, q = pair.record.p_value, pair.wilcoxon_p
-        rows.append(
-            [
-                PageCell(f"{pair.a} against {pair.b}"),
-                PageCell(str(pair.record), pair.record.wins - pair.record.losses),
-                PageCell(p_text(p), p, "significant" if p <= 0.05 else ""),
-                PageCell(p_text(q), q, "significant" if q <= 0.05 else ""),
-                PageCell("" if pair.ratio is None else f"{pair.ratio:.3f}", pair.ratio),
-            ]
-        )
-    return {
-        "caption": "Wins, draws and losses over datasets; two-tailed tests, p ≤ 0.05 in bold; "
-        "geometric mean of the ratios of losses.",
-        "columns": ["pair", "win–draw–loss", "sign test p", "Wilcoxon p", "ratio"],
-        "rows": rows,
-        "foot": [],
     }
 
 
@@ -327,58 +254,13 @@ def _figures(results: Results, summary: Summary) -> list[Figure]:
     return figures
 
 
-def _times(results: Results) -> dict[str, Any]:
-    names = {
-        "fit_cpu_seconds": "fit, CPU s",
-        "fit_seconds": "fit, s",
-        "predict_cpu_seconds": "predict, CPU s",
-        "predict_seconds": "predict, s",
-        "peak_memory_mb": "peak memory, MB",
-    }
+def _times(results: Results) -> list[tuple[str, int, list[float]]]:
+    """Return each classifier with its finished cells, and their times and largest memory."""
     rows = []
     for classifier in results.classifiers:
         cells = [r for r in results.records if r["classifier"] == classifier]
         done = [r for r in cells if r["status"] == "ok"]
-        values = [
-            max((r[n] for r in done), default=0.0)
-            if n == "peak_memory_mb"
-            else sum(r[n] for r in done)
-            for n in names
-        ]
-        texts = [PageCell(f"{v:,.2f}", float(v)) for v in values]
-        rows.append([PageCell(classifier), PageCell(str(len(done)), len(done)), *texts])
-    return {
-        "caption": "Sums over cells; memory is the largest resident size of the process.",
-        "columns": ["classifier", "cells", *names.values()],
-        "rows": rows,
-        "foot": [],
-    }
-
-
-def _failures(results: Results) -> list[dict[str, Any]]:
-    count = Counter(
-        (f["dataset"], f["classifier"], f["error"].splitlines()[-1]) for f in results.failures
-    )
-    return [
-        {"dataset": d, "classifier": c, "error": e, "cells": n} for (d, c, e), n in count.items()
-    ]
-
-
-def _facts(results: Results) -> list[tuple[str, str]]:
-    description = results.description
-    datasets = ", ".join(d["name"] for d in description["datasets"])
-    return [
-        ("Protocol", _protocol(results)),
-        ("Seed", str(description["seed"])),
-        ("Datasets", datasets),
-        ("Metrics", "; ".join(map(results.title, results.measured))),
-    ]
-
-
-def _environment(description: dict[str, Any]) -> list[tuple[str, str]]:
-    facts = description.get("environment", {})
-    versions = facts.get("versions", {})
-    return [
-        ("Processor", f"{facts.get('machine', 'unknown')}, {facts.get('cores', '?')} cores"),
-        *((name, version) for name, version in versions.items()),
-    ]
+        sums = [float(sum(r[name] for r in done)) for name in TIMES]
+        memory = max((float(r["peak_memory_mb"]) for r in done), default=0.0)
+        rows.append((classifier, len(done), [*sums, memory]))
+    return rows
