@@ -97,6 +97,8 @@ def test_ask_says_what_to_find_out_next(folder, costs, capsys):
     assert "Ask: age" in shown
     assert call("ask", model, "--next", 1) == 0
     assert "bits now" in capsys.readouterr().out
+    assert call("ask", model, "--next", 2, "--adaptive") == 0
+    assert "An adaptive plan, worth" in capsys.readouterr().out
     assert call("ask", model, "--costs", costs) == 2
     assert "need --next" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from tanager.errors import ColumnWarning, ConfigurationError, DataError, MemoryB
 from tanager.network import Interval, Soft
 from tanager.network import nearest as nearest_module
 from tanager.network.evidence import read_evidence
+from tanager.structure import Fixed
 from tests.network.test_queries import AXIS, marginal, rows, weigh
 
 PAIRS = [
@@ -239,6 +240,90 @@ def test_greedy_plans_spend_a_budget_on_several_cheap_questions():
     found = clf.next_question({}, prices={"x0": 3, "x1": 1, "x2": 1, "x3": 1}, budget=3, n=3)
     assert sorted(found.plan) == ["x1", "x2", "x3"]
     assert found.questions[0].feature == "x0"
+
+
+def best_tree(joint, names, budget, n, costs):
+    """Return the least expected cost (or entropy) of plans that depend on the answers."""
+    best = left(joint, [], costs)
+    for name in names if n else []:
+        price = PRICES[name]
+        if price > budget + 1e-12:
+            continue
+        rest, here = [one for one in names if one != name], price if costs else 0.0
+        for value in range(joint.shape[AXIS[name]]):
+            part = np.zeros_like(joint)
+            at = [slice(None)] * joint.ndim
+            at[AXIS[name]] = value
+            part[tuple(at)] = joint[tuple(at)]
+            if part.sum() > 0:
+                chance = part.sum() / joint.sum()
+                here += chance * best_tree(part, rest, budget - price, n - 1, costs)
+        best = min(best, here)
+    return best
+
+
+@pytest.mark.parametrize("budget", [None, 0.5])
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("costs", [None, COSTS], ids=["bits", "cost"])
+def test_an_exact_adaptive_plan_is_the_best_of_all_trees(clf, joint, costs, n, budget):
+    evidence = {"d": 1}
+    seen = given(clf.network_, joint, evidence)
+    most = np.inf if budget is None else budget
+    options = {"prices": PRICES, "budget": budget, "n": n}
+    found = clf.next_question(evidence, costs, **options, method="exact", adaptive=True)
+    wanted = best_tree(seen, ["a", "b", "number"], most, n, costs)
+    assert found.exact
+    assert found.tree.left == pytest.approx(wanted, abs=1e-10)
+    worth = found.gain - found.price if costs else found.gain
+    assert worth == pytest.approx(found.now - wanted, abs=1e-10)
+    together = clf.next_question(evidence, costs, **options, method="exact")
+    assert worth >= (together.gain - together.price if costs else together.gain) - 1e-10
+    greedy = clf.next_question(evidence, costs, **options, adaptive=True)
+    assert greedy.tree.left >= wanted - 1e-10
+    assert followed(seen, greedy.tree, costs) == pytest.approx(greedy.tree.left, abs=1e-10)
+
+
+def followed(joint, step, costs):
+    """Return what following a plan costs, by enumeration of the answers."""
+    if step.question is None:
+        if costs:
+            assert step.action in COSTS
+        return left(joint, [], costs)
+    shares, axis = [], AXIS[step.question]
+    for value in range(joint.shape[axis]):
+        part = np.moveaxis(np.zeros_like(joint), axis, 0)
+        part[value] = np.moveaxis(joint, axis, 0)[value]
+        if part.sum() > 1e-12:
+            shares.append(np.moveaxis(part, 0, axis))
+    total = PRICES[step.question] if costs else 0.0
+    for part, (chance, following) in zip(shares, step.answers.values(), strict=True):
+        assert chance == pytest.approx(part.sum() / joint.sum())
+        total += chance * followed(part, following, costs)
+    return total
+
+
+def test_adaptive_plans_ask_what_the_answer_makes_worth_asking():
+    rng = np.random.default_rng(0)
+    which, first, second = rng.integers(0, 2, (3, 4000)).astype(str)
+    y = np.where(which == "0", first, second)
+    X = np.stack([which, first, second], axis=1)
+    parents = {"x0": [], "x1": ["x0"], "x2": ["x0"]}
+    clf = BayesNetClassifier(Fixed(parents), "laplace").fit(X, y)
+    costs = [[0, 1], [1, 0]]
+    found = clf.next_question({}, costs, n=2, prices=0.01, method="exact", adaptive=True)
+    assert found.plan == ("x0",)
+    assert [step.question for _, step in found.tree.answers.values()] == ["x1", "x2"]
+    assert found.gain == pytest.approx(0.5, abs=0.02)
+    assert found.price == pytest.approx(0.02)
+    together = clf.next_question({}, costs, n=2, prices=0.01, method="exact")
+    assert together.gain < 0.3
+    text = str(found)
+    assert "ask x0" in text
+    assert "  '0' (0." in text
+    assert found.to_dict()["tree"]["question"] == "x0"
+    with pytest.raises(ConfigurationError, match="combinations of answers"):
+        clf.next_question({}, costs, n=12, method="exact", adaptive=True)
+    assert clf.next_question({}, costs, n=2, prices=5, adaptive=True).plan == ()
 
 
 def test_edges_of_questions(clf):

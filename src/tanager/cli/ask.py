@@ -58,6 +58,7 @@ def ask(
     costs: str | None = None,
     budget: float | None = None,
     exact: bool = False,
+    adaptive: bool = False,
     sensitivity: bool = False,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +73,8 @@ def ask(
         costs: --next: a TOML file as for tanager decide, with the [prices] of questions. By
             default, questions are ranked by information gain in bits.
         budget: --next: maximum cost of the plan.
-        exact: --next: search all sets of questions exhaustively.
+        exact: --next: search all plans exhaustively.
+        adaptive: --next: let each question depend on the answers so far.
         sensitivity: For targets NAME=VALUE: how sensitive their probability is to each table entry
             and piece of evidence.
     """
@@ -93,14 +95,15 @@ def ask(
             among=targets or None,
             n=next_,
             method="exact" if exact else "greedy",
+            adaptive=adaptive,
         )
         if as_json:
             print_json(questions.to_dict())
         else:
             console().print(str(questions), markup=False, highlight=False, soft_wrap=True)
         return
-    if costs is not None or budget is not None or exact:
-        raise ConfigurationError("--costs, --budget and --exact need --next.")
+    if costs is not None or budget is not None or exact or adaptive:
+        raise ConfigurationError("--costs, --budget, --exact and --adaptive need --next.")
     if sensitivity:
         if not targets or not all("=" in target for target in targets):
             raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")

@@ -9,7 +9,7 @@ from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
 from tanager.network.nearest import Change
 from tanager.network.network import Network
-from tanager.network.next_question import Question, Questions
+from tanager.network.next_question import PlanStep, Question, Questions
 from tanager.network.sensitivity import Sensitivity
 from tanager.network.uncertainty import PredictionSets
 
@@ -28,6 +28,7 @@ __all__ = [
     "Network",
     "NetworkInformation",
     "OneOf",
+    "PlanStep",
     "PredictionSets",
     "Question",
     "Questions",

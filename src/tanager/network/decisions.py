@@ -171,6 +171,7 @@ class Decides:
         among: Sequence[str] | None = None,
         n: int = 1,
         method: str = "greedy",
+        adaptive: bool = False,
     ) -> Questions:
         r"""Return which unknown feature to ask about or measure next, and what it's worth.
 
@@ -189,16 +190,19 @@ class Decides:
         among : sequence of str, optional
             The features that can be asked about; by default all that are unknown.
         n : int, default=1
-            How many questions the plan may have, all asked before you decide.
+            How many questions the plan may have.
         method : {"greedy", "exact"}, default="greedy"
             How to find a plan of several. Greedy adds the question worth most given those
             already chosen, and misses questions that are only worth something together; exact
-            compares all sets of up to `n`.
+            compares all plans of up to `n`.
+        adaptive : bool, default=False
+            Whether each question may depend on the answers so far: the plan is then a tree. By
+            default, all questions are asked before you decide.
 
         Returns
         -------
         Questions
-            All affordable questions, the best first, and the `plan`.
+            All affordable questions, the best first, and the `plan`, or its `tree`.
 
         Notes
         -----
@@ -224,7 +228,8 @@ class Decides:
         from tanager.network.next_question import find_questions
 
         table = None if costs is None else read_costs(self._asked(), costs)
-        return find_questions(self._asked(), row, table, prices, budget, among, n, method)
+        options = prices, budget, among, n, method, adaptive
+        return find_questions(self._asked(), row, table, *options)
 
     def nearest(
         self,

@@ -3,13 +3,14 @@
 A question about a feature is worth what the expected cost of the best action falls by once the
 answer is known, or the entropy of the class without costs. Both are sums over the answers of a
 function of P(answer, class | what is known), which one propagation gives for all features
-(`tanager.network.propagation.Spread`).
+(`tanager.network.propagation.Spread`). An adaptive plan chooses each question by the answers so
+far: a tree, found by recursion over questions and answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from math import comb, inf, prod
 from typing import TYPE_CHECKING, Any
@@ -20,19 +21,20 @@ from numpy.typing import NDArray
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network.answers import align_columns
 from tanager.network.decisions import Costs, is_number
-from tanager.network.evidence import Known, check_count, find_feature, one_row
+from tanager.network.evidence import check_count, find_feature, one_row
 from tanager.network.propagation import Spread
 from tanager.network.queries import refuse_impossible
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Question", "Questions", "find_questions", "read_prices"]
+__all__ = ["PlanStep", "Question", "Questions", "find_questions", "read_prices"]
 
 Floats = NDArray[np.float64]
 
 MOST_CELLS = 1 << 24  # combinations of answers to several questions, classes included
 MOST_SETS = 100_000  # sets of questions that an exact plan compares
+MOST_STEPS = 20_000  # combinations of answers that an adaptive plan goes through
 NOTHING = 1e-12  # of the present cost or entropy: less is rounding
 
 
@@ -59,6 +61,46 @@ class Question:
 
 
 @dataclass(frozen=True)
+class PlanStep:
+    """What to do at one point of an adaptive plan: ask a question, or stop and act.
+
+    Attributes
+    ----------
+    question : str or None
+        What to ask here; None to stop.
+    action : object
+        The best action by what is known here; None without costs.
+    left : float
+        Expected cost from here on, prices of later questions included; or, without costs, the
+        expected entropy of the class at the end, in bits.
+    price : float
+        Expected price of the questions from here on.
+    answers : dict of str to tuple of float and PlanStep
+        For each possible answer its probability, and how the plan goes on.
+    """
+
+    question: str | None
+    action: Any
+    left: float
+    price: float = 0.0
+    answers: dict[str, tuple[float, PlanStep]] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """Return the plan as text; answers after which it goes on alike share a line."""
+        if self.question is None:
+            return ["stop" if self.action is None else str(self.action)]
+        alike: dict[tuple[str, ...], list[tuple[str, float]]] = {}
+        for answer, (chance, step) in self.answers.items():
+            alike.setdefault(tuple(step.lines()), []).append((answer, chance))
+        out = [f"ask {self.question}"]
+        for (first, *more), some in alike.items():
+            names = listed([answer for answer, _ in some], 4)
+            out.append(f"  {names} ({sum(chance for _, chance in some):.2f}): {first}")
+            out += [f"  {line}" for line in more]
+        return out
+
+
+@dataclass(frozen=True)
 class Questions:
     """What can be asked, and what to ask.
 
@@ -74,11 +116,14 @@ class Questions:
         Sorted by gain less price with costs, by gain without; ties go to the cheaper, then to
         the earlier column. Those beyond the budget are left out.
     plan : tuple of str
-        What to ask, together; empty if nothing is worth its price or within the budget.
+        What to ask, together; empty if nothing is worth its price or within the budget. Of an
+        adaptive plan the first question.
     gain, price : float
-        Of the plan as a whole.
+        Of the plan as a whole; expected ones if it's adaptive.
     exact : bool
-        Whether no set of as many questions is worth more.
+        Whether no plan of as many questions is worth more.
+    tree : PlanStep or None
+        The adaptive plan, if it was asked for.
     """
 
     unit: str
@@ -89,6 +134,7 @@ class Questions:
     gain: float = 0.0
     price: float = 0.0
     exact: bool = True
+    tree: PlanStep | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -122,6 +168,9 @@ class Questions:
             return "There's nothing to ask: everything is known, or beyond the budget."
         if not self.plan:
             return "Nothing is worth asking" + (f": {self.action}." if self.unit == "cost" else ".")
+        if self.tree is not None:
+            worth = f"An adaptive plan, worth {self.gain:.4f} for {self.price:.4f}:"
+            return "\n".join([worth, *self.tree.lines()])
         together = f", together {self.gain:.4f} for {self.price:.4f}" if len(self.plan) > 1 else ""
         return f"Ask: {', '.join(self.plan)}{together}"
 
@@ -135,6 +184,7 @@ def find_questions(
     among: Sequence[str] | None,
     n: int,
     method: str,
+    adaptive: bool,
 ) -> Questions:
     """Answer `Decides.next_question`."""
     if method not in ("greedy", "exact"):
@@ -146,12 +196,22 @@ def find_questions(
         few = [among] if isinstance(among, str) else among
         wanted = {find_feature(network.structure.names, name, "among") for name in few}
     most = inf if budget is None else _number(budget, "budget")
-    asked = _Asked(network, one_row(network, row), costs, price, most, wanted)
+    known = one_row(network, row)
+    asked = _Asked(network, (known.fixed(network), *known.logs), costs, price, most, wanted)
     names = network.structure.names
     ranked = sorted(
         (Question(names[f], asked.alone[f], price[f]) for f in asked.open),
         key=lambda q: (-(q.net if costs else q.gain), q.price),
     )
+
+    head = "bits" if costs is None else "cost", asked.now, asked.action, tuple(ranked)
+    exact = method == "exact" or n == 1
+    if adaptive:
+        asked.check_tree(n, exact=exact)
+        tree = asked.best_step(n, exact=exact)
+        gain = asked.now - tree.left + (tree.price if costs else 0.0)
+        first = () if tree.question is None else (tree.question,)
+        return Questions(*head, first, gain, tree.price, exact, tree)
 
     def worth(some: tuple[int, ...], gain: float) -> tuple[float, float]:
         total = sum(price[f] for f in some)
@@ -164,16 +224,8 @@ def find_questions(
         ahead = [a - b for a, b in zip(worth(some, its_gain), worth(best, gain), strict=True)]
         if ahead[0] > asked.nothing or (abs(ahead[0]) <= asked.nothing < ahead[1]):
             best, gain = some, its_gain
-    return Questions(
-        "bits" if costs is None else "cost",
-        asked.now,
-        asked.action,
-        tuple(ranked),
-        tuple(names[f] for f in best),
-        gain,
-        sum(price[f] for f in best),
-        exact=method == "exact" or n == 1,
-    )
+    plan, spent = tuple(names[f] for f in best), sum(price[f] for f in best)
+    return Questions(*head, plan, gain, spent, exact)
 
 
 class _Asked:
@@ -182,15 +234,15 @@ class _Asked:
     def __init__(
         self,
         network: Network,
-        known: Known,
+        evidence: tuple[dict[int, int], dict[int, Floats], Floats],
         costs: Costs | None,
         price: list[float],
         most: float,
         wanted: set[int] | None,
     ) -> None:
         self.network, self.costs, self.price, self.most = network, costs, price, most
+        self.evidence, self.wanted = evidence, wanted
         arities = network.codebook.domain.arities
-        self.evidence = known.fixed(network), *known.logs
         selected = sorted(network.structure.selected)
         self.open = [
             f
@@ -251,6 +303,47 @@ class _Asked:
             if last:
                 found = self.gains(some, last)
                 yield from (((*some, f), found[f]) for f in last)
+
+    def check_tree(self, n: int, *, exact: bool) -> None:
+        """Refuse an adaptive plan with too many combinations of questions and answers."""
+        sizes = [int(self.network.codebook.domain.arities[f]) for f in self.open]
+        if (sum(sizes) if exact else max(sizes, default=0)) ** (n - 1) > MOST_STEPS:
+            raise ConfigurationError(
+                f"An adaptive plan of {n} of {len(self.open)} questions goes through more than "
+                f"{MOST_STEPS:,} combinations of answers. Name fewer with among=, lower n, or use "
+                "method='greedy'."
+            )
+
+    def best_step(self, n: int, *, exact: bool) -> PlanStep:
+        """Return the best adaptive plan of up to n questions: of all, or one question at a time."""
+        best = PlanStep(None, self.action, self.now)
+        worth = {f: self.alone[f] - (self.price[f] if self.costs else 0.0) for f in self.open}
+        asked = sorted(self.open, key=lambda f: (-worth[f], self.price[f]))
+        if n == 1 or not exact:
+            asked = [f for f in asked[:1] if worth[f] > self.nothing]
+        for feature in asked:
+            if self.costs and self.price[feature] >= best.left - self.knowing:
+                continue  # no question is worth more than knowing the class
+            step = self._step(feature, n, exact=exact)
+            ahead = best.left - step.left
+            if ahead > self.nothing or (ahead >= -self.nothing and step.price < best.price):
+                best = step
+        return best
+
+    def _step(self, feature: int, n: int, *, exact: bool) -> PlanStep:
+        """Return the plan that starts with a question."""
+        price, fixed = self.price[feature], self.evidence[0]
+        chances = self.first.values((feature,), self.first.joints[feature]).sum(axis=1)
+        labels, answers = self.network.codebook.columns[feature].labels(), {}
+        left, spent = (price if self.costs else 0.0), price
+        for code in np.flatnonzero(chances > NOTHING).tolist():
+            evidence = {**fixed, feature: code}, *self.evidence[1:]
+            rest = self.costs, self.price, self.most - price, self.wanted if n > 1 else set()
+            step = _Asked(self.network, evidence, *rest).best_step(n - 1, exact=exact)
+            chance = float(chances[code])
+            answers[labels[code]] = chance, step
+            left, spent = left + chance * step.left, spent + chance * step.price
+        return PlanStep(self.network.structure.names[feature], self.action, left, spent, answers)
 
     def gains(self, some: tuple[int, ...], features: Iterable[int]) -> dict[int, float]:
         """Return what the answers to some questions and one more are worth, for each more."""
