@@ -8,7 +8,7 @@ from tanager.evaluation.contenders import ALIASES, Contender
 
 def test_a_slash_in_quotes_does_not_separate():
     contender = Contender.of("differentiable(candidates='a/b')/hybrid")
-    assert contender.is_pair
+    assert contender.pair == ("differentiable(candidates='a/b')", "hybrid")
 
 
 def test_alias_options_override():

@@ -200,7 +200,7 @@ class Workbench:
         if once and large:
             groups.append((f"{name}-large", large, CrossValidation(1, 2)))
         asked = like if isinstance(like, Mapping) else {c.name: like for c in contenders}
-        stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in contenders if c.is_pair}
+        stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in contenders if c.pair is not None}
         options = {"metrics": metrics, "keep": keep, "stamps": stamps}
         told = list(self.absent)
         parts = [

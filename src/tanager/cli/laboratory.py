@@ -227,7 +227,7 @@ def _check_pairs(experiment: Experiment, where: str) -> None:
     """Refuse pairs of learners that are not known by what was written: they are no options here."""
     for contender in experiment.contenders:
         try:
-            if contender.is_pair:
+            if contender.pair is not None:
                 contender.check()
         except ConfigurationError as error:
             raise ConfigurationError(f"{where} {contender.use}: {error}") from error

@@ -7,25 +7,42 @@ import importlib.util
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from tanager.errors import ConfigurationError
 from tanager.registry import parse_call, split_outside
 
-__all__ = ["ALIASES", "Contender", "split_pair"]
+__all__ = ["ALIASES", "Contender"]
+
+
+class Outsider(NamedTuple):
+    """Another's classifier: what is imported, its options, and how it sees the table."""
+
+    path: str
+    options: Mapping[str, Any]
+    encoding: str = "native"
+
+    @property
+    def package(self) -> str:
+        """What would have to be installed."""
+        return self.path.partition(".")[0]
+
 
 # Other people's classifiers under short names. One thread each: the laboratory
 # runs folds side by side.
-ALIASES: Mapping[str, str] = {
-    "random-forest": "sklearn.ensemble.RandomForestClassifier(n_jobs=1)@native",
-    "hist-gradient-boosting": "sklearn.ensemble.HistGradientBoostingClassifier()@native",
-    "logistic-regression": "sklearn.linear_model.LogisticRegression(max_iter=1000)@native",
-    "xgboost": "xgboost.XGBClassifier(n_jobs=1)@native",
-    "lightgbm": "lightgbm.LGBMClassifier(n_jobs=1, verbose=-1)@native",
-    "catboost": "catboost.CatBoostClassifier(thread_count=1, verbose=False, "
-    "allow_writing_files=False)@native",
-    "categorical-nb": "sklearn.naive_bayes.CategoricalNB()@codes",
+ALIASES: Mapping[str, Outsider] = {
+    "random-forest": Outsider("sklearn.ensemble.RandomForestClassifier", {"n_jobs": 1}),
+    "hist-gradient-boosting": Outsider("sklearn.ensemble.HistGradientBoostingClassifier", {}),
+    "logistic-regression": Outsider("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),
+    "xgboost": Outsider("xgboost.XGBClassifier", {"n_jobs": 1}),
+    "lightgbm": Outsider("lightgbm.LGBMClassifier", {"n_jobs": 1, "verbose": -1}),
+    "catboost": Outsider(
+        "catboost.CatBoostClassifier",
+        {"thread_count": 1, "verbose": False, "allow_writing_files": False},
+    ),
+    "categorical-nb": Outsider("sklearn.naive_bayes.CategoricalNB", {}, "codes"),
 }
 
 ENCODINGS = ("native", "binned", "codes", "frame")
@@ -80,73 +97,77 @@ class Contender:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.use, str):
-            if not all(hasattr(self.use, method) for method in METHODS):
-                raise ConfigurationError(
-                    f"classifier {self.name!r} is a {type(self.use).__name__}, which has no "
-                    "predict_proba. Give a text, or a classifier as scikit-learn has them."
-                )
-            if self.options:
-                raise ConfigurationError(
-                    f"classifier {self.name!r}: options go with a text. Set the estimator's own."
-                )
-            return
-        if self.is_pair:
-            for side in split_pair(self.use):
+        if self.pair is not None:
+            for side in self.pair:
                 parse_call(side)
                 if _CHECKPOINT.search(side):
-                    raise ConfigurationError(
-                        f"classifier {self.use!r}: a checkpoint is the file of one fit, and a "
-                        "comparison makes many. Leave it out; the run file resumes a comparison."
+                    self._refuse(
+                        ": a checkpoint is the file of one fit, and a comparison makes many. "
+                        "Leave it out; the run file resumes a comparison."
                     )
             strange = [name for name in self.options if name not in OPTIONS]
             if strange:
-                raise ConfigurationError(
-                    f"classifier {self.use!r}: option {strange[0]!r} is not allowed here. "
-                    f"Allowed: {', '.join(OPTIONS)}."
+                self._refuse(
+                    f": option {strange[0]!r} is not allowed here. Allowed: {', '.join(OPTIONS)}."
                 )
-            return
-        path, _ = parse_call(self._expanded.rpartition("@")[0])
-        if "." not in path:
-            raise ConfigurationError(
-                f"classifier {self.use!r} is not known. Allowed: structure/parameters, an import "
-                f"path such as sklearn.svm.SVC, or one of {', '.join(ALIASES)}."
+        elif self.outsider is not None:
+            if "." not in self.outsider.path:
+                self._refuse(
+                    " is not known. Allowed: structure/parameters, an import path such as "
+                    f"sklearn.svm.SVC, or one of {', '.join(ALIASES)}."
+                )
+            if self.encoding not in ENCODINGS:
+                self._refuse(
+                    f": encoding {self.encoding!r} is not known. Allowed: {', '.join(ENCODINGS)}."
+                )
+            if self.options:
+                self._refuse(": write options in brackets after the import path.")
+        elif not all(hasattr(self.use, method) for method in METHODS):
+            self._refuse(
+                f" is a {type(self.use).__name__}, which has no predict_proba. "
+                "Give a text, or a classifier as scikit-learn has them."
             )
-        if self.encoding not in ENCODINGS:
-            raise ConfigurationError(
-                f"classifier {self.use!r}: encoding {self.encoding!r} is not known. "
-                f"Allowed: {', '.join(ENCODINGS)}."
-            )
-        if self.options:
-            raise ConfigurationError(
-                f"classifier {self.use!r}: write options in brackets after the import path."
-            )
+        elif self.options:
+            self._refuse(": options go with a text. Set the estimator's own.")
+
+    def _refuse(self, why: str) -> NoReturn:
+        called = self.use if isinstance(self.use, str) else self.name
+        raise ConfigurationError(f"classifier {called!r}{why}")
 
     @classmethod
     def of(cls, use: Any, name: str | None = None) -> Contender:
         """Make one from a text or an estimator, which is also its name unless one is given."""
         return cls(name or (use if isinstance(use, str) else _text_of(use)), use)
 
-    @property
-    def is_pair(self) -> bool:
-        """Whether it is a Tanager pair rather than an estimator, an import path or an alias."""
-        return isinstance(self.use, str) and len(split_outside(self.use, "/")) == 2
+    @cached_property
+    def pair(self) -> tuple[str, str] | None:
+        """Structure and parameters of a Tanager pair, None for anything else."""
+        sides = split_outside(self.use, "/") if isinstance(self.use, str) else []
+        return (sides[0], sides[1]) if len(sides) == 2 else None
+
+    @cached_property
+    def outsider(self) -> Outsider | None:
+        """What an import path or an alias means; None for a Tanager pair or an estimator."""
+        if self.pair is not None or not isinstance(self.use, str):
+            return None
+        text, *encoding = split_outside(self.use, "@")
+        path, options = parse_call(text)
+        known = ALIASES.get(path, Outsider(path, {}))
+        seen_as = encoding[0] if encoding else known.encoding
+        return Outsider(known.path, {**known.options, **options}, seen_as)
 
     @property
     def is_ours(self) -> bool:
         """Whether it is a classifier of Tanager's."""
         from tanager.classifiers import BayesNetClassifier
 
-        return self.is_pair or isinstance(self.use, BayesNetClassifier)
+        return self.pair is not None or isinstance(self.use, BayesNetClassifier)
 
     @property
     def imports(self) -> str | None:
         """What is imported by name, or None for a Tanager pair, an alias or an estimator."""
-        if not isinstance(self.use, str) or self.is_pair:
-            return None
-        if re.split(r"[(@]", self.use)[0] in ALIASES:
-            return None
-        return parse_call(self._expanded.rpartition("@")[0])[0]
+        aliased = isinstance(self.use, str) and re.split(r"[(@]", self.use)[0] in ALIASES
+        return None if aliased or self.outsider is None else self.outsider.path
 
     @property
     def takes_signs(self) -> bool:
@@ -156,22 +177,13 @@ class Contender:
 
         if not self.is_ours:
             return False
-        sides = split_pair(self.use) if self.is_pair else (self.use.structure, self.use.parameters)
+        sides = self.pair or (self.use.structure, self.use.parameters)
         return isinstance(resolve_pair(*sides)[1], GroupedLearner)
 
     @property
-    def encoding(self) -> str:
-        """How another's classifier sees the table."""
-        return self._expanded.rpartition("@")[2]
-
-    @property
-    def _expanded(self) -> str:
-        text, *encoding = split_outside(self.use, "@")
-        alias, bracket, rest = text.partition("(")
-        if alias not in ALIASES:
-            return f"{text}@{encoding[0] if encoding else 'native'}"
-        meant, _, usual = ALIASES[alias].rpartition("@")
-        return f"{_merge_options(meant, bracket + rest)}@{encoding[0] if encoding else usual}"
+    def encoding(self) -> str | None:
+        """How another's classifier sees the table, if a text says what it is."""
+        return self.outsider and self.outsider.encoding
 
     @property
     def text(self) -> str:
@@ -191,14 +203,10 @@ class Contender:
         A package that is not installed is left to the cells: the other
         classifiers' results stand without it.
         """
-        if not isinstance(self.use, str):
-            return
-        if self.is_pair:
+        if self.pair is not None:
             self._build_pair("auto", {})
-            return
-        path, _ = parse_call(self._expanded.rpartition("@")[0])
-        if importlib.util.find_spec(path.partition(".")[0]) is not None:
-            self._build_imported("auto", {})
+        elif self.outsider is not None and importlib.util.find_spec(self.outsider.package):
+            self._import(self.outsider)
 
     def build(
         self, seed: int, bins: str | int = "auto", columns: Mapping[str, Any] | None = None
@@ -209,11 +217,16 @@ class Contender:
         "auto" each Tanager classifier cuts as it would alone. `columns` are the options of
         `BayesNetClassifier` that say what the table's columns are.
         """
-        if not isinstance(self.use, str):
-            estimator = self._build_given(columns or {})
+        from tanager.evaluation.encoding import Encoded
+
+        known = dict(columns or {})
+        if self.pair is not None:
+            estimator = self._build_pair(bins, known)
+        elif self.outsider is not None:
+            cut = BINS if bins == "auto" else bins
+            estimator = Encoded(self._import(self.outsider), self.outsider.encoding, cut, known)
         else:
-            make = self._build_pair if self.is_pair else self._build_imported
-            estimator = make(bins, columns or {})
+            estimator = self._build_given(known)
         unset = {
             key: seed
             for key, value in estimator.get_params().items()
@@ -221,7 +234,7 @@ class Contender:
         }
         return estimator.set_params(**unset)
 
-    def _build_given(self, columns: Mapping[str, Any]) -> Any:
+    def _build_given(self, columns: dict[str, Any]) -> Any:
         from sklearn.base import clone
 
         from tanager.evaluation.encoding import Encoded
@@ -235,53 +248,31 @@ class Contender:
             unsaid = {k: v for k, v in columns.items() if said[k] == usual[k]}
             return estimator.set_params(**unsaid)
         encoding = "frame" if _reads_frames(estimator) else "native"
-        return Encoded(estimator, encoding, BINS, dict(columns))
+        return Encoded(estimator, encoding, BINS, columns)
 
     def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         from tanager.classifiers import BayesNetClassifier
         from tanager.parameters.registry import resolve_pair
 
-        structure, parameters = resolve_pair(*split_pair(self.use))
+        assert self.pair is not None
         options = {"bins": bins, **columns, **self.options}
-        return BayesNetClassifier(structure, parameters, **options)
+        return BayesNetClassifier(*resolve_pair(*self.pair), **options)
 
-    def _build_imported(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
-        from tanager.evaluation.encoding import Encoded
-
-        text, _, encoding = self._expanded.rpartition("@")
-        path, options = parse_call(text)
-        module, _, name = path.rpartition(".")
+    def _import(self, outsider: Outsider) -> Any:
+        """Return another's classifier with its options."""
+        module, _, name = outsider.path.rpartition(".")
         try:
             factory = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
-            package = path.partition(".")[0]
-            absent = importlib.util.find_spec(package) is None
-            hint = f"Install it: pip install {package}" if absent else "Check the name"
-            raise ConfigurationError(
-                f"classifier {self.use!r}: cannot import {path!r} ({error}). {hint}."
-            ) from error
+            absent = importlib.util.find_spec(outsider.package) is None
+            hint = f"Install it: pip install {outsider.package}" if absent else "Check the name"
+            self._refuse(f": cannot import {outsider.path!r} ({error}). {hint}.")
         if not all(hasattr(factory, method) for method in METHODS):
-            raise ConfigurationError(
-                f"classifier {self.use!r}: {path!r} is not a classifier with predict_proba."
-            )
+            self._refuse(f": {outsider.path!r} is not a classifier with predict_proba.")
         try:
-            estimator = factory(**options)
+            return factory(**outsider.options)
         except TypeError as error:
-            raise ConfigurationError(f"classifier {self.use!r}: {error}.") from error
-        return Encoded(estimator, encoding, BINS if bins == "auto" else bins, dict(columns))
-
-
-def split_pair(text: str) -> tuple[str, str]:
-    """Separate structure and parameters at the slash outside brackets and quotes."""
-    structure, parameters = split_outside(text, "/")
-    return structure, parameters
-
-
-def _merge_options(text: str, brackets: str) -> str:
-    """Let the options written after an alias override the alias's own."""
-    path, options = parse_call(text)
-    _, given = parse_call(f"f{brackets}")
-    return f"{path}({', '.join(f'{k}={v!r}' for k, v in {**options, **given}.items())})"
+            self._refuse(f": {error}.")
 
 
 def _reads_frames(estimator: Any) -> bool:
