@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
-from tanager.evaluation.metrics import DEFAULT_METRICS
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.sources.text import TextStyle
 
@@ -28,7 +27,52 @@ MAX_ENTRIES = 10_000  # datasets or classifiers
 _PART = r"(?:[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*')"
 _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-])(?:{_PART}[ \t]*\.[ \t]*){{{MAX_KEY_PARTS}}}")
 
-_SCALARS = {"text": str, "a whole number": int, "a number": float, "true or false": bool}
+
+def _is_list(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(type(item) is kind for item in value)
+
+
+Kinds = Mapping[str, str]  # of each key that a table may have, one of those below
+
+TEXT, WHOLE, TABLE = "text", "a whole number", "a table of keys and values"
+TEXTS, TEXT_OR_TABLE = "a list of texts", "text or a table of keys and values"
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    TEXT: lambda value: type(value) is str,
+    WHOLE: lambda value: type(value) is int,
+    "a number": lambda value: type(value) in (int, float),
+    "true or false": lambda value: type(value) is bool,
+    "text or a whole number": lambda value: type(value) in (str, int),
+    TEXTS: lambda value: _is_list(value, str),
+    "a list of whole numbers": lambda value: _is_list(value, int),
+    TABLE: lambda value: isinstance(value, dict),
+    TEXT_OR_TABLE: lambda value: isinstance(value, str | dict),
+    "a list of texts, or a table by name": lambda v: isinstance(v, dict) or _is_list(v, str),
+}
+_EXPERIMENT: Kinds = {
+    "name": TEXT,
+    "seed": WHOLE,
+    "bins": "text or a whole number",
+    "metrics": TEXTS,
+    "keep": TEXTS,
+    "protocol": TABLE,
+    "datasets": "a list of texts, or a table by name",
+    "classifiers": "a list of texts, or a table by name",
+}
+_STYLE: Kinds = {
+    "na_values": TEXTS,
+    "encoding": TEXT,
+    "decimal": TEXT,
+    "header": "true or false",
+}
+_DATASET: Kinds = {
+    **dict.fromkeys(("categorical", "dates", "drop", "monotonic", "ordered"), TEXTS),
+    "path": TEXT,
+    "target": TEXT,
+    "train_rows": WHOLE,
+    **_STYLE,
+}
+_CURVE: Kinds = {"sizes": "a list of whole numbers", "rounds": WHOLE, "test_share": "a number"}
+_FOLDS: Kinds = {"rounds": WHOLE, "folds": WHOLE, "stratified": "true or false"}
 
 
 def read_experiment_file(
@@ -36,22 +80,19 @@ def read_experiment_file(
 ) -> dict[str, Any]:
     """Return the arguments of `Experiment` that a TOML file declares, as its `from_toml`."""
     file = Path(path)
-    content = _Keys(_parse(file), file.name)
-    content.refuse_unknown(
-        "name", "seed", "bins", "metrics", "keep", "protocol", "datasets", "classifiers"
-    )
-    bins = content.values.get("bins", "auto")
-    if type(bins) not in (str, int):
-        content.refuse("bins", bins, "text or a whole number")
+    found = _checked(_parse(file), _EXPERIMENT, file.name)
+    for key in ("datasets", "classifiers"):
+        n_entries = len(found.setdefault(key, ()))
+        if n_entries > MAX_ENTRIES:
+            raise ConfigurationError(
+                f"{file.name}: {key} has {n_entries:,} entries. Allowed: {MAX_ENTRIES:,}."
+            )
     return {
-        "datasets": _datasets(content, file, data),
-        "classifiers": _contenders(content, allow_imports=allow_imports),
-        "protocol": _protocol(content.table("protocol")),
-        "metrics": content.array("metrics", tuple(DEFAULT_METRICS)),
-        "seed": content.scalar("seed", "a whole number", 0),
-        "bins": bins,
-        "name": content.scalar("name", "text", file.stem),
-        "keep": content.array("keep"),
+        "name": file.stem,
+        **found,
+        "protocol": _protocol(found.get("protocol", {}), f"{file.name}, [protocol]"),
+        "datasets": _datasets(found["datasets"], file, data),
+        "classifiers": _contenders(found["classifiers"], file, allow_imports=allow_imports),
     }
 
 
@@ -102,147 +143,82 @@ def _depth(content: Any) -> int:
     return deepest
 
 
-class _Keys:
-    """A table of the file: hands out values of the type that a key asks for.
+def _checked(values: Mapping[str, Any], kinds: Kinds, where: str) -> dict[str, Any]:
+    """Return a table whose keys are known and whose values are of their kinds; lists as tuples.
 
     `where` is the file's name and the table's, as messages give it.
     """
-
-    def __init__(self, values: Mapping[str, Any], where: str) -> None:
-        self.values = values
-        self.where = where
-
-    def refuse(self, key: str, value: Any, allowed: str) -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
-        raise ConfigurationError(f"{self.where}: {key} is {shown}. Allowed: {allowed}.")
-
-    def refuse_unknown(self, *allowed: str) -> None:
-        for key in self.values:
-            if key not in allowed:
-                raise ConfigurationError(
-                    f"{self.where}: {key!r} is not known. Allowed: {', '.join(sorted(allowed))}."
-                )
-
-    def scalar(self, key: str, kind: str, default: Any) -> Any:
-        """Return one value; `kind` is a key of `_SCALARS`."""
-        if key not in self.values:
-            return default
-        value = self.values[key]
-        if kind == "a number" and type(value) is int:
-            return float(value)
-        if type(value) is not _SCALARS[kind]:
-            self.refuse(key, value, kind)
-        return value
-
-    def array(self, key: str, default: tuple[Any, ...] = (), kind: type = str) -> tuple[Any, ...]:
-        """Return a list of texts, or of whole numbers."""
-        value = self.values.get(key, list(default))
-        if not isinstance(value, list) or any(type(item) is not kind for item in value):
-            allowed = "texts" if kind is str else "whole numbers"
-            self.refuse(key, value, f"a list of {allowed}")
-        return tuple(value)
-
-    def table(self, key: str) -> _Keys:
-        value = self.values.get(key, {})
-        if not isinstance(value, dict):
-            self.refuse(key, value, "a table of keys and values")
-        return _Keys(value, f"{self.where}, [{key}]")
-
-    def entries(self, key: str, allowed: str) -> Any:
-        """Return a list of texts, or a table whose values are texts or tables."""
-        value = self.values.get(key, [])
-        if not isinstance(value, dict | list):
-            self.refuse(key, value, allowed)
-        if len(value) > MAX_ENTRIES:
+    for key, value in values.items():
+        if key not in kinds:
             raise ConfigurationError(
-                f"{self.where}: {key} has {len(value):,} entries. Allowed: {MAX_ENTRIES:,}."
+                f"{where}: {key!r} is not known. Allowed: {', '.join(sorted(kinds))}."
             )
-        if isinstance(value, list):
-            return self.array(key)
-        return self.table(key)
+        if not _KINDS[kinds[key]](value):
+            _refuse(key, value, kinds[key], where)
+    return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
 
 
-def _datasets(content: _Keys, file: Path, data: str | Path | None) -> list[Dataset]:
-    entry = content.entries("datasets", "a list of names, or a table of paths by name")
-    if isinstance(entry, tuple):
-        return [find_dataset(name, data_folder(data)) for name in entry]
-    return [_dataset(entry, name, file, data) for name in entry.values]
+def _refuse(key: str, value: Any, allowed: str, where: str) -> NoReturn:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    raise ConfigurationError(f"{where}: {key} is {shown}. Allowed: {allowed}.")
 
 
-def _dataset(entry: _Keys, name: str, file: Path, data: str | Path | None) -> Dataset:
-    if isinstance(entry.values[name], str):
-        return Dataset(name, file.parent / entry.values[name])
-    facts = entry.table(name)
-    columns = ("categorical", "dates", "drop", "monotonic", "ordered", "target")
-    reading = ("decimal", "encoding", "header", "na_values", "path", "train_rows")
-    facts.refuse_unknown(*columns, *reading)
-    path = facts.scalar("path", "text", None)
+def _protocol(given: Mapping[str, Any], where: str) -> Protocol:
+    if "sizes" in given:
+        return LearningCurve(**_checked(given, _CURVE, where))
+    return CrossValidation(**_checked(given, _FOLDS, where))
+
+
+def _datasets(given: Any, file: Path, data: str | Path | None) -> list[Dataset]:
+    if isinstance(given, tuple):
+        return [find_dataset(name, data_folder(data)) for name in given]
+    where = f"{file.name}, [datasets]"
+    entries = _checked(given, dict.fromkeys(given, TEXT_OR_TABLE), where)
+    return [_dataset(name, entry, where, file, data) for name, entry in entries.items()]
+
+
+def _dataset(name: str, entry: Any, where: str, file: Path, data: str | Path | None) -> Dataset:
+    if isinstance(entry, str):
+        return Dataset(name, file.parent / entry)
+    facts = _checked(entry, _DATASET, f"{where}, [{name}]")
+    path = facts.pop("path", None)
+    style = TextStyle(**{key: facts.pop(key) for key in _STYLE if key in facts})
     if path is None:
         base = find_dataset(name, data_folder(data))
     else:
         base = Dataset(name, file.parent / path)
-    said: dict[str, Any] = {
-        key: facts.array(key) for key in ("categorical", "dates", "ordered", "monotonic")
-    }
-    return replace(
-        base,
-        target=facts.scalar("target", "text", base.target),
-        drop=facts.array("drop", base.drop),
-        train_rows=facts.scalar("train_rows", "a whole number", base.train_rows),
-        style=TextStyle(
-            facts.array("na_values"),
-            facts.scalar("encoding", "text", "utf-8"),
-            facts.scalar("decimal", "text", "."),
-            facts.scalar("header", "true or false", None),
-        ),
-        **said,
-    )
+    return replace(base, style=style, **facts)
 
 
-def _protocol(entry: _Keys) -> Protocol:
-    if "sizes" in entry.values:
-        entry.refuse_unknown("sizes", "rounds", "test_share")
-        return LearningCurve(
-            entry.array("sizes", kind=int),
-            entry.scalar("rounds", "a whole number", LearningCurve.rounds),
-            entry.scalar("test_share", "a number", LearningCurve.test_share),
-        )
-    entry.refuse_unknown("rounds", "folds", "stratified")
-    return CrossValidation(
-        entry.scalar("rounds", "a whole number", CrossValidation.rounds),
-        entry.scalar("folds", "a whole number", CrossValidation.folds),
-        stratified=entry.scalar("stratified", "true or false", CrossValidation.stratified),
-    )
-
-
-def _contenders(content: _Keys, *, allow_imports: bool) -> list[Contender]:
-    entry = content.entries("classifiers", "a list of texts, or a table of texts by name")
-    if isinstance(entry, tuple):
-        found = [Contender.of(use) for use in entry]
+def _contenders(given: Any, file: Path, *, allow_imports: bool) -> list[Contender]:
+    if isinstance(given, tuple):
+        found = [Contender.of(use) for use in given]
     else:
-        found = [_contender(entry, name) for name in entry.values]
+        where = f"{file.name}, [classifiers]"
+        entries = _checked(given, dict.fromkeys(given, TEXT_OR_TABLE), where)
+        found = [_contender(name, entry, where) for name, entry in entries.items()]
     for contender in found:
         if contender.imports is not None and not allow_imports:
             raise ConfigurationError(
-                f"{content.where}: classifier {contender.use[:80]!r} would import and run "
+                f"{file.name}: classifier {contender.use[:80]!r} would import and run "
                 f"{contender.imports[:80]!r}. If you trust the file, allow it with "
                 "--allow-imports, or Experiment.from_toml(path, allow_imports=True)."
             )
     return found
 
 
-def _contender(entry: _Keys, name: str) -> Contender:
-    if isinstance(entry.values[name], str):
-        return Contender(name, entry.values[name])
-    facts = entry.table(name)
-    use = facts.scalar("use", "text", None)
-    if use is None:
-        raise ConfigurationError(f"{entry.where}: classifier {name!r} does not say what to `use`.")
-    options = {key: value for key, value in facts.values.items() if key != "use"}
+def _contender(name: str, entry: Any, where: str) -> Contender:
+    if isinstance(entry, str):
+        return Contender(name, entry)
+    options, where = dict(entry), f"{where}, [{name}]"
+    if "use" not in options:
+        raise ConfigurationError(f"{where}: classifier {name!r} does not say what to `use`.")
+    use = _checked({"use": options.pop("use")}, {"use": TEXT}, where)["use"]
     for key, value in options.items():
         if not _is_plain(value):
-            facts.refuse(key, value, "texts, numbers, true or false, and lists and tables of them")
+            allowed = "texts, numbers, true or false, and lists and tables of them"
+            _refuse(key, value, allowed, where)
     return Contender(name, use, options)
 
 
