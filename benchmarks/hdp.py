@@ -74,7 +74,8 @@ class Adult:
     def loss(self, table: FamilyTable, child: int, parents: tuple[int, ...]) -> float:
         """Return the held-out log-loss of a family's table."""
         out = np.zeros((self.test.shape[0], 2))
-        table.add_terms(self.held_out, self.arities, np.array([*parents, child]), out)
+        arities = self.rows.domain.arities
+        table.add_terms(self.held_out, arities, np.array([*parents, child]), out)
         return float(-out[np.arange(self.test.shape[0]), self.test[:, N_FEATURES]].mean())
 
 

@@ -55,7 +55,8 @@ def rays() -> tuple[str, BayesNetClassifier, pa.Table, np.ndarray]:
 
     example = load_example()
     order = np.random.default_rng(0).permutation(example.table.num_rows)
-    train, test = order[:12_000], order[12_000:]
+    n_train = min(12_000, 2 * len(order) // 3)
+    train, test = order[:n_train], order[n_train:]
     clf = BayesNetClassifier().fit(example.table.take(train), example.labels[train])
     title = f"{example.title}: the default, {example.table.num_columns} numbers of 255 intervals"
     return title, clf, example.table.take(test), example.labels[test]

@@ -146,7 +146,7 @@ equally good, not equal.
   row's index: that needs no array and no look at the content, costs nothing on data of any size,
   and lets two equal rows fall into different folds, as independent rows should. So for learners
   with folds, the default among them, the order of the rows is part of the seed. Folds by content
-  would take it out, but need to know all other rows ([measured](fold-hash.md)).
+  would take it out, but need to know all other rows.
 - *Columns in another order.* Where features tie, the name decides and not the column: for the root
   of a TAN ([measured](tan-root.md)), the order of a kDB, in which all features that say no more
   than chance tie, and the k-tree of the default. The greedy, the random and the differentiable
