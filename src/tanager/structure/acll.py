@@ -199,7 +199,7 @@ class ACLL(StructureLearner):
         record["beta"] = beta
         families = float(alone.sum() + sum(gains[edge] for edge in edges))
         record["score"] = families + _prior_score(counts.classes, beta, floor)
-        return Structure.from_parents(domain.names, [(int(p),) if p >= 0 else () for p in parents])
+        return Structure.from_tree(domain.names, parents)
 
 
 class FamilyWeights(NamedTuple):

@@ -97,9 +97,7 @@ class Greedy(StructureLearner):
         context.record("structure").update(
             score=joint.mean_score, edges=climb.n_edges, families_scored=climb.n_scored
         )
-        return Structure.from_parents(
-            counts.domain.names, [() if p < 0 else (int(p),) for p in climb.parents]
-        )
+        return Structure.from_tree(counts.domain.names, climb.parents)
 
 
 def _nearest(information: Floats, most: int | None) -> NDArray[np.bool_]:

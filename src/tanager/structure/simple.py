@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError, listed
 from tanager.structure.arborescence import maximum_branching
@@ -57,20 +59,16 @@ class RandomTree(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Draw the tree."""
-        context = plan.context
-        names = counts.domain.names
-        generator = context.generator(STREAM)
-        order = generator.permutation(len(names)).tolist()
-        parents: list[tuple[int, ...]] = [()] * len(names)
+        names, generator = counts.domain.names, plan.context.generator(STREAM)
+        order = generator.permutation(len(names))
         if plan.limits is not None:
             plan.limits.check_learner(1, "RandomTree")
             drawn = generator.random((len(names), len(names)))
-            found = maximum_branching(drawn, plan.limits)
-            return Structure.from_parents(names, [() if p < 0 else (int(p),) for p in found])
-        for place, feature in enumerate(order):
-            if place:
-                parents[feature] = (order[int(generator.integers(place))],)
-        return Structure.from_parents(names, parents)
+            return Structure.from_tree(names, maximum_branching(drawn, plan.limits))
+        parents = np.full(len(names), -1, np.int64)
+        for place, feature in enumerate(order[1:], 1):
+            parents[feature] = order[generator.integers(place)]
+        return Structure.from_tree(names, parents)
 
 
 @dataclass(eq=False, repr=False)

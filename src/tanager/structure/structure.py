@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -156,6 +156,11 @@ class Structure:
         """Build the structure that keeps every feature, from each one's parents."""
         ordered = tuple(tuple(int(p) for p in ps) for ps in parents)
         return cls(tuple(names), tuple(range(len(names))), ordered)
+
+    @classmethod
+    def from_tree(cls, names: Sequence[str], parents: Iterable[int]) -> Structure:
+        """Build the structure in which each feature has one parent, or none where that is -1."""
+        return cls.from_parents(names, [() if p < 0 else (p,) for p in parents])
 
     @cached_property
     def features(self) -> tuple[str, ...]:

@@ -97,9 +97,7 @@ class TAN(StructureLearner):
         if adjusted and plan.limits is None:
             parents = np.where(edges > 0, parents, -1)
         context.record("structure")["tree_weight"] = float(sum(edges[parents >= 0]))
-        return Structure.from_parents(
-            counts.domain.names, [() if p < 0 else (int(p),) for p in parents]
-        )
+        return Structure.from_tree(counts.domain.names, parents)
 
     def _branching(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from math import isqrt, prod
 from typing import NamedTuple
 
@@ -192,17 +193,14 @@ def _given(
 
 
 def _require_ordering(chosen: list[list[int]], names: Sequence[str]) -> None:
-    waiting = {i: set(parents) for i, parents in enumerate(chosen)}
-    while waiting:
-        ready = [i for i, parents in waiting.items() if not parents & waiting.keys()]
-        if not ready:
-            some = ", ".join(repr(names[i]) for i in list(waiting)[:8])
-            raise ConfigurationError(
-                f"No ordering of the features admits these candidates: a cycle among {some}. "
-                "Hint: ordering='free' allows any candidates and still returns no cycle."
-            )
-        for i in ready:
-            del waiting[i]
+    try:
+        TopologicalSorter(dict(enumerate(chosen))).prepare()
+    except CycleError as error:
+        some = ", ".join(repr(names[i]) for i in error.args[1][1:9])
+        raise ConfigurationError(
+            f"No ordering of the features admits these candidates: a cycle among {some}. "
+            "Hint: ordering='free' allows any candidates and still returns no cycle."
+        ) from None
 
 
 Parents = tuple[int, ...]
@@ -222,7 +220,9 @@ class CandidateFamilies(NamedTuple):
         for i, slots in enumerate(self.parents):
             for s, parents in enumerate(slots):
                 members[i, s, : len(parents)] = parents
-        return KTreeSampler(members, self.slots.n_slots, np.array(_order(self.parents), np.int64))
+        above = {i: {p for slot in slots for p in slot} for i, slots in enumerate(self.parents)}
+        order = np.array(list(TopologicalSorter(above).static_order()), np.int64)
+        return KTreeSampler(members, self.slots.n_slots, order)
 
 
 def families_of(
@@ -271,15 +271,3 @@ def _cliques(
         ]
         found += [clique for clique, _ in layer]
     return found
-
-
-def _order(parents: Sequence[Sequence[Parents]]) -> list[int]:
-    """Return the features, each after all that its slots name."""
-    waiting = {i: {j for p in slots for j in p} for i, slots in enumerate(parents)}
-    order: list[int] = []
-    while waiting:
-        ready = [i for i, needed in waiting.items() if not needed & waiting.keys()]
-        order += ready
-        for i in ready:
-            del waiting[i]
-    return order
