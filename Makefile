@@ -63,8 +63,9 @@ peers: setup  ## read exported networks with pgmpy and pyAgrum
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'
 	$(BIN)/python -m pytest -m peers tests
 
-bench: setup  ## measure time, memory and score, one benchmark after the other
-	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
+BENCH ?= quick
+bench: setup  ## measure for a few minutes; BENCH=speed, quality, papers or names; BENCH= lists them
+	@$(BIN)/python -m benchmarks $(BENCH)
 
 HOURS   ?= 0
 MINUTES ?= $(shell echo $$(( $(HOURS) * 60 )))

@@ -1,8 +1,8 @@
 """Approximate conditional log-likelihood beside Carvalho, Adão and Mateus (2013).
 
-    python benchmarks/acll.py time            # the structure's CPU time beside the plain TAN's
-    python benchmarks/acll.py likelihood      # conditional log-likelihood, Wilcoxon signed-rank
-    python benchmarks/acll.py --write         # the page of all that was measured
+    python -m benchmarks.acll time            # the structure's CPU time beside the plain TAN's
+    python -m benchmarks.acll likelihood      # conditional log-likelihood, Wilcoxon signed-rank
+    python -m benchmarks.acll --write         # the page of all that was measured
 
 Numbers are kept in docs/measurements/acll.json. Data: ../shared/data.
 """
@@ -11,24 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 from scipy.stats import wilcoxon
 from sklearn.model_selection import KFold
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.measuring import MEASUREMENTS, cpu_seconds, machine, markdown  # noqa: E402
-from benchmarks.order_based import DATA, MOST_ROWS, SKIPPED, read  # noqa: E402
-from tanager import BayesNetClassifier  # noqa: E402
-from tanager.codes import learn_codebook  # noqa: E402
-from tanager.counts import Counts  # noqa: E402
-from tanager.engines import FitContext  # noqa: E402
-from tanager.parameters import ACLLParameters, MEstimate  # noqa: E402
-from tanager.structure import ACLL, TAN, FitPlan  # noqa: E402
+from benchmarks.measuring import MEASUREMENTS, cpu_seconds, machine, markdown
+from benchmarks.order_based import DATA, MOST_ROWS, SKIPPED, read
+from tanager import BayesNetClassifier
+from tanager.codes import learn_codebook
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.parameters import ACLLParameters, MEstimate
+from tanager.structure import ACLL, TAN, FitPlan
 
 STORE = MEASUREMENTS / "acll.json"
 SMOOTH = MEstimate(m=5.0)
@@ -106,7 +101,7 @@ def keep(store: dict) -> None:
 def page(store: dict) -> str:
     parts = [
         "# The approximate conditional log-likelihood",
-        f"Made by `python benchmarks/acll.py --write`. {machine()}.",
+        f"Made by `python -m benchmarks.acll --write`. {machine()}.",
     ]
     if "time" in store:
         rows = [

@@ -1,6 +1,6 @@
 """Information adjusted for chance against the plug-in estimate, as the score of edges.
 
-    python benchmarks/adjusted_information.py --data FOLDER [--write]
+    python -m benchmarks.adjusted_information --data FOLDER [--write]
 
 Log-loss of TAN and kDB-2 with HDP tables under both, two-fold cross-validation on the
 tables of up to MOST rows; and on 4,000 rows of Adult with columns that tell nothing.

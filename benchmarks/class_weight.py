@@ -1,6 +1,6 @@
 """Class weights on the prior against class weights on the rows, over ten imbalanced tables.
 
-    python benchmarks/class_weight.py --data FOLDER [--write]
+    python -m benchmarks.class_weight --data FOLDER [--write]
 
 Each table is a real one, made imbalanced: one class against the rest, and of that class
 so many rows kept as make two in a hundred (at least twenty). Two-fold

@@ -1,7 +1,7 @@
 """Tables whose counts are many: many classes, many values, many features.
 
-    python benchmarks/cliffs.py                 every case
-    python benchmarks/cliffs.py --only classes  one of them
+    python -m benchmarks.cliffs                 every case
+    python -m benchmarks.cliffs --only classes  one of them
 
 Each case runs in a process of its own, which reports its CPU time and its peak
 memory, and is stopped after --minutes of CPU time or past --gigabytes.

@@ -1,9 +1,9 @@
 """Dask: one worker against two, what a pass costs, and what goes wrong around a fit.
 
-    python benchmarks/cluster.py workers --rows 1000000   one worker process against two
-    python benchmarks/cluster.py passes                   what an empty pass costs
-    python benchmarks/cluster.py kills --fits 20          a worker killed in every fit
-    python benchmarks/cluster.py faults                   a lost scheduler, Ctrl-C, short memory
+    python -m benchmarks.cluster workers --rows 1000000   one worker process against two
+    python -m benchmarks.cluster passes                   what an empty pass costs
+    python -m benchmarks.cluster kills --fits 20          a worker killed in every fit
+    python -m benchmarks.cluster faults                   a lost scheduler, Ctrl-C, short memory
 
 Tables are made in --folder, once.
 """

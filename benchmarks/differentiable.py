@@ -1,10 +1,10 @@
 """Differentiable structure learning beside table 1 of Roth and Pernkopf (2020), and its speed.
 
-    python benchmarks/differentiable.py speed              # CPU time of an epoch, memory
-    python benchmarks/differentiable.py options starts lengths  # on held-out rows
-    python benchmarks/differentiable.py images             # closed-form tables on mnist
-    python benchmarks/differentiable.py letter satimage usps mnist14 mnist14-smooth
-    python benchmarks/differentiable.py --write             # docs/measurements/differentiable.md
+    python -m benchmarks.differentiable speed              # CPU time of an epoch, memory
+    python -m benchmarks.differentiable options starts lengths  # on held-out rows
+    python -m benchmarks.differentiable images             # closed-form tables on mnist
+    python -m benchmarks.differentiable letter satimage usps mnist14 mnist14-smooth
+    python -m benchmarks.differentiable --write             # docs/measurements/differentiable.md
 
 Every configuration is chosen on held-out training rows, never on test rows;
 the paper's numbers are the least test error over hundreds of configurations.

@@ -1,6 +1,6 @@
 """Defaults of `differentiable` with `hybrid`, chosen by validation, and win-draw-loss of them.
 
-    python benchmarks/differentiable_defaults.py --write   # docs/measurements/...
+    python -m benchmarks.differentiable_defaults --write   # docs/measurements/...
 
 For a user who will not tune. Each table (at most 1,500 rows of it, drawn at
 random) is split in two halves that take turns as training rows. On each half a
@@ -234,7 +234,7 @@ def write() -> None:
     validation, tables = store["validation"], store["results"]
     sections = [
         "# Defaults of differentiable structure learning",
-        "Written by `python benchmarks/differentiable_defaults.py --write`. "
+        "Written by `python -m benchmarks.differentiable_defaults --write`. "
         + " ".join(__doc__.split("\n\n")[2].split()),
         f"Ranks of the configurations on held-out training rows ({len(validation)} tables, 1 is "
         "best). *Random start*: `init='random'`; all others `init='generative'`. *Shared*: "

@@ -60,7 +60,7 @@ def errors(kept: dict[str, Any]) -> list[str]:
     shared = entries(kept)[0][2]["training"]
     training = ", ".join(f"`{name}={value}`" for name, value in shared.items())
     text = (
-        "Written by `python benchmarks/differentiable.py --write`. Test error in per cent, mean ± "
+        "Written by `python -m benchmarks.differentiable --write`. Test error in per cent, mean ± "
         "standard deviation over five seeds (satimage: over the five folds, each with a seed of "
         "its own). Held-out training rows choose the configuration: first one of four dropouts, "
         "then one of three losses; for searched structures also whether the tables learned with "

@@ -1,6 +1,6 @@
 """How fast the three parameterisations fall: tables 5 and 6 and figures 15 to 17 of Zaidi et al.
 
-python benchmarks/discriminative_convergence.py --data FOLDER [--max-rows N] [--write]
+python -m benchmarks.discriminative_convergence --data FOLDER [--max-rows N] [--write]
 """
 
 from __future__ import annotations

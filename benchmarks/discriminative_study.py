@@ -1,6 +1,6 @@
 """Discriminative parameters under cross-validation: what to choose, and against whom.
 
-    python benchmarks/discriminative_study.py --data FOLDER --run FILE [--twins FILE]
+    python -m benchmarks.discriminative_study --data FOLDER --run FILE [--twins FILE]
         [--max-rows N] [--write]
 
 The run files survive a kill: the same command goes on where it was. `--twins` adds

@@ -1,6 +1,6 @@
 """Drift: false alarms on unchanged halves of ten tables, and 20 kinds of change found.
 
-    python benchmarks/drift.py [--write] [--splits N] [table ...]
+    python -m benchmarks.drift [--write] [--splits N] [table ...]
 
 A model is fitted to a random half of a table (at most 2,000 rows) and compared with the other
 half: as it is, without and with labels (an alarm is false), and with one change of one column,
@@ -11,23 +11,18 @@ drawn at random, at a time (the column must be named). The last lines compare th
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import warnings
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.measuring import in_new_process, markdown, publish  # noqa: E402
-from benchmarks.order_based import read  # noqa: E402
-from tanager import BayesNetClassifier, save  # noqa: E402
+from benchmarks.measuring import in_new_process, markdown, publish
+from benchmarks.order_based import read
+from tanager import BayesNetClassifier, save
 
 TABLES = ("abalone", "adult", "car", "cmc", "mushroom", "nursery", "pima", "segment", "sick",
           "vehicle")  # fmt: skip

@@ -12,7 +12,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +23,6 @@ import duckdb
 import numpy as np
 import onnxruntime as ort
 import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.measuring import markdown, publish
 from tanager import BayesNetClassifier

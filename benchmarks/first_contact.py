@@ -1,6 +1,6 @@
 """What a new user waits for: one row of a DataFrame, and tables of few rows and many columns.
 
-    python benchmarks/first_contact.py [--write]
+    python -m benchmarks.first_contact [--write]
 
 CPU time on one thread. Rows: the least of nine batches of 300 calls on data that comes with
 scikit-learn (breast cancer, 30 numbers; a column of text beside it). Wide tables: 300 rows of

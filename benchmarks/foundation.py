@@ -1,6 +1,6 @@
 """Fitting, predicting, streaming and starting: the plain TAN against its peers' plain tools.
 
-Run ``python benchmarks/foundation.py`` (about three minutes).
+Run ``python -m benchmarks.foundation`` (about three minutes).
 """
 
 from __future__ import annotations

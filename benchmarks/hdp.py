@@ -1,6 +1,6 @@
 """HDP tables of Adult: the fixed point and the sampler against the authors' program.
 
-    python benchmarks/hdp.py --reference FOLDER [--write]
+    python -m benchmarks.hdp --reference FOLDER [--write]
 
 FOLDER has `adult_trees.json` (per tree: the authors' held-out log-loss and CPU
 seconds after 5,000 sweeps), `adult25k.npy` and `adult_test.npy`. Both of our

@@ -1,6 +1,6 @@
 """Studies behind the HDP's defaults, over tables of a folder, by the laboratory.
 
-    python benchmarks/hdp_study.py {prior,inference,forest,selection} --data FOLDER [--write]
+    python -m benchmarks.hdp_study {prior,inference,forest,selection} --data FOLDER [--write]
 
 - prior: shape and rate of the Gamma prior, and the tying of concentrations;
 - inference: fixed point, sampler and m-estimates on the same structures;

@@ -1,6 +1,6 @@
 """How often intervals hold the true P(class | row), on rows drawn from known networks.
 
-    python benchmarks/intervals.py [--write] [--draws N]
+    python -m benchmarks.intervals [--write] [--draws N]
 
 Each draw is a network with a class and ten features of three values: naive, a tree (TAN) or a
 2-tree, whose tables come from hierarchical Dirichlets of three strengths of dependence. A model
@@ -12,7 +12,6 @@ since rows of one draw share their tables.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 import warnings
@@ -21,13 +20,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-import tanager  # noqa: E402
-from benchmarks.measuring import markdown, publish  # noqa: E402
-from tanager import BayesNetClassifier  # noqa: E402
-from tanager.structure import Fixed  # noqa: E402
+import tanager
+from benchmarks.measuring import markdown, publish
+from tanager import BayesNetClassifier
+from tanager.structure import Fixed
 
 N_FEATURES, ARITY, TESTED = 10, 3, 1_000
 STRENGTHS = {"strong": (10, 10), "medium": (30, 20), "weak": (60, 40)}

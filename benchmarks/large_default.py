@@ -1,6 +1,6 @@
 """The default against LightGBM on a large table of numbers and categories, from the same files.
 
-    python benchmarks/large_default.py --rows 10000000 --folder /data
+    python -m benchmarks.large_default --rows 10000000 --folder /data
 
 Fifteen numbers and fifteen categories (2 to 60 values) in a folder of Parquet
 files, and a class that depends on single columns and on pairs. Each program runs

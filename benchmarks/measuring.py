@@ -95,7 +95,7 @@ def publish(topic: str, title: str, text: str) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--write", action="store_true", help="keep the report in the documentation")
     arguments, _ = parser.parse_known_args()
-    page = f"# {title}\n\nMade by `python benchmarks/{topic}.py --write`. {machine()}.\n\n{text}\n"
+    page = f"# {title}\n\nMade by `python -m benchmarks.{topic} --write`. {machine()}.\n\n{text}\n"
     print(page)
     if arguments.write:
         MEASUREMENTS.mkdir(parents=True, exist_ok=True)

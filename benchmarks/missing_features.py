@@ -1,6 +1,6 @@
 """Accuracy against the number of missing features (Pernkopf and Bilmes 2008, figure 3).
 
-    python benchmarks/missing_features.py [--write] [table ...]
+    python -m benchmarks.missing_features [--write] [table ...]
 
 Classifiers are trained once on two thirds of the rows with all features; then features,
 drawn uniformly and the same for all classifiers, are hidden from the test rows and summed
@@ -11,18 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.measuring import MEASUREMENTS, machine, markdown  # noqa: E402
-from benchmarks.order_based import read  # noqa: E402
-from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment  # noqa: E402
-from tanager_papers.curves import missing_feature_curves  # noqa: E402
+from benchmarks.measuring import MEASUREMENTS, machine, markdown
+from benchmarks.order_based import read
+from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
+from tanager_papers.curves import missing_feature_curves
 
 STORE = MEASUREMENTS / "missing-features.json"
 TABLES = ("vehicle", "segment")
@@ -67,7 +62,7 @@ def run(name: str, store: dict, repeats: int) -> None:
 def page(store: dict) -> str:
     parts = [
         "# Missing features",
-        f"Made by `python benchmarks/missing_features.py --write`. {machine()}.",
+        f"Made by `python -m benchmarks.missing_features --write`. {machine()}.",
         "Test accuracy in per cent against the number of features hidden from every test row, "
         "mean over draws of them, the same for all classifiers; hidden features are summed out "
         "exactly. ML tables, two thirds of the rows for training.",

@@ -1,6 +1,6 @@
 """How long the page of a model takes to make and to open, and how large it is.
 
-Run: python benchmarks/model_page.py [--write]
+Run: python -m benchmarks.model_page [--write]
 
 Opening is measured in headless Chromium: from the start of the navigation until
 every chart stands, as the page itself notes it. The table of the MAGIC telescope is in
@@ -9,7 +9,6 @@ the folder that TANAGER_KEEL names.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -17,8 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.measuring import markdown, publish
 from tanager import BayesNetClassifier

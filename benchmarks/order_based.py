@@ -1,9 +1,9 @@
 """Order-based and greedy discriminative trees beside tables 1 and 4 of Pernkopf and Bilmes (2008).
 
-    python benchmarks/order_based.py mnist14          # 60,000 digits, 196 features
-    python benchmarks/order_based.py tables           # CPU time and accuracy on many tables
-    python benchmarks/order_based.py random           # random orders: mean, worst, best
-    python benchmarks/order_based.py --write          # the page of all that was measured
+    python -m benchmarks.order_based mnist14          # 60,000 digits, 196 features
+    python -m benchmarks.order_based tables           # CPU time and accuracy on many tables
+    python -m benchmarks.order_based random           # random orders: mean, worst, best
+    python -m benchmarks.order_based --write          # the page of all that was measured
 
 Every part keeps its numbers in docs/measurements/order-based.json, so that the page can
 be made of several runs. Times are CPU seconds of the structure alone on one thread,
@@ -14,20 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.measuring import MEASUREMENTS, machine, markdown  # noqa: E402
-from tanager import BayesNetClassifier  # noqa: E402
-from tanager.parameters import MaximumLikelihood, MEstimate  # noqa: E402
-from tanager.structure import TAN, Fixed, Greedy, Naive, OrderBased, StructureLearner  # noqa: E402
+from benchmarks.measuring import MEASUREMENTS, ROOT, machine, markdown
+from tanager import BayesNetClassifier
+from tanager.parameters import MaximumLikelihood, MEstimate
+from tanager.structure import TAN, Fixed, Greedy, Naive, OrderBased, StructureLearner
 
 DATA = ROOT.parent / "shared" / "data"
 STORE = MEASUREMENTS / "order-based.json"
@@ -159,7 +154,7 @@ def percent(value: float) -> str:
 def page(store: dict) -> str:
     parts = [
         "# Discriminative trees by search",
-        f"Made by `python benchmarks/order_based.py --write`. {machine()}. CPU seconds of the "
+        f"Made by `python -m benchmarks.order_based --write`. {machine()}. CPU seconds of the "
         "structure alone, one thread; other work shared the machine, so read ratios.",
     ]
     if "mnist14" in store:

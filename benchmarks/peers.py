@@ -2,7 +2,7 @@
 
 Needs the extra ``peers`` (``make peers``), and Java for Weka, whose classes are inside the package
 python-weka-wrapper3; a program that is not installed is listed as such. bnclassify is a package of
-R's own archive, and has no place in PyPI. Run ``python benchmarks/peers.py`` (several minutes,
+R's own archive, and has no place in PyPI. Run ``python -m benchmarks.peers`` (several minutes,
 nearly all of them spent in the peers).
 """
 

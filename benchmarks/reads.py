@@ -1,6 +1,6 @@
 """How often a fit reads its source: every structure with every kind of parameters.
 
-Run ``python benchmarks/reads.py`` (about a minute). The rows read of every
+Run ``python -m benchmarks.reads`` (about a minute). The rows read of every
 fragment are counted, and divided by the rows of the table.
 """
 

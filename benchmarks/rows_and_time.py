@@ -1,6 +1,6 @@
 """The default against gradient boosting: CPU time, memory and log-loss by rows, classes, columns.
 
-    python benchmarks/rows_and_time.py [--rows 1000000] [--run FILE] [--write]
+    python -m benchmarks.rows_and_time [--rows 1000000] [--run FILE] [--write]
 
 Every fit runs in a process of its own, which reports CPU time (one thread),
 peak memory and the log-loss on 50,000 new rows. The programs take turns on the

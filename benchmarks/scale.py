@@ -1,7 +1,7 @@
 """Large tables: CPU time and memory, by stage and by learner.
 
-    python benchmarks/scale.py splice --rows 1000000      one fit, stage by stage
-    python benchmarks/scale.py learners --rows 1000000    every learner on the same rows
+    python -m benchmarks.scale splice --rows 1000000      one fit, stage by stage
+    python -m benchmarks.scale learners --rows 1000000    every learner on the same rows
 
 Each fit runs in a process of its own, which reports its CPU time and its peak
 memory. Tables are made in --folder, once.

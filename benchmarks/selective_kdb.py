@@ -1,6 +1,6 @@
 """Selective kDB: rows a second of the leave-one-out pass, on one core.
 
-    python benchmarks/selective_kdb.py [--rows N] [--write]
+    python -m benchmarks.selective_kdb [--rows N] [--write]
 
 A synthetic table of 30 features with 3 to 6 values that depend on the class and
 on each other; all 6 x 30 models of up to five parents are scored. The stages

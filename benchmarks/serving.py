@@ -19,9 +19,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import psutil
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
 from tests.docs.pages import blocks
 
 import tanager

@@ -1,6 +1,6 @@
 """Write splice-site-like DNA windows as a folder of Parquet files, streamed.
 
-    python benchmarks/splice.py windows --rows 1000000
+    python -m benchmarks.splice windows --rows 1000000
 
 140 positions, one window in a hundred a true site, any number of rows: what
 Petitjean et al. (2018), section 6.5, did with 50 million. Row i is the same in

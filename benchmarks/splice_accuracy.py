@@ -1,7 +1,7 @@
 """Splice-like windows: accuracy, time and memory beside gradient boosting.
 
-    python benchmarks/splice_accuracy.py windows/ --files 5 --results results.jsonl
-    python benchmarks/splice_accuracy.py windows/ --results results.jsonl --plot growth.svg
+    python -m benchmarks.splice_accuracy windows/ --files 5 --results results.jsonl
+    python -m benchmarks.splice_accuracy windows/ --results results.jsonl --plot growth.svg
 
 As table 6 of Petitjean et al. (2018): 0-1 loss and RMSE on rows that no model has
 seen. `windows/` is a folder that `benchmarks/splice.py` wrote: the first --files

@@ -1,6 +1,6 @@
 """Where TAN's tree is rooted: at the first column, or at the feature that says most.
 
-    python benchmarks/tan_root.py [--write]
+    python -m benchmarks.tan_root [--write]
 
 Two questions: does one root predict better, and how far do predictions move when nothing
 but the order of the columns changes? Tables of ../shared/data with up to 5,000 rows, two
@@ -11,20 +11,16 @@ from __future__ import annotations
 
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.measuring import markdown, publish  # noqa: E402
-from tanager import BayesNetClassifier  # noqa: E402
-from tanager.evaluation.datasets import data_folder, find_dataset  # noqa: E402
-from tanager.evaluation.metrics import log_loss  # noqa: E402
-from tanager.evaluation.protocol import CrossValidation  # noqa: E402
-from tanager.evaluation.statistics import win_draw_loss  # noqa: E402
-from tanager.structure import TAN  # noqa: E402
+from benchmarks.measuring import ROOT, markdown, publish
+from tanager import BayesNetClassifier
+from tanager.evaluation.datasets import data_folder, find_dataset
+from tanager.evaluation.metrics import log_loss
+from tanager.evaluation.protocol import CrossValidation
+from tanager.evaluation.statistics import win_draw_loss
+from tanager.structure import TAN
 
 PARAMETERS = ("m-estimate", "hdp")
 TABLES = (

@@ -1,6 +1,6 @@
 """What unknown inputs cost: the default with some columns hidden, beside a refit on the others.
 
-    python benchmarks/unknown_inputs.py [--write] [--keep FILE] [table ...]
+    python -m benchmarks.unknown_inputs [--write] [--keep FILE] [table ...]
 
 The default is fitted once on half of a table's rows (2,000 at most). Then one column, or 20, 50 or
 80 % of them, drawn at random, are known of the other rows, and the rest is summed out; beside it
@@ -14,7 +14,6 @@ tan/hdp on the same codes.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -24,13 +23,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.measuring import KeptRuns, markdown, publish  # noqa: E402
-from benchmarks.order_based import read  # noqa: E402
-from tanager import BayesNetClassifier  # noqa: E402
-from tanager.network import NetworkInformation  # noqa: E402
+from benchmarks.measuring import KeptRuns, markdown, publish
+from benchmarks.order_based import read
+from tanager import BayesNetClassifier
+from tanager.network import NetworkInformation
 
 TABLES = (
     "pima", "adult", "vehicle", "segment", "heart_cleveland", "breast_w", "cmc", "wine", "nursery",
