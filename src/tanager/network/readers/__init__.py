@@ -19,16 +19,30 @@ __all__ = ["FORMATS", "open_network", "parse_network"]
 
 MAX_BYTES = 1 << 28  # of a file, unpacked
 
-FORMATS = {
-    "bif": (".bif",),
-    "xmlbif": (".xml", ".xmlbif", ".bifxml"),
-    "xdsl": (".xdsl",),
-    "net": (".net",),
-}
-_TEXTS: dict[str, Callable[[str], Draft]] = {"bif": read_bif, "net": read_net}
-_ROOTS: dict[str, tuple[str, Callable[[Element], Draft]]] = {
-    "xmlbif": ("BIF", read_xmlbif),
-    "xdsl": ("smile", read_xdsl),
+
+def _decode(data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:  # what is no UTF-8 is Latin-1, which older programs write
+        return data.decode("latin-1")
+
+
+def _root(data: bytes, kind: str, name: str) -> Element:
+    root = read_elements(data)
+    if root.name != name:
+        fail(root.place, f"the file begins with <{root.name}>; {kind} begins with <{name}>")
+    return root
+
+
+# File endings, and what reads the content.
+FORMATS: dict[str, tuple[tuple[str, ...], Callable[[bytes], Draft]]] = {
+    "bif": ((".bif",), lambda data: read_bif(_decode(data))),
+    "xmlbif": (
+        (".xml", ".xmlbif", ".bifxml"),
+        lambda data: read_xmlbif(_root(data, "xmlbif", "BIF")),
+    ),
+    "xdsl": ((".xdsl",), lambda data: read_xdsl(_root(data, "xdsl", "smile"))),
+    "net": ((".net",), lambda data: read_net(_decode(data))),
 }
 
 
@@ -57,30 +71,18 @@ def parse_network(data: bytes, kind: str) -> tuple[list[Variable], dict[str, Any
     """Return the nodes of a file's content, and what Tanager noted in it."""
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the file is larger than {MAX_BYTES:,} bytes.")
-    if kind in _TEXTS:
-        try:
-            text = data.decode("utf-8-sig")
-        except UnicodeDecodeError:  # what is no UTF-8 is Latin-1, which older programs write
-            text = data.decode("latin-1")
-        draft = _TEXTS[kind](text)
-    else:
-        name, read = _ROOTS[kind]
-        root = read_elements(data)
-        if root.name != name:
-            fail(root.place, f"the file begins with <{root.name}>; {kind} begins with <{name}>")
-        draft = read(root)
+    draft = FORMATS[kind][1](data)
     return draft.finish(), draft.notes
 
 
 def _kind_of(path: Path, kind: str | None) -> str:
     if kind is None:
-        for name, endings in FORMATS.items():
-            if path.suffix.lower() in endings:
-                return name
-        known = ", ".join(ending for endings in FORMATS.values() for ending in endings)
+        known = {ending: name for name, (endings, _) in FORMATS.items() for ending in endings}
+        if path.suffix.lower() in known:
+            return known[path.suffix.lower()]
         raise ConfigurationError(
-            f"{path}: the ending {path.suffix!r} says no format. Known: {known}. Or name it: "
-            f"format={' or '.join(map(repr, FORMATS))}."
+            f"{path}: the ending {path.suffix!r} says no format. Known: {', '.join(known)}. "
+            f"Or name it: format={' or '.join(map(repr, FORMATS))}."
         )
     if kind not in FORMATS:
         raise ConfigurationError(f"format={kind!r} is not known. Allowed: {', '.join(FORMATS)}.")

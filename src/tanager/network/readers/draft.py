@@ -88,11 +88,8 @@ class Draft:
             fail(child.place, f"the node {child.text!r} has two tables")
         shape = tuple(len(self._nodes[name].states) for name in names)
         if prod(shape) > MAX_CELLS:
-            fail(
-                child.place,
-                f"the table of {child.text!r} has {prod(shape):,} cells, beyond the bound of "
-                f"{MAX_CELLS:,}",
-            )
+            n_cells = f"{prod(shape):,} cells, beyond the bound of {MAX_CELLS:,}"
+            fail(child.place, f"the table of {child.text!r} has {n_cells}")
         return shape
 
     def state(self, node: str, state: Word) -> int:
@@ -105,40 +102,37 @@ class Draft:
     def add_table(self, child: Word, parents: Sequence[Word], values: Floats) -> None:
         """Give a node its table, (*parent states, states), as `shape` returns it."""
         names = [parent.text for parent in parents]
-        good = np.isfinite(values).all() and (values >= 0).all()
-        if not good:
+        if not (np.isfinite(values).all() and (values >= 0).all()):
             fail(child.place, f"the table of {child.text!r} has a number that is no probability")
         totals = values.sum(axis=-1, keepdims=True)
         off = np.argwhere(np.abs(totals[..., 0] - 1.0) > TOLERANCE)
         if off.size:
-            context = self._context(names, off[0])
-            fail(
-                child.place,
-                f"the probabilities of {child.text!r}{context} sum to "
-                f"{float(totals[tuple(off[0])][0]):.6g}",
-                "They must sum to one.",
-            )
+            known = zip(names, off[0], strict=True)
+            told = [f"{name}={self._nodes[name].states[int(s)].text}" for name, s in known]
+            context = f" given {', '.join(told)}" if told else ""
+            total = float(totals[tuple(off[0])][0])
+            why = f"the probabilities of {child.text!r}{context} sum to {total:.6g}"
+            fail(child.place, why, "They must sum to one.")
         self._tables[child.text] = _Table(names, values / totals)
 
-    def _context(self, parents: list[str], at: Any) -> str:
-        known = zip(parents, at, strict=True)
-        told = [f"{name}={self._nodes[name].states[int(s)].text}" for name, s in known]
-        return f" given {', '.join(told)}" if told else ""
+    def add_numbers(self, child: Word, parents: Sequence[Word], words: Sequence[Word]) -> None:
+        """Give a node its table, as words in the order of its axes."""
+        shape = self.shape(child, parents)
+        self.add_table(child, parents, self.numbers(child, words, prod(shape)).reshape(shape))
 
     def numbers(self, child: Word, words: Sequence[Word], n_wanted: int) -> Floats:
         """Return so many numbers from words."""
         if len(words) != n_wanted:
+            found = f"{len(words):,} numbers where {n_wanted:,} are expected"
             place = words[-1].place if words else child.place
-            fail(
-                place,
-                f"the table of {child.text!r} has {len(words):,} numbers where {n_wanted:,} are "
-                "expected",
-            )
-        try:
-            return np.array([float(word.text) for word in words])
-        except ValueError:
-            wrong = next(word for word in words if not _is_number(word.text))
-            fail(wrong.place, f"{wrong.text[:40]!r} is not a number")
+            fail(place, f"the table of {child.text!r} has {found}")
+        values = np.empty(n_wanted)
+        for at, word in enumerate(words):
+            try:
+                values[at] = float(word.text)
+            except ValueError:
+                fail(word.place, f"{word.text[:40]!r} is not a number")
+        return values
 
     def finish(self) -> list[Variable]:
         """Return the nodes with their tables; every node has one, and there is no cycle."""
@@ -151,20 +145,6 @@ class Draft:
         index = {name: at for at, name in enumerate(names)}
         parents = [tuple(index[p] for p in self._tables[name].parents) for name in names]
         Structure.from_parents(names, parents)  # refuses a cycle, and names it
-        return [
-            Variable(
-                name,
-                tuple(word.text for word in self._nodes[name].states),
-                above,
-                self._tables[name].values,
-            )
-            for name, above in zip(names, parents, strict=True)
-        ]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        states = [tuple(word.text for word in node.states) for node in self._nodes.values()]
+        tables = [self._tables[name].values for name in names]
+        return list(map(Variable, names, states, parents, tables))

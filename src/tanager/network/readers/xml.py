@@ -107,14 +107,11 @@ def read_elements(data: bytes) -> Element:
     return top.children[0]
 
 
-_PASSED_OVER = ("submodel",)  # a frame around nodes in the drawing
-
-
 def read_xdsl(root: Element) -> Draft:
     """Read a network from the element ``<smile>``."""
     draft, nodes = Draft(), []
     for node in root.one("nodes").children:
-        if node.name in _PASSED_OVER:
+        if node.name == "submodel":  # a frame around nodes in the drawing
             continue
         name = node.attribute("id")
         if node.name not in ("cpt", "deterministic"):
@@ -138,27 +135,16 @@ def _add_table(draft: Draft, node: Element, *, reverse: bool) -> None:
     parents = [word for element in node.all("parents") for word in element.words()]
     if reverse:
         parents = parents[::-1]
-    shape = draft.shape(child, parents)
     if node.name == "cpt":
-        words = node.one("probabilities").words()
-        values = draft.numbers(child, words, prod(shape)).reshape(shape)
-    else:
-        words = node.one("resultingstates").words()
-        values = _results(draft, child, words, prod(shape[:-1]), shape[-1]).reshape(shape)
-    draft.add_table(child, parents, values)
-
-
-def _results(
-    draft: Draft, child: Word, words: list[Word], n_contexts: int, n_states: int
-) -> np.ndarray:
+        draft.add_numbers(child, parents, node.one("probabilities").words())
+        return
+    shape = draft.shape(child, parents)
+    words, n_contexts = node.one("resultingstates").words(), prod(shape[:-1])
     if len(words) != n_contexts:
-        fail(
-            child.place,
-            f"{child.text!r} has {len(words)} resulting states where {n_contexts} are expected",
-        )
-    values = np.zeros((n_contexts, n_states))
-    values[np.arange(n_contexts), [draft.state(child.text, word) for word in words]] = 1.0
-    return values
+        found = f"{len(words)} resulting states where {n_contexts} are expected"
+        fail(child.place, f"{child.text!r} has {found}")
+    certain = np.eye(shape[-1])[[draft.state(child.text, word) for word in words]]
+    draft.add_table(child, parents, certain.reshape(shape))
 
 
 def read_xmlbif(root: Element) -> Draft:
@@ -173,9 +159,7 @@ def read_xmlbif(root: Element) -> Draft:
     for definition in [*network.all("DEFINITION"), *network.all("PROBABILITY")]:
         child = definition.one("FOR").text()
         parents = [given.text() for given in definition.all("GIVEN")]
-        shape = draft.shape(child, parents)
-        words = definition.one("TABLE").words()
-        draft.add_table(child, parents, draft.numbers(child, words, prod(shape)).reshape(shape))
+        draft.add_numbers(child, parents, definition.one("TABLE").words())
     for note in network.all("PROPERTY"):
         if note.text().text.startswith(NOTE):
             try:
