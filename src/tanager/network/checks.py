@@ -23,152 +23,6 @@ from tanager.parameters.spread import LEVELS, at_levels, table_arrays
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-_VALUES = {"integer": int, "real": float, "boolean": bool, "text": str}
-
-
-def check_codebook(data: Any) -> Codebook:
-    """Return the codebook of a header."""
-    need(isinstance(data, dict), "the codebook is not an object")
-    columns = as_list(data.get("columns"), "the codebook's columns")
-    need(len(columns) > 0, "the codebook has no columns")
-    for column in [*columns, data.get("target")]:
-        _check_column(column)
-    names = [column["name"] for column in columns]
-    need(len(set(names)) == len(names), "two columns have the same name")
-    target = data["target"]
-    need(target["kind"] == "categorical", "the target is not categorical")
-    need(target["missing_code"] is None, "the target has a code for missing")
-    need(len(target["values"]) > 0, "the target has no classes")
-    need(data.get("missing") in ("value", "marginalize"), "the policy for missing is unknown")
-    need(isinstance(data.get("named"), bool), "'named' is neither true nor false")
-    text = data.get("classes_dtype")
-    need(isinstance(text, str) and len(text) < 16, "the classes' dtype is not text")
-    dtype = np.dtype(text)
-    need(dtype.kind in "biufUO" and dtype.fields is None, f"classes of dtype {text!r}")
-    _check_readings(data.get("readings", {}), names)
-    return Codebook.from_dict(data)
-
-
-def _check_readings(readings: Any, names: list[str]) -> None:
-    need(isinstance(readings, dict), "the columns' readings are not an object")
-    for name, reading in readings.items():
-        need(name in names, "a reading is of no column")
-        good = isinstance(reading, list) and len(reading) == 2
-        need(good and all(isinstance(part, str) for part in reading), "a reading is malformed")
-        kind, style = reading
-        need(kind in STYLES and style in STYLES[kind], "a reading is not known")
-
-
-def _check_column(column: Any) -> None:
-    need(isinstance(column, dict), "a column is not an object")
-    name = column.get("name")
-    need(isinstance(name, str), "a column's name is not text")
-    kind = column.get("kind")
-    temporal = column.get("temporal", None if kind == "numeric" else "")
-    need(temporal in ("", "date", "time", "duration"), f"{name!r}: 'temporal' is not known")
-    if kind == "numeric":
-        cuts = as_list(column.get("cuts"), f"the cuts of {name!r}")
-        need(all(type(c) is float for c in cuts), f"a cut of {name!r} is not a real number")
-        need(all(c - c == 0 for c in cuts), f"a cut of {name!r} is not finite")
-        need(all(a < b for a, b in pairwise(cuts)), f"the cuts of {name!r} do not ascend")
-        n_values = len(cuts) + 1
-    elif kind == "categorical":
-        n_values = _check_values(column, name)
-    else:
-        refuse(f"column {name!r} is of the kind {kind!r}")
-    missing = column.get("missing_code")
-    need(
-        missing is None or (type(missing) is int and missing == n_values),
-        f"the code for missing of {name!r} is {missing!r}",
-    )
-    other = column.get("other_code")
-    need(
-        other is None
-        or (type(other) is int and 0 <= other < n_values and column.get("family") == "text"),
-        f"the code for other values of {name!r} is {other!r}",
-    )
-    arity = n_values + (missing is not None)
-    need(arity <= MAX_ARITY, f"column {name!r} has {arity:,} values; {MAX_ARITY:,} are allowed")
-
-
-def _check_values(column: dict[str, Any], name: Any) -> int:
-    values = as_list(column.get("values"), f"the values of {name!r}")
-    family = column.get("family")
-    if family == "null":
-        need(not values, f"column {name!r} has values but no type")
-        need(column.get("ordered") is False, f"column {name!r} has an order but no values")
-        return 0
-    need(family in _VALUES, f"column {name!r} is of the family {family!r}")
-    kind = _VALUES[str(family)]
-    need(all(type(v) is kind for v in values), f"a value of {name!r} is not of type {family}")
-    if kind is int:
-        need(all(-(2**63) <= v < 2**63 for v in values), f"a value of {name!r} is too large")
-    if kind is float:
-        need(all(v - v == 0 for v in values), f"a value of {name!r} is not finite")
-    if kind is str:
-        keys: list[Any] = [v.encode("utf-8") for v in values]
-    else:
-        keys = values
-    ordered = column.get("ordered")
-    need(isinstance(ordered, bool), f"{name!r}: 'ordered' is not a boolean")
-    if ordered:
-        need(len(set(keys)) == len(keys), f"a value of {name!r} stands twice")
-    else:
-        need(all(a < b for a, b in pairwise(keys)), f"the values of {name!r} do not ascend")
-    return len(values)
-
-
-def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
-    """Return the structure of a header: known features, no cycle."""
-    need(isinstance(data, dict), "the structure is not an object")
-    selected = _indices(data.get("selected"), len(names), "the selected features")
-    parents = as_list(data.get("parents"), "the parents")
-    need(len(parents) == len(selected), "features and parents differ in number")
-    families = tuple(_indices(p, len(names), "a feature's parents") for p in parents)
-    try:
-        return Structure(names, selected, families)
-    except ValueError as error:
-        refuse(str(error))
-
-
-def check_history(data: Any, names: tuple[str, ...]) -> tuple[Edit, ...]:
-    """Return the edits of a header; files of networks never edited may have none."""
-    edits = []
-    for entry in as_list(data, "the history"):
-        need(isinstance(entry, dict), "an edit is not an object")
-        facts = {key: entry.get(key) for key in ("feature", "action", "reason", "author", "when")}
-        need(all(isinstance(fact, str) for fact in facts.values()), "an edit lacks a text")
-        need(facts["feature"] in names, "an edit is of an unknown feature")
-        need(facts["action"] in ACTIONS, f"an edit has the action {facts['action']!r}")
-        need(isinstance(entry.get("details"), dict), "an edit's details are not an object")
-        edits.append(Edit(details=entry["details"], **facts))
-    return tuple(edits)
-
-
-def _indices(data: Any, end: int, what: str) -> tuple[int, ...]:
-    numbers = as_list(data, what)
-    need(all(type(i) is int and 0 <= i < end for i in numbers), f"{what} are out of range")
-    return tuple(numbers)
-
-
-def as_list(data: Any, what: str) -> list[Any]:
-    """Return what must be a list."""
-    if not isinstance(data, list):
-        refuse(f"{what} are not a list")
-    return data
-
-
-def need(condition: bool, why: str) -> None:
-    """Refuse the file where something does not hold."""
-    if not condition:
-        refuse(why)
-
-
-def refuse(why: str) -> NoReturn:
-    """Refuse the file."""
-    raise ModelFileError(f"the model file is malformed: {why}. Write it again with tanager.save.")
-
-
 TOLERANCE = 1e-6  # how far a distribution's sum may be from one
 MOST_SPREAD = 1024  # cells that look-ups spell out for each that a file has
 TREE_INTEGERS = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
@@ -178,30 +32,201 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Tensors = Mapping[str, NDArray[Any]]
 
+_TYPES: dict[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a real number",
+}
+
+
+def refuse(why: str) -> NoReturn:
+    """Refuse the file."""
+    raise ModelFileError(f"the model file is malformed: {why}. Write it again with tanager.save.")
+
+
+def need(condition: bool, why: str) -> None:
+    """Refuse the file where something does not hold."""
+    if not condition:
+        refuse(why)
+
+
+def as_list(data: Any, what: str) -> list[Any]:
+    """Return what must be a list."""
+    if not isinstance(data, list):
+        refuse(f"{what} are not a list")
+    return data
+
+
+def conform(data: Any, shape: Any, what: str) -> None:
+    """Refuse data of another shape.
+
+    A shape is a type; a tuple of allowed texts; a list of one shape, that of all items; or a
+    mapping from names to shapes, for an object that has these and may have others.
+    """
+    if isinstance(shape, dict):
+        conform(data, dict, what)
+        for name, inner in shape.items():
+            conform(data.get(name), inner, f"{what}.{name}")
+    elif isinstance(shape, list):
+        conform(data, list, what)
+        for at, item in enumerate(data):
+            if type(item) is not shape[0]:
+                conform(item, shape[0], f"{what}[{at}]")
+    elif isinstance(shape, tuple):
+        need(isinstance(data, str) and data in shape, f"{what} is {str(data)[:40]!r}")
+    else:
+        need(type(data) is shape, f"{what} is not {_TYPES[shape]}")
+
+
+_VALUES = {"integer": int, "real": float, "boolean": bool, "text": str}
+_COLUMN = {"name": str, "kind": ("numeric", "categorical")}
+_CODEBOOK = {
+    "columns": [_COLUMN],
+    "target": _COLUMN,
+    "missing": ("value", "marginalize"),
+    "named": bool,
+    "classes_dtype": str,
+}
+
+
+def check_codebook(data: Any) -> Codebook:
+    """Return the codebook of a header."""
+    conform(data, _CODEBOOK, "codebook")
+    columns, target, text = data["columns"], data["target"], data["classes_dtype"]
+    need(len(columns) > 0, "the codebook has no columns")
+    for column in [*columns, target]:
+        _check_column(column)
+    names = [column["name"] for column in columns]
+    need(len(set(names)) == len(names), "two columns have the same name")
+    need(target["kind"] == "categorical", "the target is not categorical")
+    need(target["missing_code"] is None, "the target has a code for missing")
+    need(len(target["values"]) > 0, "the target has no classes")
+    need(len(text) < 16, "the classes' dtype is too long")
+    dtype = np.dtype(text)
+    need(dtype.kind in "biufUO" and dtype.fields is None, f"classes of dtype {text!r}")
+    readings = data.get("readings", {})
+    conform(readings, dict, "codebook.readings")
+    need(set(readings) <= set(names), "a reading is of no column")
+    for reading in readings.values():
+        conform(reading, [str], "a reading")
+        known = len(reading) == 2 and reading[1] in STYLES.get(reading[0], ())
+        need(known, "a reading is not known")
+    return Codebook.from_dict(data)
+
+
+def _check_column(column: dict[str, Any]) -> None:
+    numeric, what = column["kind"] == "numeric", f"the column {column['name']!r}"
+    temporal = column.get("temporal", None if numeric else "")
+    conform(temporal, ("", "date", "time", "duration"), f"{what}: 'temporal'")
+    need("missing_code" in column, f"{what} has no code for missing")
+    if numeric:
+        conform(column, {"cuts": [float]}, what)
+        need(all(c - c == 0 for c in column["cuts"]), f"{what} has a cut that is not finite")
+        need(_ascend(column["cuts"]), f"the cuts of {what} do not ascend")
+        n_values = len(column["cuts"]) + 1
+    else:
+        _check_values(column, what)
+        n_values = len(column["values"])
+    missing = column["missing_code"]
+    known = missing is None or (type(missing) is int and missing == n_values)
+    need(known, f"the code for missing of {what} is {missing!r}")
+    other = column.get("other_code")
+    coded = type(other) is int and 0 <= other < n_values and column.get("family") == "text"
+    need(other is None or coded, f"the code for other values of {what} is {other!r}")
+    arity = n_values + (missing is not None)
+    need(arity <= MAX_ARITY, f"{what} has {arity:,} values; {MAX_ARITY:,} are allowed")
+
+
+def _check_values(column: dict[str, Any], what: str) -> None:
+    conform(column, {"values": list, "family": ("null", *_VALUES), "ordered": bool}, what)
+    values, family, ordered = column["values"], column["family"], column["ordered"]
+    if family == "null":
+        need(not values and not ordered, f"{what} has values, or an order, but no type")
+        return
+    conform(values, [_VALUES[family]], f"{what}: 'values'")
+    if family == "integer":
+        need(all(-(2**63) <= v < 2**63 for v in values), f"{what} has a value that is too large")
+    if family == "real":
+        need(all(v - v == 0 for v in values), f"{what} has a value that is not finite")
+    keys = [v.encode("utf-8") for v in values] if family == "text" else values
+    if ordered:
+        need(len(set(keys)) == len(keys), f"{what} has a value twice")
+    else:
+        need(_ascend(keys), f"the values of {what} do not ascend")
+
+
+def _ascend(values: list[Any]) -> bool:
+    return all(a < b for a, b in pairwise(values))
+
+
+def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
+    """Return the structure of a header: known features, no cycle."""
+    conform(data, {"selected": [int], "parents": [[int]]}, "structure")
+    selected, parents = data["selected"], data["parents"]
+    known = all(0 <= i < len(names) for some in (selected, *parents) for i in some)
+    need(known, "a feature of the structure is out of range")
+    try:
+        return Structure(names, tuple(selected), tuple(map(tuple, parents)))
+    except ValueError as error:
+        refuse(str(error).removesuffix("."))
+
+
+def check_history(data: Any, names: tuple[str, ...]) -> tuple[Edit, ...]:
+    """Return the edits of a header; files of networks never edited may have none."""
+    texts = {"reason": str, "author": str, "when": str}
+    edit = {"feature": names, "action": ACTIONS, "details": dict, **texts}
+    conform(data, [edit], "history")
+    return tuple(Edit(**{name: entry[name] for name in edit}) for entry in data)
+
+
+class _Stored(NamedTuple):
+    """One family as a file has it, with what it has to agree with."""
+
+    facts: dict[str, Any]
+    tensors: Tensors
+    arities: tuple[int, ...]  # of the parents, then of the feature
+    n_classes: int
+    what: str
+
+    def array(self, name: str, shape: tuple[int | None, ...], kinds: str) -> NDArray[Any]:
+        """Return an array of a shape, in which None is any size, and of some kinds of numbers."""
+        need(name in self.tensors, f"{self.what} lacks the tensor {name!r}")
+        array = self.tensors[name]
+        need(array.dtype.kind in kinds, f"{name!r} of {self.what} is of type {array.dtype}")
+        fits = len(shape) == array.ndim and all(
+            wanted in (None, size) for wanted, size in zip(shape, array.shape, strict=True)
+        )
+        need(fits, f"{name!r} of {self.what} has the shape {array.shape}, not {shape}")
+        return array
+
+    def floats(self, name: str, *shape: int | None) -> Floats:
+        """Return a copy of an array of numbers: compiled loops want it writable."""
+        return np.array(self.array(name, shape, "f"), dtype=np.float64, order="C")
+
+    def ints(self, name: str, size: int | None = None) -> Ints:
+        """Return a list of codes."""
+        return self.array(name, (size,), "iu").astype(np.int64)
+
 
 def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Domain) -> Tables:
     """Return the tables: every array of the shape that structure and codebook ask for."""
-    need(isinstance(data, dict), "the tables are not an object")
-    normalized = data.get("normalized")
-    need(isinstance(normalized, bool), "'normalized' is neither true nor false")
-    families = as_list(data.get("families"), "the families")
+    conform(data, {"normalized": bool, "families": [{"kind": tuple(_KINDS)}]}, "tables")
+    families, n_classes = data["families"], domain.n_classes
     need(len(families) == len(structure.selected), "features and tables differ in number")
-    log_prior = _floats(tensors, "log_prior")
-    need(log_prior.shape == (domain.n_classes,), "the class prior has another number of classes")
+    prior = _Stored({}, tensors, (), n_classes, "the class prior")
     parts = _by_family(tensors, len(families))
     tables: list[FamilyTable] = []
     for at, family in enumerate(families):
-        need(isinstance(family, dict), f"family {at} is not an object")
         members = (*structure.parent_indices[at], structure.selected[at])
         arities = tuple(int(domain.arities[m]) for m in members)
         what = f"the table of {structure.names[members[-1]]!r}"
-        stored = _Stored(family, parts[at], arities, domain.n_classes, what)
-        kind = family.get("kind")
-        need(kind in _KINDS, f"{what} is of the kind {kind!r}")
-        tables.append(_KINDS[kind](stored))
+        tables.append(_KINDS[family["kind"]](_Stored(family, parts[at], arities, n_classes, what)))
     _check_sizes(tables, structure)
-    spread = _spread(data.get("spread"), tables, parts, domain.n_classes)
-    return Tables(log_prior, tuple(tables), normalized, spread)
+    spread = _spread(data.get("spread"), tables, parts, n_classes)
+    return Tables(prior.floats("log_prior", n_classes), tuple(tables), data["normalized"], spread)
 
 
 def _spread(
@@ -210,9 +235,9 @@ def _spread(
     """Return how sure the tables are, where the file says it."""
     if data is None:
         return None
-    prior = as_list(data, "the prior's levels")
-    known = [type(one) is int and 0 <= one < len(LEVELS) for one in prior]
-    need(len(prior) == n_classes and all(known), "the prior's levels are out of range")
+    conform(data, [int], "tables.spread")
+    known = len(data) == n_classes and all(0 <= one < len(LEVELS) for one in data)
+    need(known, "the prior's levels are out of range")
     families = []
     for table, part in zip(tables, parts, strict=True):
         codes = part.get("spread", np.zeros(0))
@@ -220,19 +245,20 @@ def _spread(
         fits = codes.dtype == np.uint8 and codes.shape == (size,)
         need(fits, "the levels of a table are not as many as its numbers")
         families.append(at_levels(table, codes))
-    return Tables(LEVELS[prior], tuple(families), normalized=False)
+    return Tables(LEVELS[data], tuple(families), normalized=False)
 
 
 def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:
     """Refuse trees of few cells whose look-ups would spell out any number of them."""
-    trees = [at for at, table in enumerate(tables) if isinstance(table, TreeTable)]
-    cells = [tables[at].member_arities[-1] * tables[at].n_classes for at in trees]
-    stored = sum(t.cell_log_prob.size for t in tables if isinstance(t, TreeTable))
-    for at, n_cells in zip(trees, cells, strict=True):
-        what = f"the table of {structure.features[at]!r}"
-        need(n_cells <= MAX_CELLS, f"{what} has {n_cells:,} cells without its parents")
+    total, stored = 0, 0
+    for name, table in zip(structure.features, tables, strict=True):
+        if isinstance(table, TreeTable):
+            n_cells = table.member_arities[-1] * table.n_classes
+            what = f"the table of {name!r} has {n_cells:,} cells without its parents"
+            need(n_cells <= MAX_CELLS, what)
+            total, stored = total + n_cells, stored + table.cell_log_prob.size
     most = max(MAX_CELLS, MOST_SPREAD * stored)
-    need(sum(cells) <= most, f"the tables have {sum(cells):,} cells without their parents")
+    need(total <= most, f"the tables have {total:,} cells without their parents")
 
 
 def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]]]:
@@ -248,32 +274,15 @@ def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]
     return parts
 
 
-class _Stored(NamedTuple):
-    """One family as a file has it, with what it has to agree with."""
-
-    facts: dict[str, Any]
-    tensors: Tensors
-    arities: tuple[int, ...]  # of the parents, then of the feature
-    n_classes: int
-    what: str
-
-
 def _dense(stored: _Stored) -> DenseTable:
-    shape, what = (*stored.arities, stored.n_classes), stored.what
-    log_prob = _floats(stored.tensors, "log_prob")
-    need(log_prob.shape == shape, f"{what} has the shape {log_prob.shape}, not {shape}")
-    return DenseTable(log_prob)
+    return DenseTable(stored.floats("log_prob", *stored.arities, stored.n_classes))
 
 
 def _grouped(stored: _Stored) -> GroupedTable:
     what, arities, n_classes = stored.what, stored.arities, stored.n_classes
-    lookup, log_group = _ints(stored.tensors, "lookup"), _floats(stored.tensors, "log_group")
-    log_within = _floats(stored.tensors, "log_within")
-    need(lookup.shape == (sum(arities),), f"{what} has groups of other features")
-    need(log_group.ndim == len(arities) + 1, f"{what} has the shape {log_group.shape}")
-    need(log_group.shape[-1] == n_classes, f"{what} has the shape {log_group.shape}")
-    shape = (arities[-1], n_classes)
-    need(log_within.shape == shape, f"{what} has values of the shape {log_within.shape}")
+    lookup = stored.ints("lookup", sum(arities))
+    log_group = stored.floats("log_group", *(None for _ in arities), n_classes)
+    log_within = stored.floats("log_within", arities[-1], n_classes)
     table = GroupedTable(log_group, log_within, lookup.astype(np.uint16), arities)
     need(np.array_equal(lookup, table.lookup), f"{what} has groups out of range")
     for groups, size in zip(table.member_groups, log_group.shape, strict=False):
@@ -284,27 +293,24 @@ def _grouped(stored: _Stored) -> GroupedTable:
 
 
 def _tree(stored: _Stored) -> TreeTable:
-    family, tensors, what = stored.facts, stored.tensors, stored.what
-    for flag in ("inherit", "backoff"):
-        need(isinstance(family.get(flag), bool), f"{what}: {flag!r} is neither true nor false")
-    value, parent, child, start, cell_value = (_ints(tensors, name) for name in TREE_INTEGERS)
+    conform(stored.facts, {"inherit": bool, "backoff": bool}, stored.what)
+    value, cell_value = stored.ints("node_value"), stored.ints("cell_value")
+    n_nodes, n_cells = len(value), len(cell_value)
+    parent, child = stored.ints("node_parent", n_nodes), stored.ints("node_child", n_nodes + 1)
+    start, arity = stored.ints("node_start", n_nodes + 1), stored.arities[-1]
     context_arities = (stored.n_classes, *stored.arities[:-1])
-    _check_nodes(context_arities, value, parent, child, what)
-    contexts = Contexts.from_nodes(
-        stored.arities[-1], context_arities, value, parent, child, start, cell_value
+    _check_nodes(context_arities, value, parent, child, stored.what)
+    _check_cells(arity, start, cell_value, stored.what)
+    return TreeTable(
+        Contexts.from_nodes(arity, context_arities, value, parent, child, start, cell_value),
+        stored.floats("cell_log_prob", n_cells),
+        stored.floats("node_log_escape", n_nodes),
+        stored.facts["inherit"],
+        stored.facts["backoff"],
     )
-    table = TreeTable(
-        contexts,
-        _floats(tensors, "cell_log_prob"),
-        _floats(tensors, "node_log_escape"),
-        family["inherit"],
-        family["backoff"],
-    )
-    _check_cells(table, what)
-    return table
 
 
-_KINDS: dict[Any, Callable[[_Stored], FamilyTable]] = {
+_KINDS: dict[str, Callable[[_Stored], FamilyTable]] = {
     "dense": _dense,
     "grouped": _grouped,
     "tree": _tree,
@@ -315,9 +321,8 @@ def _check_nodes(
     context_arities: tuple[int, ...], value: Ints, parent: Ints, child: Ints, what: str
 ) -> None:
     """Nodes stand breadth first: each level's children are the next level, in order."""
-    n_nodes = value.shape[0]
+    n_nodes = len(value)
     need(n_nodes >= 1, f"{what} has no nodes")
-    need(child.shape == (n_nodes + 1,) and parent.shape == (n_nodes,), f"{what}: ragged nodes")
     need(bool((np.diff(child) >= 0).all()), f"{what}: children out of order")
     need(int(child[0]) == 1 and int(child[-1]) == n_nodes, f"{what}: children out of range")
     bounds = [0, 1]
@@ -334,19 +339,11 @@ def _check_nodes(
     need(bool(ascending.all()), f"{what}: contexts out of order")
 
 
-def _check_cells(table: TreeTable, what: str) -> None:
-    start, value = table.contexts.node_start, table.contexts.cell_value
-    n_nodes, n_cells = table.contexts.n_nodes, value.shape[0]
-    need(start.shape == (n_nodes + 1,), f"{what}: ragged nodes")
-    need(table.node_log_escape.shape == (n_nodes,), f"{what}: ragged nodes")
-    need(table.cell_log_prob.shape == (n_cells,), f"{what}: ragged cells")
+def _check_cells(arity: int, start: Ints, value: Ints, what: str) -> None:
     need(bool((np.diff(start) >= 0).all()), f"{what}: cells out of order")
-    need(int(start[0]) == 0 and int(start[-1]) == n_cells, f"{what}: cells out of range")
-    need(
-        bool((value >= 0).all() and (value < table.contexts.arity).all()),
-        f"{what}: a value out of range",
-    )
-    node = np.repeat(np.arange(n_nodes), np.diff(start))
+    need(int(start[0]) == 0 and int(start[-1]) == len(value), f"{what}: cells out of range")
+    need(bool((value >= 0).all() and (value < arity).all()), f"{what}: a value out of range")
+    node = np.repeat(np.arange(len(start) - 1), np.diff(start))
     ascending = (value[1:] > value[:-1]) | (node[1:] != node[:-1])
     need(bool(ascending.all()), f"{what}: values out of order")
 
@@ -417,21 +414,18 @@ def check_probabilities(tables: Tables, structure: Structure, domain: Domain) ->
 
 
 def _check_table(table: FamilyTable, what: str, *, normalized: bool) -> None:
+    _check_logs(list(table_arrays(table).values()), what)
+    if not normalized:
+        return
     if isinstance(table, TreeTable):
-        _check_logs([table.node_log_escape, table.cell_log_prob], what)
-        if normalized:
-            _check_tree_sums(table, what)
+        _check_tree_sums(table, what)
     elif isinstance(table, GroupedTable):
-        _check_logs([table.log_within, table.log_group], what)
-        if normalized:
-            inside = np.zeros(table.log_group.shape[-2:])
-            np.add.at(inside, table.member_groups[-1], np.exp(table.log_within))
-            _check_sums(inside, what)
-            _check_sums(np.exp(table.log_group).sum(axis=-2), what)
+        inside = np.zeros(table.log_group.shape[-2:])
+        np.add.at(inside, table.member_groups[-1], np.exp(table.log_within))
+        _check_sums(inside, what)
+        _check_sums(np.exp(table.log_group).sum(axis=-2), what)
     else:
-        _check_logs([table.log_prob], what)
-        if normalized:
-            _check_sums(np.exp(table.log_prob).sum(axis=-2), what)
+        _check_sums(np.exp(table.log_prob).sum(axis=-2), what)
 
 
 def _check_logs(arrays: list[Floats], what: str) -> None:
@@ -449,17 +443,3 @@ def _check_sums(sums: Floats, what: str) -> None:
             f"{what} does not sum to one. Divide by the sums, or mark the tables as scores: "
             "Tables(..., normalized=False)."
         )
-
-
-def _floats(tensors: Tensors, name: str) -> Floats:
-    need(name in tensors, f"the tensor {name!r} is not there")
-    array = tensors[name]
-    need(array.dtype == np.float64, f"the tensor {name!r} is of type {array.dtype}")
-    return np.array(array, dtype=np.float64, order="C")  # a copy: compiled loops want it writable
-
-
-def _ints(tensors: Tensors, name: str) -> Ints:
-    need(name in tensors, f"the tensor {name!r} is not there")
-    array = tensors[name]
-    need(array.dtype.kind in "iu" and array.ndim == 1, f"the tensor {name!r} is no list of codes")
-    return array.astype(np.int64)
