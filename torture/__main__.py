@@ -62,14 +62,14 @@ PARTS = {
     "inputs": Stage(mutated_files.inputs, 1_000, 10_000, 0.4),
     "experiments": Stage(mutated_files.experiments, 300, 1_000, 0.1),
     "checkpoints": Stage(checkpoints.checkpoints, 60, 500, 0.05),
-    "fuzz": Stage(fuzz.fuzzing, 5, 60),  # seconds of each target
+    "fuzz": Stage(fuzz.fuzzing, 2_000, 1_000_000),
     "kills": Stage(kills.kills, 42, 120, 0.05),
     "stores": Stage(stores.stores, 10, 100),
     "interrupts": Stage(interrupts.interrupts, 40, 120, 0.05),
     "writers": Stage(write_faults.write_faults, 2, 2),
     "disks": Stage(disks.disks, 1, 1),
     "concurrency": Stage(concurrency.concurrency, 1, 1),
-    "memory": Stage(memory.memory_faults, 5, 100),  # allocations of each kind of work
+    "memory": Stage(memory.memory_faults, 5, 60),  # allocations of each kind of work
     "sanitizers": Stage(sanitizers.sanitizers, 1, 1),
     "commands": Stage(commands.commands, 3, 100, 0.05),
     "security": Stage(security.security, 10, 80),

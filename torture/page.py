@@ -123,11 +123,11 @@ FULL = {
     "inputs": 10_000,
     "experiments": 1_000,
     "checkpoints": 500,
-    "fuzz": 10_000,
+    "fuzz": 1_000_000,
     "kills": 100,
     "stores": 100,
     "interrupts": 100,
-    "memory": 1_500,
+    "memory": 1_000,
     "security": 1_000,
 }
 _WHY = """\

@@ -4,6 +4,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from torture.fuzz import SHARES
 from torture.targets import TARGETS, seeds_of
 
 SEEDS = Path(__file__).with_name("seeds")
@@ -27,3 +28,8 @@ def test_whole_files_are_read(target):
         outcomes = {TARGETS[target](data) for data in seeds_of(target)}
     # The tables that the experiments name are not beside them here.
     assert outcomes <= {"read", "ran", "loaded", *(["refused"] if target == "experiment" else [])}
+
+
+def test_every_target_has_its_share_of_the_campaign():
+    assert SHARES.keys() == TARGETS.keys()
+    assert sum(SHARES.values()) == pytest.approx(1_000)
