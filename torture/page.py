@@ -18,6 +18,7 @@ _TITLES = {
     "promises": "Weights and orders",
     "fine": "The default on many rows",
     "roads": "One answer by many roads",
+    "postgres": "PostgreSQL",
     "numbers": "Numbers at the edge",
     "models": "Mutated model files",
     "inputs": "Mutated tables",
@@ -52,6 +53,10 @@ _WHAT = {
     "one; rows added in batches; a killed fit begun again with other rows; weights, orders and "
     "signs on a Dask cluster. The same probabilities, bit for bit (SQL: to 1e-9), or a refusal "
     "where it is promised.",
+    "postgres": "Tables of numbers, whole numbers past 2^53, words, numbers and dates in texts, "
+    "instants with and without a zone, days and gaps, under hostile names, as numbers and as "
+    "categories: the exported SQL, run by a PostgreSQL server in sessions of three time zones, "
+    "gives the probabilities of `predict_proba` to 1e-9.",
     "numbers": "One row, identical rows, 500 classes, 65,535 values, 5,000 columns, skew, extreme "
     "numbers and weights: probabilities finite and summing to 1 to 1e-12, or an error of the "
     "project that names the column or the weight. The same of models of ordinary rows that are "
@@ -118,6 +123,7 @@ FULL = {
     "promises": 700,
     "fine": 180,
     "roads": 800,
+    "postgres": 1_000,
     "numbers": 700,
     "models": 10_000,
     "inputs": 10_000,

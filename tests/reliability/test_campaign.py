@@ -14,6 +14,7 @@ from torture import (
     model_mutations,
     mutated_files,
     numbers,
+    postgres,
     roads,
     same,
     security,
@@ -41,6 +42,13 @@ def test_damaged_checkpoints_are_refused_or_give_the_same_model(tmp_path):
     checkpoints.checkpoints(Budget(12, seed=3), tally, tmp_path)
     assert tally.failures == []
     assert tally.tried == 12
+
+
+def test_exported_sql_gives_the_same_probabilities_in_postgresql(tmp_path):
+    tally = Tally()
+    postgres.postgres_exports(Budget(10, seed=3), tally, tmp_path)
+    assert tally.failures == []
+    assert tally.tried == 10 or "not tried" in tally.facts
 
 
 @pytest.mark.parametrize("work", ["fit from .parquet", "load", "tanager predict"])

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import shutil
-import socket
-import subprocess
-import tempfile
-from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
@@ -16,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from torture.postgres import PostgresMissingError, running_postgres
 
 from tanager import BayesNetClassifier, open_table
 from tanager.errors import ConfigurationError, DataError
@@ -180,44 +175,19 @@ def test_a_tally_depends_on_the_values_alone(data):
 
 @pytest.fixture(scope="module")
 def postgres():
-    """A server of its own, which may be started by root too."""
-    dbapi = pytest.importorskip("adbc_driver_postgresql.dbapi")
-    found = [shutil.which("pg_ctl"), *map(str, Path("/usr/lib/postgresql").glob("*/bin/pg_ctl"))]
-    control = next((Path(path).resolve() for path in found if path), None)
-    if control is None:
-        pytest.skip("no PostgreSQL server is installed")
-    # Not in pytest's folder, which only its own user may enter.
-    with tempfile.TemporaryDirectory(prefix="tanager-postgres-") as folder:
-        yield from _served(dbapi, control, Path(folder))
+    """A server with a table and a view."""
+    try:
+        with running_postgres() as url:
+            from adbc_driver_postgresql import dbapi
 
-
-def _served(dbapi, control: Path, place: Path):
-    """Start a server in a folder, give its URL, stop it."""
-    prefix: list[str] = []
-    if os.geteuid() == 0:  # the server refuses to run as root
-        if shutil.which("runuser") is None or "postgres" not in Path("/etc/passwd").read_text():
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        shutil.chown(place, "postgres")
-        prefix = ["runuser", "-u", "postgres", "--"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-
-    def run(program: str, *arguments: str) -> None:
-        command = [*prefix, str(control.with_name(program)), "-D", str(place / "data"), *arguments]
-        subprocess.run(command, check=True, cwd=place, stdout=subprocess.DEVNULL)
-
-    run("initdb", "-A", "trust", "-U", "postgres", "--no-sync")
-    options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1 -c fsync=off"
-    run("pg_ctl", "-o", options, "-l", str(place / "log"), "-w", "start")
-    url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-    with dbapi.connect(url) as connection, connection.cursor() as cursor:
-        cursor.adbc_ingest("visits", pa.table(_columns()))
-        cursor.execute("CREATE VIEW few AS SELECT * FROM visits WHERE x > 0")
-        cursor.execute("ALTER TABLE visits ADD COLUMN money numeric(8, 2) DEFAULT 1.25")
-        connection.commit()
-    yield url
-    run("pg_ctl", "-m", "immediate", "stop")
+            with dbapi.connect(url) as connection, connection.cursor() as cursor:
+                cursor.adbc_ingest("visits", pa.table(_columns()))
+                cursor.execute("CREATE VIEW few AS SELECT * FROM visits WHERE x > 0")
+                cursor.execute("ALTER TABLE visits ADD COLUMN money numeric(8, 2) DEFAULT 1.25")
+                connection.commit()
+            yield url
+    except PostgresMissingError as missing:
+        pytest.skip(str(missing))
 
 
 def test_postgres_tables_views_and_queries(postgres, monkeypatch):
