@@ -88,7 +88,7 @@ class LongWork(Progress):
 class RichProgress(Progress):
     """A live bar with rate and remaining time on a terminal or in a notebook."""
 
-    def __init__(self, *, transient: bool = False) -> None:
+    def __init__(self, *, transient: bool = False, console: Any = None) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -98,7 +98,7 @@ class RichProgress(Progress):
         )
         from rich.progress import Progress as Bars
 
-        self._bars = Bars(
+        self._bars: Any = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
@@ -106,7 +106,7 @@ class RichProgress(Progress):
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[info]}", markup=False),
-            console=_console(),
+            console=console or _console(),
             transient=transient,
         )
         self._task: Any = None

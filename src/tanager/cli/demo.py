@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import time
 from pathlib import Path
@@ -109,19 +108,17 @@ def load_example() -> Example:
     """Return the MAGIC telescope's table where KEEL's tables are, else breast cancer."""
     import numpy as np
     import pyarrow as pa
+    import pyarrow.csv as pacsv
 
     folder = os.environ.get("TANAGER_KEEL")
     found = next(Path(folder).rglob("raw/magic.dat"), None) if folder else None
     if found is not None:
-        with found.open(encoding="utf-8", newline="") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-        columns = list(zip(*rows, strict=True))
-        table = pa.table(
-            {name: [float(v) for v in c] for name, c in zip(MAGIC, columns[:-1], strict=True)}
-        )
+        names = pacsv.ReadOptions(column_names=[*MAGIC, "kind"])
+        table = pacsv.read_csv(found, names)
         kinds = {"g": "gamma", "h": "hadron"}
-        labels = np.array([kinds.get(v, v) for v in columns[-1]], dtype=object)
-        return Example("Gamma rays or background? (MAGIC telescope, KEEL)", table, labels)
+        labels = np.array([kinds[kind.strip()] for kind in table["kind"].to_pylist()], object)
+        title = "Gamma rays or background? (MAGIC telescope, KEEL)"
+        return Example(title, table.drop_columns(["kind"]), labels)
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -47,32 +48,11 @@ _FORMATS = {
 _SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a table's columns
 
 
-def export(
-    model: Model,
-    output: Path,
-    format_: str | None = None,
-    dialect: str | None = None,
-    table: str | None = None,
-    keep: Texts = None,
-    contributions: bool = False,
-    log_probability: bool = False,
-    complete_rows: bool = False,
-    float32: bool = False,
-    opset: int | None = None,
-    missing_text: str | None = None,
-    costs: str | None = None,
-    name: str | None = None,
-    force: Force = False,
-) -> None:
-    """Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz.
-
-    Rows get the probabilities that predict gives, unknown values included. Prints the type that
-    the exported code expects of each column.
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of some formats.
 
     Options:
-        output (-o): The output file. Its extension determines the format: .sql, .onnx, .json, .js,
-            .mjs, .h, .bif, .xml or .dot.
-        format_: Overrides the extension: bif, xmlbif, dot, sql, onnx, json, javascript, module, c.
         dialect: SQL: duckdb (default), sqlite, postgres, case.
         table: SQL: the table's name, or schema.table; 'rows' by default.
         keep: SQL: a column to include in the output, such as a key; may be repeated.
@@ -85,28 +65,55 @@ def export(
         costs: SQL, JSON, JavaScript, C: also output decisions, as tanager decide does.
         name: C: prefix of all names.
     """
-    kind = _choose(output, format_)
+
+    dialect: str | None = None
+    table: str | None = None
+    keep: Texts = None
+    contributions: bool = False
+    log_probability: bool = False
+    complete_rows: bool = False
+    float32: bool = False
+    opset: int | None = None
+    missing_text: str | None = None
+    costs: str | None = None
+    name: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given, as the network's methods have them."""
+        given = asdict(self).items()
+        found = {name: value for name, value in given if value is not None and value is not False}
+        if found.pop("complete_rows", False):
+            found["unknowns"] = False
+        if self.table is not None:
+            found["table"] = self.table.split(".")
+        return found
+
+
+def export(
+    model: Model,
+    output: Path,
+    special: ExportOptions,
+    format_: str | None = None,
+    force: Force = False,
+) -> None:
+    """Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz.
+
+    Rows get the probabilities that predict gives, unknown values included. Prints the type that
+    the exported code expects of each column.
+
+    Options:
+        output (-o): The output file. Its extension determines the format: .sql, .onnx, .json, .js,
+            .mjs, .h, .bif, .xml or .dot.
+        format_: Overrides the extension: bif, xmlbif, dot, sql, onnx, json, javascript, module, c.
+    """
+    kind, options = _choose(output, format_), special.given()
     check_output(output, [model], force=force)
-    given: dict[str, Any] = {
-        "dialect": dialect,
-        "table": table.split(".") if table else None,
-        "keep": keep or None,
-        "contributions": contributions or None,
-        "log_probability": log_probability or None,
-        "unknowns": False if complete_rows else None,
-        "float32": float32 or None,
-        "opset": opset,
-        "missing_text": missing_text,
-        "name": name,
-        "costs": costs,
-    }
-    options = {option: value for option, value in given.items() if value is not None}
     _check_options(kind, options)
     from tanager.network import Network
 
     network = Network.load(model)
-    if costs is not None:
-        options["costs"] = read_costs_file(network, costs)[0]
+    if special.costs is not None:
+        options["costs"] = read_costs_file(network, special.costs)[0]
     known = _format(kind)
     if kind == "module":
         options["kind"] = kind
@@ -123,7 +130,7 @@ def export(
     if kind in _SCORERS:
         from tanager.network.exports.recipe import expected_columns
 
-        reads_text = kind == "sql" and dialect != "case"
+        reads_text = kind == "sql" and special.dialect != "case"
         for expected, names in expected_columns(network, reads_text=reads_text).items():
             print(f"  {expected}: {', '.join(names)}")
 

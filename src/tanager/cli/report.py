@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,9 +20,6 @@ from tanager.cli.options import (
 )
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from tanager.sources import Source
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -138,41 +135,30 @@ def report(
     from tanager.report.rendering import check_ending
 
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
-    check_ending(html, "--output", card=_is_model(subject))
+    is_model = _is_model(subject)
+    check_ending(html, "--output", card=is_model)
     check_output(html, inputs, force=force)
-    if not _is_model(subject):
+    if not is_model:
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]
-        if strange:
-            raise ConfigurationError(
-                f"{subject} isn't a model file. The report of a comparison takes only its run "
-                f"file: leave out {', '.join(strange)}."
-            )
-        with subject.open("rb") as file:
-            is_run = file.read(1) == b"{"  # lines of JSON
-        if not is_run:
-            raise ConfigurationError(
-                f"{subject} is neither a model file nor the run file of a comparison. Models are "
-                "written by tanager fit, run files by tanager compare --run."
-            )
-        from tanager.evaluation import Results
-        from tanager.report import write_comparison
-
-        write_comparison(Results.read(subject), html)
+        _write_comparison(subject, html, strange)
     else:
         strange = [] if data else given_flags(context, *OF_DATA)
         if strange:
             raise ConfigurationError(
                 f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
             )
-        table = reading.open(data) if data else None
-        if table is not None and target is None:
-            target = _own_target(subject, table)
         from tanager.network import Network
         from tanager.report import write_report
 
-        table_of_costs, prices = (
-            (None, {}) if costs is None else read_costs_file(Network.load(subject), costs)
-        )
+        network, table = Network.load(subject), reading.open(data) if data else None
+        if table is not None and target is None:
+            target = network.codebook.target.name
+            if target not in table.names:
+                raise ConfigurationError(
+                    f"DATA has no column {target!r}, which the model predicts. Name the column of "
+                    "the true classes with --target."
+                )
+        priced, prices = (None, {}) if costs is None else read_costs_file(network, costs)
         write_report(
             subject,
             html,
@@ -184,24 +170,30 @@ def report(
             loadable_rows=rows,
             with_learning_curve=learning_curve,
             with_refits=refits,
-            costs=table_of_costs,
+            costs=priced,
             prices=prices,
             progress=_tell if sys.stderr.isatty() else None,
         )
     print(f"{html}: {human_size(html.stat().st_size)}")
 
 
-def _own_target(model: Path, table: Source) -> str:
-    """Return the column that the model was fitted to, if the table has it."""
-    from tanager.network import Network
-
-    name = Network.load(model).codebook.target.name
-    if name not in table.names:
+def _write_comparison(run: Path, html: Path, strange: list[str]) -> None:
+    """Write the page of a run file; refuse options of models, and other files."""
+    if strange:
         raise ConfigurationError(
-            f"DATA has no column {name!r}, which the model predicts. Name the column of the true "
-            "classes with --target."
+            f"{run} isn't a model file. The report of a comparison takes only its run file: leave "
+            f"out {', '.join(strange)}."
         )
-    return name
+    with run.open("rb") as file:
+        if file.read(1) != b"{":  # lines of JSON
+            raise ConfigurationError(
+                f"{run} is neither a model file nor the run file of a comparison. Models are "
+                "written by tanager fit, run files by tanager compare --run."
+            )
+    from tanager.evaluation import Results
+    from tanager.report import write_comparison
+
+    write_comparison(Results.read(run), html)
 
 
 def _tell(text: str) -> None:

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.escaping import visible
-from tanager.progress import Progress
+from tanager.progress import Progress, RichProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,54 +189,20 @@ def _p_value(p: float) -> str:
     return f"[bold]{text}[/]" if p <= 0.05 else text
 
 
-class LiveTable(Progress):
-    """Cells done, mean loss and time by classifier, redrawn as cells finish.
-
-    Use it as a context manager; it writes to standard error.
-    """
+class LiveTable(RichProgress):
+    """Cells done, mean loss and time by classifier above a bar, redrawn as cells finish."""
 
     def __init__(self, classifiers: tuple[str, ...], metric: str) -> None:
-        from rich.console import Group
-        from rich.live import Live
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Bar
-
-        self._group = Group
+        super().__init__(console=console(stderr=True))
         self._metric = metric
         self._cells: dict[str, list[dict[str, Any]]] = {name: [] for name in classifiers}
-        self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[last]}", markup=False),
-        )
-        self._task: Any = None
-        self._live = Live(console=console(stderr=True), refresh_per_second=4)
-
-    def __enter__(self) -> LiveTable:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:  # noqa: ARG002
-        """Open the bar."""
-        self._task = self._bar.add_task(visible(stage), total=total, last="")
+        bars = self._bars
+        bars.get_renderables = lambda: (self._table(), bars.make_tasks_table(bars.tasks))
 
     def advance(self, n: float = 1, **info: object) -> None:
         """Count a cell and redraw."""
         self._cells.setdefault(str(info["classifier"]), []).append(dict(info))
-        self._bar.update(self._task, advance=n, last=visible(str(info["dataset"])))
-        self._live.update(self._group(self._table(), self._bar))
+        super().advance(n, on=info["dataset"])
 
     def _table(self) -> Any:
         table = plain_table("classifier", "cells", f"mean {self._metric}", "fit s", "failed")

@@ -11,7 +11,7 @@ from tanager.codes.columns import NumericColumn
 from tanager.errors import ConfigurationError, nearest
 from tanager.network.explanation import explain_rows
 from tanager.network.network import Network, network_of
-from tanager.report.style import CYCLE, MUTED, axes, fitting, in_house_style, plain_text
+from tanager.report.style import CYCLE, MUTED, axes, fitting, in_house_style, name_rows, plain_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,10 +82,7 @@ def plot_beeswarm(
     if dots is not None:
         _scale(ax, dots, "the feature's value")
     names = network.codebook.domain.names
-    ax.set_yticks(range(len(order)), [fitting(names[feature], 32) for feature in order])
-    ax.set_ylim(len(order) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, [fitting(names[feature], 32) for feature in order])
     ax.set_xlabel(_odds_label(network, target, against))
     return ax
 

@@ -14,7 +14,16 @@ from tanager.network.explanation import find_class
 from tanager.network.information import log_odds
 from tanager.network.network import network_of
 from tanager.report.model_page.rows import n_groups, pool_neighbours, read_rows
-from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, in_house_style, plain_text
+from tanager.report.style import (
+    CYCLE,
+    INK,
+    MUTED,
+    axes,
+    fitting,
+    in_house_style,
+    name_rows,
+    plain_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,10 +188,7 @@ def _bars(
         ax.hlines(places, interval[0, order], interval[1, order], color=INK, lw=0.8)
     ax.axvline(0, color=MUTED, lw=0.8)
     names = column.labels()
-    ax.set_yticks(places, [fitting(names[v], 32) for v in order])
-    ax.set_ylim(len(order) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, [fitting(names[v], 32) for v in order])
     ax.set_ylabel(plain_text(column.name))
     hidden = len(effect) - len(order)
     more = f" ({hidden:,} rarer values not drawn)" if hidden else ""

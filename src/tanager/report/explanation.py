@@ -21,6 +21,7 @@ from tanager.report.style import (
     axes,
     fitting,
     in_house_style,
+    name_rows,
     new_figure,
     plain_text,
 )
@@ -111,17 +112,11 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: st
     span = [prior.log_odds, explanation.posterior]
     ax.barh([0, len(names) + 1], span, color=CYCLE[0], height=0.62)
     widest = max(abs(np.array([*span, *ends])).max(), 1e-9)
-    for row, start, end, step in zip(rows, starts, ends, steps, strict=True):
+    bars = [(0.0, span[0], span[0]), *zip(starts, ends, (step.adds for step in steps), strict=True)]
+    for row, (start, end, value) in enumerate([*bars, (0.0, span[1], span[1])]):
         side = max(start, end) + 0.02 * widest
-        ax.text(side, row, f"{step.adds:+.2f}", va="center", size=7, color=INK)
-    for row, total in zip((0, len(names) + 1), span, strict=True):
-        side = max(total, 0) + 0.02 * widest
-        ax.text(side, row, f"{total:+.2f}", va="center", size=7, color=INK)
-    labels = ["prior", *map(plain_text, names), "posterior"]
-    ax.set_yticks(range(len(labels)), labels)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.grid(visible=False, axis="y")
-    ax.tick_params(axis="y", length=0)
+        ax.text(side, row, f"{value:+.2f}", va="center", size=7, color=INK)
+    name_rows(ax, ["prior", *map(plain_text, names), "posterior"])
     low, high = min(0.0, *span, *ends), max(0.0, *span, *ends)
     ax.set_xlim(low - 0.04 * (high - low), high + 0.14 * (high - low) + 1e-9)
     _probabilities(ax, explanation, [step.probability for step in (prior, *steps)])

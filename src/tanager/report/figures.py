@@ -24,6 +24,7 @@ from tanager.report.style import (
     axes,
     fitting,
     in_house_style,
+    name_rows,
     square_axes,
 )
 
@@ -206,9 +207,6 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
     rows = np.arange(n)
     ax.hlines(rows, intervals.lows, intervals.highs, color=CYCLE[0], lw=2.2, alpha=0.45)
     ax.scatter(intervals.centers, rows, s=34, color=CYCLE[0], zorder=3)
-    ax.set_yticks(rows, [fitting(name, 36) for name in intervals.names])
-    ax.set_ylim(n - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
-    ax.tick_params(axis="y", length=0)
+    name_rows(ax, [fitting(name, 36) for name in intervals.names])
     ax.set_xlabel(intervals.scale)
     return ax

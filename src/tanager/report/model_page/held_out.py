@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from tanager.parameters import posterior
 from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 
 Floats = NDArray[np.float64]
+Key = TypeVar("Key")
 
 MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in turn
 MAX_LOSS_FEATURES = 100  # features and edges so tried, the most informative
@@ -84,14 +86,28 @@ def predict_held_out(
     known = _KnownLosses()
     for draw in range(FOLDS):
         known.add(network, rows.codes, rows.labels, draw)
-    return Measurement(out, own, 0, losses.of_features(), losses.of_edges(), {}, known.means())
+    found = losses.of_features.to_dict(), losses.of_edges.to_dict()
+    return Measurement(out, own, 0, *found, {}, known.means())
+
+
+class _Means(Generic[Key]):
+    """Means by key over folds, a fold counting as often as it has rows."""
+
+    def __init__(self) -> None:
+        self._sums: defaultdict[Key, Floats] = defaultdict(lambda: np.zeros(2))
+
+    def add(self, key: Key, value: float, n_rows: int) -> None:
+        self._sums[key] += np.array([value * n_rows, n_rows])
+
+    def to_dict(self) -> dict[Key, float]:
+        return {key: float(total / n) for key, (total, n) in self._sums.items()}
 
 
 class _KnownLosses:
-    """Sums, over folds, the log-loss with a share of the features known, the rest summed out."""
+    """Gathers, over folds, the log-loss with a share of the features known, the rest summed out."""
 
     def __init__(self) -> None:
-        self._sums: dict[float, list[Floats]] = {}  # by share: losses of the rows, and the rows
+        self._means: _Means[tuple[float, str]] = _Means()
 
     def add(
         self,
@@ -116,35 +132,33 @@ class _KnownLosses:
             known = np.sort(order[: round(share * len(order))])
             shown = np.repeat(unknown[:, None], len(some), axis=1)
             shown[known] = codes[known][:, some]
-            losses = [log_loss(posterior(network.log_joint_of_codes(shown)), truth)]
+            loss = log_loss(posterior(network.log_joint_of_codes(shown)), truth)
+            self._means.add((share, "loss"), loss, len(some))
             if refit is not None and 0 < len(known) < len(order):
-                losses.append(log_loss(refit([structure.names[f] for f in known], some), truth))
-            self._sums.setdefault(share, []).append(len(some) * np.array([*losses, 1.0]))
+                again = refit([structure.names[f] for f in known], some)
+                self._means.add((share, "refit"), log_loss(again, truth), len(some))
 
     def means(self) -> list[dict[str, float]]:
         """Return each share with the mean losses."""
-        out = []
-        for share, entries in self._sums.items():
-            *losses, n = np.sum(entries, axis=0)
-            values = zip(("loss", "refit"), losses, strict=False)
-            out.append({"known": share, **{name: float(loss / n) for name, loss in values}})
-        return out
+        out: dict[float, dict[str, float]] = {}
+        for (share, name), loss in self._means.to_dict().items():
+            out.setdefault(share, {"known": share})[name] = loss
+        return list(out.values())
 
 
 class _Losses:
-    """Sums, over folds, what their models lose without features and edges of the network."""
+    """Gathers, over folds, what their models lose without features and edges of the network."""
 
     def __init__(self, network: Network) -> None:
         information = NetworkInformation(network)
-        carried = information.of_edges()
+        carried, bits = information.of_edges(), information.of_features()
         self.edges = sorted(carried, key=lambda edge: -carried[edge])[:MAX_LOSS_EDGES]
-        bits = information.of_features()
         strongest = sorted(network.structure.selected, key=lambda feature: -bits[feature])
         names = network.codebook.domain.names
         self.features = {names[feature] for feature in strongest[:MAX_LOSS_FEATURES]}
-        self._features: dict[str, list[tuple[float, int]]] = {}
-        self._edges: dict[tuple[str, str], list[tuple[float, int]]] = {}
-        self.found: dict[tuple[str, str], int] = {}
+        self.of_features: _Means[str] = _Means()
+        self.of_edges: _Means[tuple[str, str]] = _Means()
+        self.found = dict.fromkeys(self.edges, 0)
 
     def add(self, network: Network, codes: Any, labels: NDArray[Any]) -> None:
         step = -(-labels.shape[0] // MAX_LOSS_ROWS)
@@ -155,25 +169,16 @@ class _Losses:
             tried = [f for f in network.structure.selected if names[f] in self.features]
             rises = losses_without_features(network, codes, labels, tried)
             for feature in tried:
-                self._features.setdefault(names[feature], []).append((float(rises[feature]), n))
+                self.of_features.add(names[feature], rises[feature], n)
             parents = network.structure.parents
             here = {(p, f) for f, ps in parents.items() for p in ps}
-            asked = [e if e in here else e[::-1] for e in self.edges]
-            of_edges = loss_without_edges(network, codes, labels, [e for e in asked if e in here])
-        for edge, as_found in zip(self.edges, asked, strict=True):
-            self.found[edge] = self.found.get(edge, 0) + (as_found in here)
-            if as_found in of_edges:
-                self._edges.setdefault(edge, []).append((of_edges[as_found], n))
-
-    def of_features(self) -> dict[str, float]:
-        return {name: _mean(parts) for name, parts in self._features.items()}
-
-    def of_edges(self) -> dict[tuple[str, str], float]:
-        return {edge: _mean(parts) for edge, parts in self._edges.items()}
-
-
-def _mean(parts: list[tuple[float, int]]) -> float:
-    return sum(value * n for value, n in parts) / max(1, sum(n for _, n in parts))
+            asked = {edge: edge if edge in here else edge[::-1] for edge in self.edges}
+            present = [edge for edge in asked.values() if edge in here]
+            without = loss_without_edges(network, codes, labels, present)
+        for edge, as_found in asked.items():
+            self.found[edge] += as_found in here
+            if as_found in without:
+                self.of_edges.add(edge, without[as_found], n)
 
 
 def _cross_validate(
@@ -200,8 +205,8 @@ def _cross_validate(
         if fitted.codebook.domain.n_classes == network.codebook.domain.n_classes:
             losses.add(fitted, codes, rows.labels[split.test])
             known.add(fitted, codes, rows.labels[split.test], fold, refit if with_refits else None)
-    edges = losses.of_edges(), losses.found
-    return Measurement(out, True, folds, losses.of_features(), *edges, known.means())
+    found = losses.of_features.to_dict(), losses.of_edges.to_dict(), losses.found
+    return Measurement(out, True, folds, *found, known.means())
 
 
 def _fit_and_predict(
@@ -274,8 +279,8 @@ def _naive_bayes(fold: _BaselineFold) -> Floats:
 
 def _logistic_regression(fold: _BaselineFold) -> Floats:
     """Return the probabilities of the test rows; class frequencies where one class is left."""
-    from scipy.sparse import csr_array
     from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import OneHotEncoder
 
     codes, arities, labels, n_classes, train, test = fold
     most = max(LEAST_TRAINING_ROWS, LOGISTIC_SIZE // max(1, len(codes) * n_classes))
@@ -284,19 +289,13 @@ def _logistic_regression(fold: _BaselineFold) -> Floats:
     if len(present) < 2 or not codes:
         counts = np.bincount(labels[train], minlength=n_classes) + 1.0
         return np.broadcast_to(counts / counts.sum(), (len(test), n_classes))
-    starts = np.cumsum([0, *arities])
-
-    def one_hot(some: NDArray[np.int64]) -> Any:
-        """Return a column per value, and none of an unknown one."""
-        known = np.stack([c[some] < n for c, n in zip(codes, arities, strict=True)], axis=1)
-        at = np.stack([c[some] + s for c, s in zip(codes, starts, strict=False)], axis=1)
-        ends = np.append(0, known.sum(axis=1).cumsum())
-        return csr_array((np.ones(ends[-1]), at[known], ends), (len(some), int(starts[-1])))
-
+    rows = np.stack(codes, axis=1)
+    # An unknown value, coded past the last, has no column.
+    one_hot = OneHotEncoder(categories=[np.arange(n) for n in arities], handle_unknown="ignore")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a baseline that has nearly converged will do
-        model = LogisticRegression().fit(one_hot(train), labels[train])
-    found = model.predict_proba(one_hot(test))
+        model = LogisticRegression().fit(one_hot.fit_transform(rows[train]), labels[train])
+    found = model.predict_proba(one_hot.transform(rows[test]))
     return complete_probabilities(found, present, n_classes, len(train))
 
 
