@@ -25,10 +25,15 @@ ANY = "*"
 
 
 class Ban(NamedTuple):
-    """A statement that rules out arcs."""
+    """A statement that rules out every arc from some features to some others."""
 
     text: str
-    arcs: frozenset[Arc]
+    above: frozenset[int]
+    below: frozenset[int]
+
+    def rules_out(self, arc: Arc) -> bool:
+        """Whether an arc is among them."""
+        return arc[0] in self.above and arc[1] in self.below
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,23 +83,17 @@ class Limits:
         """Refuse what a learner cannot give: more required parents than it gives to a feature."""
         for child, parents in enumerate(self.required):
             if len(parents) > most:
-                arcs = [self._required_text((p, child)) for p in parents[: most + 1]]
+                arcs = [_required_text(self.names, (p, child)) for p in parents[: most + 1]]
                 refuse_contradiction(
                     [*arcs, f"{learner} gives a feature at most {most} parents besides the class"]
                 )
 
-    def _required_text(self, arc: Arc) -> str:
-        return f"required ({self.names[arc[0]]!r}, {self.names[arc[1]]!r})"
-
     def arrange(self, order: Sequence[int] | Ints) -> Ints:
         """Return the order given, required parents first, earlier tiers where they can be."""
+        given = np.array(order, np.int64)
         if not (self.n_required or self.before.any()):
-            return np.array(order, np.int64)
-        given = np.asarray(order, np.int64)
-        needed = self.needed
-        if not needed.any() and not self.before.any():
             return given
-        hard, soft = needed.sum(axis=0), self.before.sum(axis=0)
+        hard, soft = self.needed.sum(axis=0), self.before.sum(axis=0)
         left, result = np.ones(len(given), np.bool_), []
         for _ in given:
             ready = left & (hard[given] == 0)
@@ -102,7 +101,7 @@ class Limits:
             place = int(np.argmax(early if early.any() else ready))
             left[place] = False
             result.append(int(given[place]))
-            hard, soft = hard - needed[result[-1]], soft - self.before[result[-1]]
+            hard, soft = hard - self.needed[result[-1]], soft - self.before[result[-1]]
         return np.array(result, np.int64)
 
     @cached_property
@@ -130,18 +129,14 @@ class Limits:
         )
         for child, above in enumerate(kept):
             if len(above) > self.most[child]:
-                refuse_contradiction(
-                    [
-                        *(self._required_text((p, child)) for p in self.required[child]),
-                        f"max_parents of {self.names[child]!r}: {self.most[child]}",
-                        "parents that are joined among themselves",
-                    ]
-                )
+                texts = [_required_text(self.names, (p, child)) for p in self.required[child]]
+                texts.append(f"max_parents of {self.names[child]!r}: {self.most[child]}")
+                refuse_contradiction([*texts, "parents that are joined among themselves"])
         return Limits(self.names, self.allowed, kept, self.most, self.before, self.bans)
 
     def _refuse_unjoined(self, child: int, earlier: int, later: int) -> NoReturn:
-        texts = [self._required_text((p, child)) for p in (earlier, later)]
-        bans = [ban.text for ban in self.bans if (earlier, later) in ban.arcs][:1]
+        texts = [_required_text(self.names, (p, child)) for p in (earlier, later)]
+        bans = [ban.text for ban in self.bans if ban.rules_out((earlier, later))][:1]
         refuse_contradiction([*texts, *bans, "parents that are joined among themselves"])
 
     def check_structure(self, structure: Structure, left_out: Collection[int] = ()) -> None:
@@ -159,7 +154,7 @@ class Limits:
                     "another learner, or coarser bins."
                 )
                 raise ConfigurationError(
-                    f"The structure lacks the {self._required_text((parent, child))}: {why}"
+                    f"The structure lacks the {_required_text(self.names, (parent, child))}: {why}"
                 )
         for child, parents in found.items():
             wrong = [p for p in parents if not self.allowed[child, p]]
@@ -170,6 +165,10 @@ class Limits:
                     f"{'' if wrong else f' than {self.most[child]}'}. Change the constraints, or "
                     "choose a learner that takes them."
                 )
+
+
+def _required_text(names: Sequence[str], arc: Arc) -> str:
+    return f"required ({names[arc[0]]!r}, {names[arc[1]]!r})"
 
 
 def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
@@ -274,20 +273,24 @@ class _ConstraintReader:
     def __init__(self, given: Constraints, names: tuple[str, ...], target: str) -> None:
         self._given, self._names, self._target = given, names, target
         self._place = {name: at for at, name in enumerate(names)}
+        self._everyone = frozenset(range(len(names)))
 
     def read(self) -> Limits:
         n = len(self._names)
-        required = self._arcs("required")
-        bans = [*self._forbidden(), *self._orders(), *self._ends()]
+        arcs = [[self._index(name, "required") for name in arc] for arc in self._pairs("required")]
+        required = list(dict.fromkeys((parent, child) for parent, child in arcs))
+        tiers = [
+            self._sequence("tiers", tier) for tier in self._sequence("tiers", self._given.tiers)
+        ]
+        order = [[name] for name in self._sequence("order", self._given.order)]
+        orders = [*self._orders("tiers", tiers), *self._orders("order", order)]
+        bans = [*self._forbidden(), *orders, *self._ends()]
         most, texts = self._most()
         self._refuse_smallest(required, bans, most, texts)
         allowed, before = ~np.eye(n, dtype=np.bool_), np.zeros((n, n), np.bool_)
-        for ban in bans:
-            for parent, child in ban.arcs:
-                allowed[child, parent] = False
-        for ban in self._orders():
-            for parent, child in ban.arcs:
-                before[child, parent] = True
+        for flags, statements, flag in ((allowed, bans, False), (before, orders, True)):
+            for ban in statements:
+                flags[np.ix_(list(ban.below), list(ban.above))] = flag
         parents: list[list[int]] = [[] for _ in self._names]
         for parent, child in required:
             parents[child].append(parent)
@@ -339,54 +342,33 @@ class _ConstraintReader:
                 "the parent of every feature. Drop the column to leave a feature out."
             )
 
-    def _arcs(self, where: str) -> list[Arc]:
-        found = [
-            (self._index(parent, where), self._index(child, where))
-            for parent, child in self._pairs(where)
-        ]
-        return list(dict.fromkeys(found))
-
     def _forbidden(self) -> Iterator[Ban]:
         for parent, child in self._pairs("forbidden"):
-            everyone = range(len(self._names))
-            above = everyone if parent == ANY else [self._index(parent, "forbidden")]
-            below = everyone if child == ANY else [self._index(child, "forbidden")]
-            arcs = frozenset((p, c) for p in above for c in below if p != c)
-            yield Ban(f"forbidden ({parent!r}, {child!r})", arcs)
-
-    def _orders(self) -> Iterator[Ban]:
-        """Yield one statement per pair of neighbouring groups: what is later is no parent."""
-        tiers = self._sequence("tiers", self._given.tiers)
-        order = self._sequence("order", self._given.order)
-        for where, groups in (
-            ("tiers", [list(self._sequence("tiers", tier)) for tier in tiers]),
-            ("order", [[name] for name in order]),
-        ):
-            placed = [[self._index(name, where) for name in group] for group in groups]
-            flat = [feature for group in placed for feature in group]
-            if len(set(flat)) != len(flat):
-                twice = next(f for f in flat if flat.count(f) > 1)
-                raise ConfigurationError(
-                    f"constraints: {where} names {self._names[twice]!r} twice. Name it once."
-                )
-            arcs = frozenset(
-                (later, earlier)
-                for at, group in enumerate(placed)
-                for above in placed[:at]
-                for later in group
-                for earlier in above
+            above, below = (
+                self._everyone if name == ANY else frozenset([self._index(name, "forbidden")])
+                for name in (parent, child)
             )
-            if arcs:
-                yield Ban(where, arcs)
+            yield Ban(f"forbidden ({parent!r}, {child!r})", above, below)
+
+    def _orders(self, where: str, named: Sequence[Sequence[Any]]) -> Iterator[Ban]:
+        """Yield one statement per group: what comes later is no parent of it."""
+        groups = [[self._index(name, where) for name in group] for group in named]
+        flat = [feature for group in groups for feature in group]
+        later = set(flat)
+        if len(later) != len(flat):
+            twice = next(feature for feature in flat if flat.count(feature) > 1)
+            raise ConfigurationError(
+                f"constraints: {where} names {self._names[twice]!r} twice. Name it once."
+            )
+        for group in groups:
+            later -= set(group)
+            yield Ban(where, frozenset(later), frozenset(group))
 
     def _ends(self) -> Iterator[Ban]:
-        everyone = range(len(self._names))
         for name in self._sequence("roots", self._given.roots):
-            root = self._index(name, "roots")
-            yield Ban(f"roots {name!r}", frozenset((p, root) for p in everyone if p != root))
+            yield Ban(f"roots {name!r}", self._everyone, frozenset([self._index(name, "roots")]))
         for name in self._sequence("leaves", self._given.leaves):
-            leaf = self._index(name, "leaves")
-            yield Ban(f"leaves {name!r}", frozenset((leaf, c) for c in everyone if c != leaf))
+            yield Ban(f"leaves {name!r}", frozenset([self._index(name, "leaves")]), self._everyone)
 
     def _most(self) -> tuple[Ints, list[str]]:
         given = self._given.max_parents
@@ -419,11 +401,9 @@ class _ConstraintReader:
         parents than a feature may have, or a cycle of required arcs.
         """
         found: list[list[str]] = []
-        said = {
-            arc: f"required ({self._names[arc[0]]!r}, {self._names[arc[1]]!r})" for arc in required
-        }
+        said = {arc: _required_text(self._names, arc) for arc in required}
         for arc in required:
-            found += [[said[arc], ban.text] for ban in bans if arc in ban.arcs]
+            found += [[said[arc], ban.text] for ban in bans if ban.rules_out(arc)]
         for child, limit in enumerate(most):
             arcs = [arc for arc in required if arc[1] == child]
             if len(arcs) > limit:
