@@ -120,18 +120,14 @@ def lay_out(
 
 def _components(n_boxes: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Return the boxes that arrows join, part by part, and in one part all that are alone."""
-    part = list(range(n_boxes))
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
-    def find(at: int) -> int:
-        while part[at] != at:
-            part[at] = at = part[part[at]]
-        return at
-
-    for parent, child in arrows:
-        part[find(child)] = find(parent)
+    edges = (np.ones(len(arrows)), np.array(arrows, int).reshape(-1, 2).T)
+    _, part = connected_components(coo_array(edges, (n_boxes, n_boxes)), directed=False)
     joined: dict[int, list[int]] = {}
-    for at in range(n_boxes):
-        joined.setdefault(find(at), []).append(at)
+    for at, one in enumerate(part.tolist()):
+        joined.setdefault(one, []).append(at)
     alone = [boxes[0] for boxes in joined.values() if len(boxes) == 1]
     parts = sorted((boxes for boxes in joined.values() if len(boxes) > 1), key=len, reverse=True)
     return [*parts, alone] if alone else parts
@@ -337,16 +333,10 @@ def _kept_apart(wanted: Sequence[float], gaps: Sequence[float], ends: Point) -> 
 
     They stay between the ends, or begin at the first where the gaps leave no room.
     """
+    from scipy.optimize import isotonic_regression
+
     offsets = np.concatenate([[0.0], np.cumsum(gaps)])
-    blocks: list[tuple[float, int]] = []  # means that must not fall, and how many places share each
-    for value in np.asarray(wanted) - offsets:
-        mean, size = float(value), 1
-        while blocks and blocks[-1][0] > mean:
-            before, count = blocks.pop()
-            mean = (mean * size + before * count) / (size + count)
-            size += count
-        blocks.append((mean, size))
-    level = np.concatenate([np.full(size, mean) for mean, size in blocks])
+    level = isotonic_regression(np.asarray(wanted) - offsets).x
     level = np.clip(level, ends[0], max(ends[0], ends[1] - offsets[-1]))
     return [float(place) for place in level + offsets]
 

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tanager.errors import ConfigurationError
@@ -32,37 +33,7 @@ _PAGE_COLOURS = {
     CYCLE[1].lower(): "var(--red)",
 }
 
-_STYLE: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 9.0,
-    "axes.titlesize": 10.0,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9.0,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": GRID,
-    "grid.linewidth": 0.6,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "text.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 8.0,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 4.0,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "tanager",
-}
+_STYLE = Path(__file__).with_name("house.mplstyle")
 
 
 def load_matplotlib() -> Any:
@@ -81,7 +52,7 @@ def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, An
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
-        with load_matplotlib().rc_context(_STYLE):
+        with load_matplotlib().rc_context(fname=_STYLE):
             return function(*args, **kwargs)
 
     return draw
@@ -174,7 +145,7 @@ def to_svg(fig: Figure, *, title: str) -> str:
     """
     mpl = load_matplotlib()
     buffer = io.StringIO()
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(fname=_STYLE):
         fig.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
