@@ -16,6 +16,7 @@ from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.escaping import visible
 from tanager.network.information import n_probabilities
 from tanager.report.model_page.words import RIVALS, Ranking
+from tanager.report.rendering import page_environment
 
 if TYPE_CHECKING:
     from tanager.codes import Codebook
@@ -197,14 +198,7 @@ def _inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
-MOST = 10  # features that are listed
 METRICS = {"accuracy": "Accuracy", "log_loss": "Log-loss", "ece": "Calibration error"}
-USE = """```python
-import tanager
-
-clf = tanager.load("model.tanager")
-clf.predict_proba({{{row}}})
-```"""
 
 
 def card_markdown(
@@ -216,31 +210,24 @@ def card_markdown(
     notes: str | None,
 ) -> str:
     """Return the card: metadata, notes, how to use it, scores, features and facts."""
-    parts = [_metadata(title, scores), f"# {_text(title)}"]
-    if notes:
-        parts.append(notes.strip())
-    row = ", ".join(f"{json.dumps(name)}: ..." for name in ranking.names[:3])
-    more = ", ..." if len(ranking.names) > 3 else ""
-    parts += ["## How to use it", USE.format(row=row + more)]
-    if scores is not None:
-        columns = {name: _numbers(scores[who]) for who, name in RIVALS.items() if who in scores}
-        rows = [
-            (n, *(f"{one[kind]:.4f}" for one in columns.values())) for kind, n in METRICS.items()
-        ]
-        head = ("", *columns)
-        parts += ["## Evaluation", measured, _table(head, rows)]
-    features = [(ranking.names[at], f"{ranking.bits[at]:.3f}") for at in ranking.order[:MOST]]
-    parts += [
-        "## Most informative features",
-        _text(ranking.whose_bits()),
-        _table(("feature", "bits"), features),
-    ]
-    for name, facts in groups:
-        parts += [f"## {_text(name)}", "\n".join(f"- **{_text(k)}**: {_text(v)}" for k, v in facts)]
-    return "\n\n".join(parts) + "\n"
+    given = scores or {}
+    environment = page_environment()
+    environment.filters.update(markdown=_text, json=json.dumps)
+    template = environment.get_template("card.md.j2")
+    text: str = template.render(
+        title=title,
+        groups=groups,
+        ranking=ranking,
+        measured=measured,
+        notes=notes,
+        metrics=METRICS,
+        rivals={name: _numbers(given[who]) for who, name in RIVALS.items() if who in given},
+        metadata=_metadata(title, scores),
+    )
+    return f"{text.strip()}\n"
 
 
-def _metadata(title: str, scores: Mapping[str, Any] | None) -> str:
+def _metadata(title: str, scores: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the front matter; JSON's texts and lists are YAML's too."""
     facts: dict[str, Any] = {
         "library_name": "tanager",
@@ -258,17 +245,12 @@ def _metadata(title: str, scores: Mapping[str, Any] | None) -> str:
             "metrics": metrics,
         }
         facts["model-index"] = [{"name": title, "results": [result]}]
-    return "\n".join(["---", *(f"{key}: {json.dumps(v)}" for key, v in facts.items()), "---"])
+    return facts
 
 
 def _numbers(scores: Mapping[str, float]) -> dict[str, float]:
     errors, loss, calibration = (scores[key] for key in ("errors", "loss", "calibration"))
     return {"accuracy": 1.0 - errors, "log_loss": loss, "ece": calibration}
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(_text, line)) + " |" for line in lines)
 
 
 def _text(text: str) -> str:
