@@ -38,7 +38,12 @@ _FORMATS = {
         ("dialect", "table", "keep", "contributions", "unknowns", "costs", "log_probability"),
     ),
     "onnx": _Format(
-        "to_onnx", (".onnx",), ("opset", "float32", "contributions", "unknowns", "missing_text")
+        "to_onnx",
+        (".onnx",),
+        (
+            *("opset", "float32", "contributions", "unknowns", "missing_text"),
+            *("costs", "log_probability"),
+        ),
     ),
     "json": _Format("to_json", (".json",), ("unknowns", "costs")),
     "javascript": _Format("to_javascript", (".js", ".cjs"), ("unknowns", "costs")),
@@ -57,12 +62,12 @@ class ExportOptions:
         table: SQL: the table's name, or schema.table; 'rows' by default.
         keep: SQL: a column to include in the output, such as a key; may be repeated.
         contributions: SQL, ONNX: also output each feature's contribution.
-        log_probability: SQL: also output log P(row), which is low for unusual rows.
+        log_probability: SQL, ONNX: also output log P(row), which is low for unusual rows.
         complete_rows: Don't support unknown values; the code gets shorter and simpler.
         float32: ONNX: numbers in single precision.
         opset: ONNX: 18 or later.
         missing_text: ONNX: the text for missing; empty by default.
-        costs: SQL, JSON, JavaScript, C: also output decisions, as tanager decide does.
+        costs: SQL, ONNX, JSON, JavaScript, C: also output decisions, as tanager decide does.
         name: C: prefix of all names.
     """
 

@@ -667,6 +667,8 @@ class Network(Decides):
         contributions: bool = False,
         unknowns: bool = True,
         missing_text: str | None = None,
+        costs: Any = None,
+        log_probability: bool = False,
     ) -> Any:
         """Return the network as an `onnx.ModelProto`; needs onnx.
 
@@ -681,6 +683,8 @@ class Network(Decides):
             contributions=contributions,
             unknowns=unknowns,
             missing_text=missing_text,
+            costs=costs,
+            log_probability=log_probability,
         )
 
     def to_c(self, *, name: str = "tanager", unknowns: bool = True, costs: Any = None) -> str:

@@ -1,4 +1,4 @@
-"""Decisions of exported models, made by DuckDB, SQLite, PostgreSQL, node and C."""
+"""Decisions of exported models, made by DuckDB, SQLite, PostgreSQL, onnxruntime, node and C."""
 
 import json
 import sqlite3
@@ -52,6 +52,14 @@ def test_duckdb_decides_as_python_does(cases):
         decided |= set(actions)
         assert rows.num_rows == len(answers)
     assert len(decided) > 2
+
+
+def test_onnxruntime_decides_as_python_does(cases):
+    onnx_tests = pytest.importorskip("tests.network.exports.test_onnx")
+    for case, costs in cases:
+        model = case.network.to_onnx(costs=costs)
+        _, _, actions, expected = onnx_tests.run(model, case.rows)
+        check_decisions(case, costs, actions.tolist(), expected)
 
 
 def test_sqlite_decides_as_python_does(cases):

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
+from tanager.errors import ConfigurationError
+from tanager.network import Network
+from tanager.parameters import Tables
 from tests.network.exports.test_javascript import needs_node, plain_rows, run_node
 from tests.network.test_drift import changed, churn
 
@@ -45,6 +48,17 @@ def test_javascript(model, tmp_path):
     read = [f["name"] for f in json.loads(clf.network_.to_json())["features"]]
     kept = [rows.column_names.index(name) for name in read]
     assert np.array(parts) == pytest.approx(clf.surprise(rows)[:, kept], abs=1e-8)
+
+
+def test_onnx(model):
+    onnx_tests = pytest.importorskip("tests.network.exports.test_onnx")
+    clf, rows = model
+    found = onnx_tests.run(clf.network_.to_onnx(log_probability=True), rows)[-1]
+    assert found == pytest.approx(clf.score_samples(rows), abs=1e-9)
+    network = clf.network_
+    scores = Tables(network.log_prior, network.tables.families, normalized=False)
+    with pytest.raises(ConfigurationError, match="scores"):
+        Network(network.codebook, network.structure, scores).to_onnx(log_probability=True)
 
 
 @pytest.mark.parametrize("contributions", [False, True])

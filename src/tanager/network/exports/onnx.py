@@ -11,26 +11,34 @@ Every step of the recipe sends one message,
 
 .. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
 
-as in `sql_sums`: a product of matrices where T depends on the step's own input alone, as on
-trees; otherwise one for each combination of the places beside it. Arrays are (classes, rows,
-places ...).
+as in `sql_sums`. Arrays are (classes, rows, places ...).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from math import prod
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
+from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.recipe import Codes, Input, Recipe, Step, make_recipe
+from tanager.network.propagation import require_probabilities
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
+
+OPSET = 21
+ML_OPSET = 3
+MAX_STEP_CELLS = 1 << 16  # of one row's sum: 512 kB
+ML = "ai.onnx.ml"
+_OUT = -1e30  # added to a value that does not agree with what is known
+_LETTERS = [a for a in ascii_letters if a not in "cr"]  # of axes other than classes and rows
+_SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 
 
 class Node(NamedTuple):
@@ -67,7 +75,7 @@ class Graph:
         """Give a result the name of an output."""
         self.nodes.append(Node("Identity", [what], [output], "", {}))
 
-    def constant(self, values: ArrayLike, dtype: Any) -> str:
+    def constant(self, values: ArrayLike, dtype: Any = np.float64) -> str:
         """Add an array, once."""
         array = np.asarray(values, dtype=dtype)
         content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
@@ -85,9 +93,9 @@ class Graph:
         """Add a row of integers: axes, a shape."""
         return self.constant(values, np.int64)
 
-    def reduce(self, kind: str, what: str, axis: int, keep: bool = False) -> str:
-        """Add a sum or a maximum along an axis."""
-        return self.add(kind, what, self.integers(axis), keepdims=int(keep))
+    def reduce(self, kind: str, what: str, *axes: int, keep: bool = False) -> str:
+        """Add a sum or a maximum along axes."""
+        return self.add(kind, what, self.integers(*axes), keepdims=int(keep))
 
     def reshape(self, what: str, *shape: int) -> str:
         """Add a change of shape; 0 keeps an axis, -1 is what is left."""
@@ -103,118 +111,16 @@ class Graph:
         """Add up results of one shape."""
         return reduce(lambda sum_, part: self.add("Add", sum_, part), parts)
 
+    def columns(self, matrix: str, *places: int) -> str:
+        """Add a choice of columns."""
+        return self.add("Gather", matrix, self.integers(*places), axis=1)
 
-_OUT = -1e30  # added to a value that does not agree with what is known
-_SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
-
-
-def sum_out(graph: Graph, recipe: Recipe, groups: str) -> str:
-    """Return the log-joint (rows, classes) of groups (rows, inputs) as doubles."""
-    messages: list[str] = []
-    for step in recipe.steps:
-        messages.append(_send(graph, recipe, step, messages, groups))
-    pairs = zip(recipe.steps, messages, strict=True)
-    totals = [message for step, message in pairs if not step.separator]
-    joint = graph.add("Transpose", graph.total(totals), perm=[1, 0])
-    return graph.add("Add", joint, graph.reals(recipe.log_prior))
-
-
-def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
-    """Return 0 for every place that agrees with what is known, (1, rows, places)."""
-    size = max(view) + 1
-    column = graph.add("Gather", groups, graph.integers(i), axis=1)
-    if size < len(view):
-        places = graph.cast(column, np.int64)
-        column = graph.add("Gather", graph.constant([*view, size], np.float64), places)
-    same = graph.add("Equal", column, graph.constant(np.arange(size), np.float64))
-    unknown = graph.add("Equal", column, graph.constant([size], np.float64))
-    agrees = graph.add("Or", same, unknown)
-    chosen = graph.add("Where", agrees, graph.reals([0.0]), graph.reals([_OUT]))
-    return graph.add("Unsqueeze", chosen, graph.integers(0))
-
-
-def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups: str) -> str:
-    """Return the message of a step, (classes, rows, *step.shape)."""
-    beside, n_groups, scope = list(step.beside), step.n_groups, step.scope
-    parts = []
-    for i, view in scope.items():
-        evidence = _evidence(graph, groups, i, view)
-        parts.append(_align(graph, {i: view}, evidence, scope))
-    for m in step.messages:
-        sent = dict(zip(recipe.steps[m].separator, recipe.steps[m].views, strict=True))
-        parts.append(_align(graph, sent, messages[m], scope))
-    gathered = graph.total(parts)
-    size = prod(max(view) + 1 for view in scope.values())
-    table = np.maximum(np.exp(recipe.step_table(step)), _SMALLEST[graph.real])
-    table = np.moveaxis(table, -1, 0)  # (classes, *step.shape, groups)
-    flat = graph.reshape(gathered, 0, 0, size)  # there may be no rows: no -1
-    top = graph.reduce("ReduceMax", flat, 2, keep=True)
-    weights = graph.add("Exp", graph.add("Sub", flat, top))
-    if not beside:
-        product = table.reshape(recipe.n_classes, -1, n_groups).transpose(0, 2, 1)
-        if not step.messages:  # the same for every class so far
-            weights = graph.add("Squeeze", weights, graph.integers(0))
-        sums = graph.add("MatMul", weights, graph.reals(product))
-        sums = graph.add("Add", graph.add("Log", sums), top)
-        return graph.reshape(sums, 0, 0, *step.shape)
-    return _sum_beside(graph, step, beside, table, weights, top)
-
-
-def _sum_beside(
-    graph: Graph,
-    step: Step,
-    beside: list[int],
-    table: NDArray[np.float64],
-    weights: str,
-    top: str,
-) -> str:
-    """Return the message of a step whose weights vary over places beside its input too.
-
-    One product of matrices for all these places: (rows, groups) by (groups, other places).
-    """
-    n_classes, n_groups = table.shape[0], table.shape[-1]
-    axes = [step.separator.index(i) for i in beside]
-    axes += [at for at in range(len(step.separator)) if at not in axes]
-    sizes = [step.shape[at] for at in axes]
-    n_beside = prod(sizes[: len(beside)])
-    last = len(step.shape) + 1
-    matrix = table.transpose(0, *(1 + at for at in axes), last)
-    matrix = matrix.reshape(n_classes, n_beside, -1, n_groups).transpose(0, 1, 3, 2)
-    weights = graph.reshape(weights, 0, 0, n_beside, n_groups)
-    weights = graph.add("Transpose", weights, perm=[0, 2, 1, 3])
-    sums = graph.add("MatMul", weights, graph.reals(matrix))
-    sums = graph.add("Transpose", sums, perm=[0, 2, 1, 3])
-    sums = graph.add("Add", graph.add("Log", sums), graph.add("Unsqueeze", top, graph.integers(3)))
-    sums = graph.reshape(sums, 0, 0, *sizes)
-    order = [axes.index(at) for at in range(len(axes))]
-    if order == sorted(order):
-        return sums
-    return graph.add("Transpose", sums, perm=[0, 1, *(2 + at for at in order)])
-
-
-def _align(graph: Graph, own: Mapping[int, Codes], what: str, scope: Mapping[int, Codes]) -> str:
-    """Return (classes, rows, *own) with its axes in the places and the views of a scope.
-
-    The views of a scope tell apart at least what those of its messages do.
-    """
-    inputs, wanted = list(own), list(scope)
-    for axis, i in enumerate(inputs):
-        firsts = [scope[i].index(of) for of in range(max(scope[i]) + 1)]
-        places = [own[i][first] for first in firsts]
-        if places != list(range(max(own[i]) + 1)):
-            what = graph.add("Gather", what, graph.integers(*places), axis=2 + axis)
-    order = sorted(range(len(inputs)), key=lambda at: wanted.index(inputs[at]))
-    if order != list(range(len(inputs))):
-        what = graph.add("Transpose", what, perm=[0, 1, *(2 + at for at in order)])
-    absent = [2 + at for at, i in enumerate(wanted) if i not in own]
-    return graph.add("Unsqueeze", what, graph.integers(*absent)) if absent else what
-
-
-OPSET = 21
-ML_OPSET = 3
-MAX_STEP_CELLS = 1 << 16  # of one row's sum: 512 kB
-ML = "ai.onnx.ml"
-_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+    def look_up(self, places: str, tables: Sequence[ArrayLike], dtype: Any = np.float64) -> str:
+        """Add a look-up of every column of places, as doubles, in a table of its own."""
+        arrays = [np.asarray(table, dtype=dtype) for table in tables]
+        starts = np.cumsum([0, *map(len, arrays)])[:-1]
+        moved = self.cast(self.add("Add", places, self.constant(starts)), np.int64)
+        return self.add("Gather", self.constant(np.concatenate(arrays), dtype), moved)
 
 
 def to_onnx(
@@ -225,6 +131,8 @@ def to_onnx(
     contributions: bool = False,
     unknowns: bool = True,
     missing_text: str | None = None,
+    costs: Any = None,
+    log_probability: bool = False,
 ) -> Any:
     """Return the network as an `onnx.ModelProto`; needs onnx.
 
@@ -245,6 +153,11 @@ def to_onnx(
         gives NaN for such rows.
     missing_text : str, optional
         The text that means missing, as ONNX has no null. By default the empty one.
+    costs : optional
+        As for `Network.decide`: adds the outputs ``decision`` (rows), the name of the action of
+        least expected cost, and ``expected_costs`` (rows, actions).
+    log_probability : bool, default=False
+        Add the output ``log_probability`` (rows): log P(row), low where a row is strange.
 
     Notes
     -----
@@ -254,41 +167,51 @@ def to_onnx(
     """
     from onnx import helper, numpy_helper
 
+    def describe(name: str, dtype: Any, shape: list[int | None]) -> Any:
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, kind, shape)
+
     if opset < 18:
         raise ConfigurationError(f"opset={opset} is too old. Use 18 or later.")
+    if log_probability:
+        require_probabilities(network)
     recipe = make_recipe(network)
     check_sums(recipe, unknowns)
     graph = Graph(_prefix(recipe), np.float32 if float32 else np.float64)
-    inputs, columns = [], []
-    for given in recipe.inputs:
-        dtype = _input_type(given, graph)
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        inputs.append(helper.make_tensor_value_info(given.name, kind, [None, 1]))
-        columns.append(given.name)
+    columns = [given.name for given in recipe.inputs]
     scores = add_scores(graph, recipe, columns, missing_text, contributions, unknowns)
+    n, n_classes, labels = len(recipe.inputs), recipe.n_classes, class_array(recipe).dtype
+    found: list[tuple[str, str, Any, list[int | None]]] = [
+        ("label", scores.label, labels, [None]),
+        ("probabilities", scores.probabilities, graph.real, [None, n_classes]),
+    ]
+    if contributions:
+        found.append(("terms", scores.terms, graph.real, [None, n, n_classes]))
+    if costs is not None:
+        prices = read_costs(network, costs)
+        decision, expected = _add_decision(graph, prices, scores.probabilities)
+        found.append(("decision", decision, object, [None]))
+        found.append(("expected_costs", expected, graph.real, [None, len(prices.names)]))
+    if log_probability:
+        total = graph.reduce("ReduceLogSumExp", scores.log_joint, 1)
+        found.append(("log_probability", total, graph.real, [None]))
     outputs = []
-    for name, what, dtype, shape in _outputs(recipe, graph, scores):
+    for name, what, dtype, shape in found:
+        while name in columns:
+            name += "_"
         graph.give(what, name)
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        outputs.append(helper.make_tensor_value_info(name, kind, shape))
+        outputs.append(describe(name, dtype, shape))
     nodes = [
         helper.make_node(n.kind, n.inputs, n.outputs, domain=n.domain, **n.attributes)
         for n in graph.nodes
     ]
+    inputs = [describe(given.name, _input_type(given, graph), [None, 1]) for given in recipe.inputs]
     constants = [numpy_helper.from_array(a, name) for name, a in graph.constants.items()]
     body = helper.make_graph(nodes, "tanager", inputs, outputs, constants)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(ML, ML_OPSET)]
     model = helper.make_model(body, producer_name="tanager", opset_imports=imports)
     model.ir_version = helper.find_min_ir_version_for(imports)
     return model
-
-
-class ResultNames(NamedTuple):
-    """Names of the results of a graph."""
-
-    probabilities: str
-    label: str
-    terms: str | None
 
 
 def check_sums(recipe: Recipe, unknowns: bool) -> None:
@@ -299,6 +222,15 @@ def check_sums(recipe: Recipe, unknowns: bool) -> None:
         recipe.check_width(MAX_STEP_CELLS, remedy)
 
 
+class ResultNames(NamedTuple):
+    """Names of the results of a graph."""
+
+    label: str
+    probabilities: str
+    log_joint: str
+    terms: str
+
+
 def add_scores(
     graph: Graph,
     recipe: Recipe,
@@ -307,7 +239,10 @@ def add_scores(
     contributions: bool = False,
     unknowns: bool = True,
 ) -> ResultNames:
-    """Add everything from columns (rows, 1) to probabilities, labels and, if asked, terms."""
+    """Add everything from columns (rows, 1) to probabilities and labels.
+
+    Without `contributions`, terms of rows with unknown values may be NaN.
+    """
     codes = _add_codes(graph, recipe, columns, missing_text)
     terms, joint = _add_look_ups(graph, recipe, codes)
     if unknowns and recipe.sums:
@@ -316,32 +251,23 @@ def add_scores(
     best = graph.add("ArgMax", joint, axis=1, keepdims=0)
     labels = class_array(recipe)
     label = graph.add("Gather", graph.constant(labels, labels.dtype), best)
-    return ResultNames(probabilities, label, terms if contributions else None)
+    return ResultNames(label, probabilities, joint, terms)
+
+
+def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, str]:
+    """Return the action of least expected cost, the first of equals, and what each costs."""
+    expected = graph.add("MatMul", probabilities, graph.reals(costs.matrix.T))
+    least = graph.reduce("ReduceMin", expected, 1, keep=True)
+    bound = graph.add("Add", least, graph.reals([costs.tolerance]))
+    cheap = graph.cast(graph.add("LessOrEqual", expected, bound), np.int64)
+    best = graph.add("ArgMax", cheap, axis=1, keepdims=0)
+    return graph.add("Gather", graph.constant(costs.names, object), best), expected
 
 
 def class_array(recipe: Recipe) -> NDArray[Any]:
     """Return the labels as ONNX has them: texts, int64, doubles or booleans."""
     labels = np.array(recipe.classes)
     return labels.astype(object) if labels.dtype.kind == "U" else labels
-
-
-def _outputs(
-    recipe: Recipe, graph: Graph, scores: ResultNames
-) -> list[tuple[str, str, Any, list[Any]]]:
-    names, free = {given.name for given in recipe.inputs}, []
-    for name in ("label", "probabilities", "terms"):
-        while name in names:
-            name += "_"
-        free.append(name)
-    n_inputs, n_classes = len(recipe.inputs), recipe.n_classes
-    labels = class_array(recipe).dtype
-    found: list[tuple[str, str, Any, list[Any]]] = [
-        (free[0], scores.label, labels, [None]),
-        (free[1], scores.probabilities, graph.real, [None, n_classes]),
-    ]
-    if scores.terms is not None:
-        found.append((free[2], scores.terms, graph.real, [None, n_inputs, n_classes]))
-    return found
 
 
 def _prefix(recipe: Recipe) -> str:
@@ -358,10 +284,8 @@ def _prefix(recipe: Recipe) -> str:
 
 def _input_type(given: Input, graph: Graph) -> Any:
     if given.kind == "text":
-        return np.dtype(object)
-    if given.kind == "integer" and any(abs(v) > _SAFE_INTEGER for v in given.values):
-        return np.int64
-    return graph.real
+        return object
+    return np.int64 if given.past_doubles else graph.real
 
 
 def _add_codes(graph: Graph, recipe: Recipe, columns: list[str], missing_text: str | None) -> str:
@@ -373,17 +297,13 @@ def _add_codes(graph: Graph, recipe: Recipe, columns: list[str], missing_text: s
         parts.append(_add_intervals(graph, recipe, columns, numbers))
     for at in others:
         given = recipe.inputs[at]
-        wide = any(isinstance(v, int) and abs(v) > _SAFE_INTEGER for v in given.values)
-        if given.kind == "text" or wide:
+        if given.kind == "text" or given.past_doubles:
             parts.append(_add_labels(graph, given, columns[at], missing_text))
         else:
             parts.append(_add_values(graph, given, columns[at]))
     codes = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     order = [*numbers, *others]
-    if order == sorted(order):
-        return codes
-    places = graph.constant(np.argsort(order), np.int64)
-    return graph.add("Gather", codes, places, axis=1)
+    return codes if order == sorted(order) else graph.columns(codes, *np.argsort(order).tolist())
 
 
 def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: list[int]) -> str:
@@ -403,7 +323,7 @@ def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: li
     deep = graph.add("Unsqueeze", matrix, graph.integers(2))
     above = graph.cast(graph.add("Greater", deep, graph.reals(cuts)), graph.real)
     codes = graph.cast(graph.reduce("ReduceSum", above, 2), np.float64)
-    missing = graph.constant([given.missing for given in inputs], np.float64)
+    missing = graph.constant([given.missing for given in inputs])
     return graph.add("Where", graph.add("IsNaN", matrix), missing, codes)
 
 
@@ -416,13 +336,9 @@ def _add_values(graph: Graph, given: Input, column: str) -> str:
     less = graph.cast(graph.add("Greater", column, graph.reals(values)), np.int64)
     place = graph.reduce("ReduceSum", less, 1, keep=True)
     same = graph.add("Equal", graph.add("Gather", known, place), column)
-    unknown = graph.constant([float(given.arity)], np.float64)
-    code = graph.cast(place, np.float64)
-    if (np.diff(order) < 0).any():  # an order of their own
-        code = graph.add("Gather", graph.constant(np.append(order, 0), np.float64), place)
-    codes = graph.add("Where", same, code, unknown)
-    missing = graph.constant([float(given.missing)], np.float64)
-    return graph.add("Where", graph.add("IsNaN", column), missing, codes)
+    code = graph.add("Gather", graph.constant(np.append(order, 0)), place)
+    codes = graph.add("Where", same, code, graph.constant([given.unlisted]))
+    return graph.add("Where", graph.add("IsNaN", column), graph.constant([given.missing]), codes)
 
 
 def _add_labels(graph: Graph, given: Input, column: str, missing_text: str | None) -> str:
@@ -449,31 +365,27 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
 
     An unknown input adds nothing; a known one below an unknown parent makes NaN.
     """
-    n, n_classes = len(recipe.inputs), recipe.n_classes
     groups, shares = _add_groups(graph, recipe, codes)
-    views, groups = _add_views(graph, recipe, groups)
-    strides = np.zeros((n + len(views), n))
-    starts, tables, start = [], [], 0
+    n = len(recipe.inputs)
+    if recipe.views:  # one more column for each view that tables have of an input
+        chosen = graph.columns(groups, *(i for i, _ in recipe.views))
+        known = [[*view, max(view) + 1] for _, view in recipe.views]  # unknown is one more
+        groups = graph.add("Concat", groups, graph.look_up(chosen, known), axis=1)
+    strides = np.zeros((n + len(recipe.views), n))
+    tables = []
     for at, family in enumerate(recipe.families):
         columns = [
-            parent if view is None else n + views[parent, view]
+            parent if view is None else n + recipe.views[parent, view]
             for parent, view in zip(family.parents, family.views, strict=True)
         ]
-        sizes = family.log_prob.shape[:-1]
-        table = np.full([*(size + 1 for size in sizes), n_classes], np.nan)
-        table[tuple(slice(size) for size in sizes)] = family.log_prob
-        table[..., -1, :] = 0.0
+        table = family.with_unknown()
         stride = 1
-        for column, size in zip(reversed([*columns, at]), reversed(sizes), strict=True):
+        for column, size in zip([at, *columns[::-1]], table.shape[-2::-1], strict=True):
             strides[column, at] = stride
-            stride *= size + 1
-        starts.append(start)
-        tables.append(table.reshape(-1, n_classes))
-        start += len(tables[-1])
-    places = graph.add("MatMul", groups, graph.constant(strides, np.float64))
-    places = graph.add("Add", places, graph.constant(starts, np.float64))
-    whole = graph.reals(np.concatenate(tables))
-    terms = graph.add("Gather", whole, graph.cast(places, np.int64))
+            stride *= size
+        tables.append(table.reshape(-1, recipe.n_classes))
+    places = graph.add("MatMul", groups, graph.constant(strides))
+    terms = graph.look_up(places, tables, graph.real)
     if shares is not None:
         terms = graph.add("Add", terms, shares)
     joint = graph.add("Add", graph.reduce("ReduceSum", terms, 1), graph.reals(recipe.log_prior))
@@ -484,46 +396,21 @@ def _add_groups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str | No
     """Return the groups of codes, and what the codes add to them, (rows, inputs, classes)."""
     if all(given.groups is None for given in recipe.inputs):
         return codes, None
-    groups: list[int] = []
-    shares: list[NDArray[np.float64]] = []
-    starts = []
+    groups, shares = [], []
     for given, family in zip(recipe.inputs, recipe.families, strict=True):
-        starts.append(len(groups))
-        groups += [*(given.groups or range(given.arity)), given.n_groups]
+        groups.append([*(given.groups or range(given.arity)), given.n_groups])
         logs = np.zeros((given.arity + 1, recipe.n_classes))  # an unknown code adds nothing
         if family.log_within is not None:
             logs[:-1] = family.log_within
         shares.append(logs)
-    places = graph.cast(graph.add("Add", codes, graph.constant(starts, np.float64)), np.int64)
-    found = graph.add("Gather", graph.constant(groups, np.float64), places)
-    return found, graph.add("Gather", graph.reals(np.concatenate(shares)), places)
-
-
-def _add_views(
-    graph: Graph, recipe: Recipe, groups: str
-) -> tuple[dict[tuple[int, Codes], int], str]:
-    """Return the groups with more columns, one for each view that tables have of an input."""
-    views: dict[tuple[int, Codes], int] = {}
-    for family in recipe.families:
-        for parent, view in zip(family.parents, family.views, strict=True):
-            if view is not None:
-                views.setdefault((parent, view), len(views))
-    if not views:
-        return views, groups
-    known = [[*view, max(view) + 1] for _, view in views]  # unknown is one more
-    starts = np.cumsum([0, *map(len, known)])[:-1]
-    chosen = graph.add("Gather", groups, graph.integers(*(i for i, _ in views)), axis=1)
-    places = graph.add("Add", chosen, graph.constant(starts, np.float64))
-    flat = graph.constant([place for view in known for place in view], np.float64)
-    viewed = graph.add("Gather", flat, graph.cast(places, np.int64))
-    return views, graph.add("Concat", groups, viewed, axis=1)
+    return graph.look_up(codes, groups), graph.look_up(codes, shares, graph.real)
 
 
 def _add_sums(
     graph: Graph, recipe: Recipe, codes: str, terms: str, joint: str, contributions: bool
 ) -> tuple[str, str]:
     """Replace the NaN rows of terms and log-joint by exact ones."""
-    n, n_classes = len(recipe.inputs), recipe.n_classes
+    n = len(recipe.inputs)
     first = graph.add("Gather", joint, graph.constant(0, np.int64), axis=1)
     rows = graph.add("NonZero", graph.add("IsNaN", first))  # (1, rows with sums)
     places = graph.add("Transpose", rows, perm=[1, 0])
@@ -534,16 +421,14 @@ def _add_sums(
     known = np.zeros((n + 1, n), dtype=bool)
     for at, feature in enumerate(recipe.order):
         known[at + 1 :, feature] = True
-    arities = graph.constant([given.arity for given in recipe.inputs], np.float64)
+    arities = graph.constant([given.arity for given in recipe.inputs])
     deep = graph.add("Unsqueeze", some, graph.integers(1))
     partial = graph.add("Where", graph.constant(known, np.bool_), deep, arities)
     sums = _add_joint(graph, recipe, graph.reshape(partial, -1, n))
-    sums = graph.reshape(sums, -1, n + 1, n_classes)
-    after = graph.add("Gather", sums, graph.integers(*range(1, n + 1)), axis=1)
-    before = graph.add("Gather", sums, graph.integers(*range(n)), axis=1)
-    steps = graph.add("Sub", after, before)
-    order = graph.constant(np.argsort(recipe.order), np.int64)
-    exact = graph.add("Gather", steps, order, axis=1)
+    sums = graph.reshape(sums, -1, n + 1, recipe.n_classes)
+    after = [recipe.order.index(i) + 1 for i in range(n)]
+    before = graph.columns(sums, *(at - 1 for at in after))
+    exact = graph.add("Sub", graph.columns(sums, *after), before)
     last = graph.add("Gather", sums, graph.constant(n, np.int64), axis=1)
     return (
         graph.add("ScatterND", terms, places, exact),
@@ -554,7 +439,75 @@ def _add_sums(
 def _add_joint(graph: Graph, recipe: Recipe, codes: str) -> str:
     """Return the log-joint (rows, classes) of codes, unknown ones summed out."""
     groups, shares = _add_groups(graph, recipe, codes)
-    joint = sum_out(graph, recipe, groups)
+    messages: list[str] = []
+    for step in recipe.steps:
+        messages.append(_send(graph, recipe, step, messages, groups))
+    pairs = zip(recipe.steps, messages, strict=True)
+    total = graph.total([message for step, message in pairs if not step.separator])
+    joint = graph.add("Transpose", total, perm=[1, 0])
+    joint = graph.add("Add", joint, graph.reals(recipe.log_prior))
     if shares is None:
         return joint
     return graph.add("Add", joint, graph.reduce("ReduceSum", shares, 1))
+
+
+def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups: str) -> str:
+    """Return the message of a step, (classes, rows, *step.shape)."""
+    scope = step.scope
+    parts = [
+        _align(graph, [i], [view], _evidence(graph, groups, i, view), scope)
+        for i, view in scope.items()
+    ]
+    for m in step.messages:
+        sent = recipe.steps[m]
+        parts.append(_align(graph, sent.separator, sent.views, messages[m], scope))
+    gathered = graph.total(parts)
+    top = graph.reduce("ReduceMax", gathered, *range(2, 2 + len(scope)), keep=True)
+    weights = graph.add("Exp", graph.add("Sub", gathered, top))
+    classes = "c"
+    if not step.messages:  # the same for every class so far
+        weights, classes = graph.add("Squeeze", weights, graph.integers(0)), ""
+    table = np.maximum(np.exp(recipe.step_table(step)), _SMALLEST[graph.real])
+    letter = dict(zip((*step.separator, step.input), _LETTERS, strict=False))
+    around = "".join(letter[i] for i in step.separator)
+    read = "".join(letter[i] for i in scope)
+    equation = f"{classes}r{read},{around}{letter[step.input]}c->cr{around}"
+    sums = graph.add("Einsum", weights, graph.reals(table), equation=equation)
+    return graph.add("Add", graph.add("Log", sums), graph.reshape(top, 0, 0, *(1 for _ in around)))
+
+
+def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
+    """Return 0 for every place that agrees with what is known, (1, rows, places)."""
+    size = max(view) + 1
+    column = graph.columns(groups, i)
+    if size < len(view):
+        column = graph.look_up(column, [[*view, size]])
+    same = graph.add("Equal", column, graph.constant(np.arange(size)))
+    unknown = graph.add("Equal", column, graph.constant([size]))
+    agrees = graph.add("Or", same, unknown)
+    chosen = graph.add("Where", agrees, graph.reals([0.0]), graph.reals([_OUT]))
+    return graph.add("Unsqueeze", chosen, graph.integers(0))
+
+
+def _align(
+    graph: Graph,
+    inputs: Sequence[int],
+    views: Sequence[Codes],
+    what: str,
+    scope: Mapping[int, Codes],
+) -> str:
+    """Return (classes, rows, *inputs) with its axes in the places and the views of a scope.
+
+    The views of a scope tell apart at least what those of its messages do.
+    """
+    wanted = list(scope)
+    for axis, (i, view) in enumerate(zip(inputs, views, strict=True)):
+        firsts = [scope[i].index(of) for of in range(max(scope[i]) + 1)]
+        places = [view[first] for first in firsts]
+        if places != list(range(max(view) + 1)):
+            what = graph.add("Gather", what, graph.integers(*places), axis=2 + axis)
+    order = sorted(range(len(inputs)), key=lambda at: wanted.index(inputs[at]))
+    if order != list(range(len(inputs))):
+        what = graph.add("Transpose", what, perm=[0, 1, *(2 + at for at in order)])
+    absent = [2 + at for at, i in enumerate(wanted) if i not in inputs]
+    return graph.add("Unsqueeze", what, graph.integers(*absent)) if absent else what
